@@ -1,0 +1,90 @@
+"""Sizes and counts as people write them, and bytes as people read them."""
+
+from __future__ import annotations
+
+import re
+
+KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40
+KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
+
+_BYTE_UNITS = {
+    "b": 1,
+    "kb": KB,
+    "mb": MB,
+    "gb": GB,
+    "tb": TB,
+    "kib": KiB,
+    "mib": MiB,
+    "gib": GiB,
+    "tib": TiB,
+}
+_COUNT_UNITS = {"": 1, "k": 2**10, "m": 10**6, "b": 10**9, "t": 10**12}
+_NUMBER = re.compile(r"\s*([0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)\s*([a-z]*)\s*", re.IGNORECASE)
+_PRODUCT = re.compile(r"[x×*]")
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes from a number with a unit, such as `80GiB` or `80 GB`.
+
+    >>> parse_bytes("80GiB"), parse_bytes("1.5 GB")
+    (85899345920, 1500000000)
+
+    Raises ValueError if it is not one.
+    """
+    number, unit = _split(text)
+    factor = _BYTE_UNITS.get(unit)
+    if factor is None:
+        raise ValueError(f"expected a number with a unit such as 80GiB or 80GB, found {text!r}")
+    return _whole(number * factor, text)
+
+
+def parse_count(text: str) -> int:
+    """A whole number, as `8192`, `8k` (times 1024), `1.5e9`, `7B` (times 10⁹) or `128x1024`.
+
+    >>> parse_count("8k"), parse_count("128x1024"), parse_count("7B"), parse_count("1.5e9")
+    (8192, 131072, 7000000000, 1500000000)
+
+    Raises ValueError if it is not one.
+    """
+    total = 1
+    for factor in _PRODUCT.split(text):
+        number, unit = _split(factor)
+        if unit not in _COUNT_UNITS:
+            raise ValueError(f"expected a whole number such as 8192, 8k or 7B, found {text!r}")
+        total *= _whole(number * _COUNT_UNITS[unit], text)
+    return total
+
+
+def _split(text: str) -> tuple[float, str]:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a number, found {text!r}")
+    digits = match[1].replace("_", "").replace(",", "")
+    return (float(digits) if re.search(r"[.eE]", digits) else int(digits)), match[2].lower()
+
+
+def _whole(value: float, text: str) -> int:
+    if value != int(value):
+        raise ValueError(f"expected a whole number, found {text!r}")
+    return int(value)
+
+
+def format_bytes(value: int) -> str:
+    """Bytes for reading: GiB with two decimals below ten, else one; smaller units below a hundredth.
+
+    >>> format_bytes(3 * GiB), format_bytes(80 * GiB), format_bytes(5 * MiB), format_bytes(512)
+    ('3.00 GiB', '80.0 GiB', '5.0 MiB', '512 B')
+    """
+    size = abs(value)
+    if size >= 10 * GiB:
+        return f"{value / GiB:.1f} GiB"
+    if size >= GiB / 100:
+        return f"{value / GiB:.2f} GiB"
+    if size >= MiB / 10:
+        return f"{value / MiB:.1f} MiB"
+    return f"{value / KiB:.1f} KiB" if size >= KiB else f"{value} B"
+
+
+def format_count(value: int) -> str:
+    """A count with thousands separated: `8,030,261,248`."""
+    return f"{value:,}"
