@@ -1,0 +1,193 @@
+"""Scaled dot-product attention: what each kernel of PyTorch keeps and needs.
+
+Queries are (b, a, s, d); keys and values (b, k, s, d) in logical order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from memcore.eager.autograd import Gradient, attach, save, tracked
+from memcore.eager.operations import (
+    autocast,
+    elementwise,
+    like,
+    matmul,
+    narrow,
+    new,
+    only,
+    permute,
+    scale,
+    softmax,
+    view,
+)
+from memcore.eager.tensor import Tensor
+from memcore.symbols import Axis, Rounded, Shape
+
+_HALF = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The symbols of an attention layer's sizes."""
+
+    query: Axis
+    key: Axis
+    groups: Axis
+    """Query heads for each key head; 1 when there are as many."""
+    width: Axis
+    padded: Axis
+    """The head width rounded up to what flash attention's kernels take (a multiple of 8)."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether several query heads share a key head (GQA, MQA)."""
+        return self.groups != 1
+
+    def repeated(self) -> Heads:
+        """The heads once keys and values have been copied for every query head."""
+        return Heads(self.query, self.query, 1, self.width, self.padded)
+
+
+def repeat_kv(x: Tensor, heads: Heads, axis: int = 1) -> Tensor:
+    """Copy each key or value head once for each query head of its group; the gradient is summed back.
+
+    `axis` is where the heads are.
+    """
+    if not heads.shared:
+        return x
+    out = new(x.tape, (*x.shape[:axis], heads.query, *x.shape[axis + 1 :]), x.dtype, "repeat_kv")
+    if tracked(x):
+        tape, before = x.tape, x.shape
+        attach([out], [x], [], lambda g, s: [new(tape, before, only(g).dtype, "repeat_kv_backward")])
+    return out
+
+
+def choose_kernel(query: Tensor, heads: Heads, *, masked: bool) -> str:
+    """The kernel that SDPA takes on a GPU of compute capability 8: flash, else memory-efficient, else math.
+
+    Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash takes half precision without a mask, the
+    memory-efficient kernel as many key heads as query heads.
+    """
+    if _dtype(query) in _HALF and not masked:
+        return "flash"
+    return "math" if heads.shared else "efficient"
+
+
+def _dtype(x: Tensor) -> str:
+    return x.tape.autocast if x.tape.autocast and x.dtype == "fp32" else x.dtype
+
+
+def sdpa(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, mask: Tensor | None) -> Tensor:
+    """`F.scaled_dot_product_attention` with a given kernel; the result is (b, a, s, d)."""
+    query, key, value = autocast(query), autocast(key), autocast(value)
+    if mask is not None and mask.dtype == "bool" and kernel != "math":
+        mask = _additive(mask, query.dtype)
+    if kernel == "math":
+        return _math(query, key, value, heads, mask)
+    if kernel == "flash" and heads.padded != heads.width:
+        width = heads.padded
+        out = _fused(_padded(query, width), _padded(key, width), _padded(value, width), heads, kernel, None)
+        return narrow(out, 3, heads.width)
+    return _fused(query, key, value, heads, kernel, mask)
+
+
+def _additive(mask: Tensor, dtype: str) -> Tensor:
+    """A boolean mask as a bias of the scores' dtype, made anew in every call (sdp_utils, convert_boolean_attn_mask)."""
+    bias = like(mask, "attention_bias", dtype)
+    like(mask, "logical_not")
+    return bias
+
+
+def _padded(x: Tensor, width: Axis) -> Tensor:
+    out = new(x.tape, (*x.shape[:3], width), x.dtype, "pad")
+    if tracked(x):
+        before, order = x.shape, x.order
+        attach([out], [x], [], lambda g, s: [view(only(g), before, order)])
+    return out
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, mask: Tensor | None) -> Tensor:
+    """Flash, memory-efficient or cuDNN attention: keeps q, k, v, the output and one fp32 number per query and head."""
+    tape = query.tape
+    batch, query_heads, length, _ = query.shape
+    needs = tracked(query, key, value)
+    saved = save(tape, query, key, value, mask) if needs else []
+    out = like(query, f"{kernel}_attention")
+    kept = [new(tape, (batch, query_heads, length), "fp32", "logsumexp")]
+    kept += [new(tape, (), "int64", "random_state") for _ in range(2)]
+    if needs:
+        attach([out], [query, key, value], saved + save(tape, out, *kept), partial(_BACKWARD[kernel], heads.shared))
+    return out
+
+
+def _flash_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+    """FlashAttention-2's backward pass (flash_attn/flash_api.cpp, mha_bwd).
+
+    It fills fp32 workspaces for the gradient of the queries and a row statistic, both with rows rounded up to 128,
+    and, when query heads share key heads, gradients of keys and values for every query head.
+    """
+    query, key, value = saved[:3]
+    results: list[Gradient] = [like(each, "attention_backward") for each in (query, key, value)]
+    batch, heads, length, width = query.shape
+    rows = Rounded(length, 128)
+    columns = Rounded(width, 32, limit=128, beyond=64)
+    held = [
+        new(query.tape, (batch, heads, rows), "fp32", "flash_softmax_sum"),
+        new(query.tape, (batch, rows, heads, columns), "fp32", "flash_query_accumulator"),
+    ]
+    if shared:
+        held += [new(query.tape, query.shape, query.dtype, "flash_expanded_gradient") for _ in range(2)]
+    del held
+    return results
+
+
+def _efficient_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+    """The memory-efficient kernel's backward pass (attention_backward.cu).
+
+    Workspaces: one fp32 number per query and head, and for half precision an fp32 accumulator of the queries.
+    """
+    query, key, value = saved[:3]
+    results: list[Gradient] = [like(each, "attention_backward") for each in (query, key, value)]
+    batch, heads, length, width = query.shape
+    held = [new(query.tape, (batch, heads, length), "fp32", "efficient_delta")]
+    if query.dtype in _HALF:
+        shape: Shape = (batch, heads, Rounded(length, 64), Rounded(width, 32))
+        held.append(new(query.tape, shape, "fp32", "efficient_query_accumulator"))
+    del held
+    return results
+
+
+def _cudnn_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+    """The backward pass of cuDNN; its workspace is its own and unknown."""
+    return [like(each, "attention_backward") for each in saved[:3]]
+
+
+_BACKWARD = {"flash": _flash_backward, "efficient": _efficient_backward, "cudnn": _cudnn_backward}
+
+
+def _math(query: Tensor, key: Tensor, value: Tensor, heads: Heads, mask: Tensor | None) -> Tensor:
+    """The composite fallback of SDPA (attention.cpp, _scaled_dot_product_attention_math): all scores in memory."""
+    tape = query.tape
+    length = query.shape[2]
+    scaled = scale(query)
+    if mask is None:
+        allowed = new(tape, (length, length), "bool", "causal_mask")
+        allowed = like(allowed, "causal_mask")
+        mask = like(allowed, "attention_bias", query.dtype)
+        del allowed
+    key, value = repeat_kv(key, heads), repeat_kv(value, heads)
+    scores = matmul(scaled, scale(permute(key, 0, 1, 3, 2)))
+    scores = _add_mask(scores, mask)
+    scores = softmax(scores)
+    return matmul(scores, value)
+
+
+def _add_mask(scores: Tensor, mask: Tensor) -> Tensor:
+    if not scores.tape.fake:
+        return scores
+    out = elementwise("add", scores, mask)
+    if tracked(scores):
+        attach([out], [scores], [], lambda g, s: [g[0]])
+    return out

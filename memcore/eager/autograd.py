@@ -1,0 +1,296 @@
+"""Autograd: the graph, the backward pass, and checkpointing.
+
+Follows PyTorch's engine (torch/csrc/autograd: engine.cpp, input_buffer.cpp, saved_variable.cpp): nodes run in
+reverse order of creation and leaves first; when a node has run, its incoming gradients are freed, then what it had
+saved; a gradient that arrives at an occupied place is added to it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol, TypeAlias
+
+from memcore.eager.tape import Tape
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.symbols import Shape
+
+Gradient: TypeAlias = "Tensor | None"
+Apply: TypeAlias = Callable[[list[Gradient], list[Tensor]], Sequence[Gradient]]
+"""A backward formula: gradients of the outputs and saved tensors in, gradients of the inputs out."""
+
+_LEAF = 1 << 62
+"""The sequence number of leaves: they run as soon as they are ready."""
+
+
+class Saved(Protocol):
+    """A tensor kept for the backward pass."""
+
+    def unpack(self) -> Tensor:
+        """The tensor; a checkpoint recomputes it first."""
+
+
+class Kept:
+    """A saved tensor that stays in memory until its node has run."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def unpack(self) -> Tensor:
+        return self._tensor
+
+
+class Node:
+    """One operation of the graph."""
+
+    __slots__ = ("apply", "before", "edges", "inputs", "outputs", "saved", "sequence", "where")
+
+    def __init__(
+        self, sequence: int, where: str, inputs: Sequence[Tensor], saved: list[Saved], apply: Apply, outputs: int
+    ) -> None:
+        self.sequence = sequence
+        self.where = where
+        self.inputs: list[tuple[Shape, str]] = [(tensor.shape, tensor.dtype) for tensor in inputs]
+        self.edges = [_edge(tensor) for tensor in inputs]
+        self.saved = saved
+        self.apply = apply
+        self.outputs = outputs
+        self.before: list[Callable[[], None]] = []
+        """Called when the gradient of the output is complete (`Tensor.register_hook`)."""
+
+    def __lt__(self, other: Node) -> bool:
+        return self.sequence > other.sequence
+
+
+def _edge(tensor: Tensor) -> tuple[Node, int] | None:
+    if not tensor.requires_grad:
+        return None
+    if isinstance(tensor, Parameter):
+        if tensor.sink is None:
+            tensor.sink = Node(_LEAF, "", [], [], _Accumulate(tensor), 1)
+        return tensor.sink, 0
+    return (tensor.node, tensor.slot) if tensor.node is not None else None
+
+
+class _Accumulate:
+    """Puts a gradient where the optimizer finds it: the first as it is, later ones added in place."""
+
+    __slots__ = ("_parameter",)
+
+    def __init__(self, parameter: Parameter) -> None:
+        self._parameter = parameter
+
+    def __call__(self, gradients: list[Gradient], saved: list[Tensor]) -> Sequence[Gradient]:
+        gradient = gradients[0]
+        if self._parameter.grad is None and gradient is not None and not self._parameter.bucketed:
+            self._parameter.grad = gradient.detach()
+            if gradient.storage is not None:
+                gradient.tape.gradients.add(gradient.storage.block)
+        self._parameter.sink = None
+        return ()
+
+
+def save(tape: Tape, *tensors: Tensor | None) -> list[Saved]:
+    """Keep tensors for the backward pass. Called before the operation's output exists, as PyTorch does."""
+    pack = tape.pack or Kept
+    return [pack(_memory_of(tensor)) for tensor in tensors if tensor is not None]
+
+
+def _memory_of(tensor: Tensor) -> Tensor:
+    # A parameter's memory belongs to its engine: FSDP frees it even while the graph refers to it.
+    storage = None if isinstance(tensor, Parameter) else tensor.storage
+    return Tensor(tensor.tape, storage, tensor.shape, tensor.dtype, order=tensor.order, cut=tensor.cut)
+
+
+def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], saved: list[Saved], apply: Apply) -> None:
+    """Make `outputs` the results of a graph node over `inputs`."""
+    tape = outputs[0].tape
+    tape.sequence += 1
+    node = Node(tape.sequence, tape.here, inputs, saved, apply, len(outputs))
+    for slot, output in enumerate(outputs):
+        output.node, output.slot, output.requires_grad = node, slot, True
+
+
+def tracked(*tensors: Tensor | None) -> bool:
+    """Whether an operation over `tensors` becomes part of the graph."""
+    return any(tensor is not None and tensor.tape.grad_enabled and tensor.requires_grad for tensor in tensors)
+
+
+def backward(loss: Tensor) -> None:
+    """Run the backward pass from a scalar."""
+    tape, root = loss.tape, loss.node
+    if root is None:
+        return
+    loss.node = None
+    waiting = _dependencies(root)
+    seed = Tensor(tape, tape.allocate((), loss.dtype, "backward_seed"), (), loss.dtype)
+    buffers: dict[Node, list[Gradient]] = {root: [seed]}
+    ready = [root]
+    with tape.no_grad():
+        while ready:
+            node = heapq.heappop(ready)
+            with tape.at(node.where):
+                gradients = _run(node, buffers.pop(node))
+                for target in _deliver(node, gradients, buffers):
+                    waiting[target] -= 1
+                    if not waiting[target] and target in buffers:
+                        heapq.heappush(ready, target)
+
+
+def _run(node: Node, gradients: list[Gradient]) -> list[Gradient]:
+    for hook in node.before:
+        hook()
+    saved = [entry.unpack() for entry in node.saved]
+    results = list(node.apply(gradients, saved))
+    del saved
+    for index, (edge, (shape, dtype)) in enumerate(zip(node.edges, node.inputs, strict=True)):
+        results[index] = None if edge is None else _validate(results[index], shape, dtype)
+    gradients.clear()
+    node.saved = []
+    node.apply = _consumed
+    return results
+
+
+def _consumed(gradients: list[Gradient], saved: list[Tensor]) -> Sequence[Gradient]:
+    raise RuntimeError("an earlier backward pass has consumed the graph")
+
+
+def _deliver(node: Node, gradients: list[Gradient], buffers: dict[Node, list[Gradient]]) -> Iterator[Node]:
+    """Hand each gradient on to the node that waits for it."""
+    for index, edge in enumerate(node.edges):
+        if edge is None:
+            continue
+        target, slot = edge
+        gradient, gradients[index] = gradients[index], None
+        if gradient is not None:
+            buffer = buffers.setdefault(target, [None] * target.outputs)
+            buffer[slot] = accumulate(buffer[slot], gradient)
+        del gradient
+        yield target
+
+
+def _validate(gradient: Gradient, shape: Shape, dtype: str) -> Gradient:
+    """Sum a broadcast gradient to its input's shape and cast it to its dtype (engine.cpp, validate_outputs)."""
+    if gradient is not None and _size(gradient.shape) != _size(shape):
+        gradient = _fresh(gradient.tape, shape, gradient.dtype, "sum_to_size")
+    if gradient is not None and gradient.dtype != dtype:
+        gradient = _fresh(gradient.tape, shape, dtype, "to")
+    return gradient
+
+
+def _fresh(tape: Tape, shape: Shape, dtype: str, rule: str) -> Tensor:
+    return Tensor(tape, tape.allocate(shape, dtype, rule), shape, dtype)
+
+
+def _size(shape: Shape) -> list[str]:
+    return sorted(str(axis) for axis in shape if axis != 1)
+
+
+def accumulate(first: Gradient, second: Tensor) -> Tensor:
+    """Add two gradients of one tensor.
+
+    PyTorch adds in place when nothing else refers to the first one (input_buffer.cpp, `can_accumulate_inplace`).
+    Under tensor subclasses, such as fake tensors, it never does: the sum is a third tensor for a moment.
+    """
+    if first is None:
+        return second
+    if not first.tape.fake:
+        return first
+    storage = first.tape.allocate(first.shape, first.dtype, "gradient_sum")
+    return Tensor(first.tape, storage, first.shape, first.dtype, order=first.order)
+
+
+def _dependencies(root: Node) -> dict[Node, int]:
+    """How many gradients each node waits for."""
+    waiting = {root: 0}
+    stack = [root]
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is None:
+                continue
+            target = edge[0]
+            if target in waiting:
+                waiting[target] += 1
+            else:
+                waiting[target] = 1
+                stack.append(target)
+    return waiting
+
+
+class _Stop(Exception):
+    """Everything that the backward pass needs has been recomputed."""
+
+
+class _Frame:
+    """One checkpointed call (torch/utils/checkpoint.py, `_CheckpointFrame`, non-reentrant)."""
+
+    def __init__(self, tape: Tape, function: Callable[..., Tensor], inputs: Sequence[Tensor], early_stop: bool) -> None:
+        self._tape = tape
+        self._function = function
+        self._inputs = [tensor.detach() for tensor in inputs]
+        for kept, tensor in zip(self._inputs, inputs, strict=True):
+            kept.requires_grad = tensor.requires_grad
+        self._early_stop = early_stop
+        self._saved = 0
+        self._recomputed: dict[int, Tensor] | None = None
+        self._autocast = tape.autocast
+        self._where = tape.here
+
+    def pack(self, tensor: Tensor) -> Saved:
+        self._saved += 1
+        return _Hole(self, self._saved - 1)
+
+    def unpack(self, index: int) -> Tensor:
+        if self._recomputed is None:
+            self._recomputed = {}
+            self._recompute(self._recomputed)
+        return self._recomputed.pop(index)
+
+    def _recompute(self, found: dict[int, Tensor]) -> None:
+        tape = self._tape
+
+        def collect(tensor: Tensor) -> Saved:
+            found[len(found)] = tensor
+            if self._early_stop and len(found) == self._saved:
+                raise _Stop
+            return Kept(tensor)
+
+        before = tape.grad_enabled, tape.recomputing
+        tape.grad_enabled = tape.recomputing = True
+        try:
+            with tape.at(self._where), tape.packing(collect), self._autocasting():
+                self._function(*self._inputs)
+        except _Stop:
+            pass
+        finally:
+            tape.grad_enabled, tape.recomputing = before
+
+    def _autocasting(self) -> AbstractContextManager[None]:
+        return self._tape.autocasting(self._autocast) if self._autocast else nullcontext()
+
+
+class _Hole:
+    """A saved tensor that the checkpoint did not keep."""
+
+    __slots__ = ("_frame", "_index")
+
+    def __init__(self, frame: _Frame, index: int) -> None:
+        self._frame = frame
+        self._index = index
+
+    def unpack(self) -> Tensor:
+        return self._frame.unpack(self._index)
+
+
+def checkpoint(function: Callable[..., Tensor], *inputs: Tensor, early_stop: bool = True) -> Tensor:
+    """Run `function`, keep only its inputs, and run it again in the backward pass.
+
+    With `early_stop` (PyTorch's default) the second run ends as soon as the last saved tensor exists again.
+    """
+    tape = inputs[0].tape
+    frame = _Frame(tape, function, inputs, early_stop)
+    with tape.packing(frame.pack):
+        return function(*inputs)

@@ -1,0 +1,425 @@
+"""Operations: what each allocates, what it saves for the backward pass, and what its backward formula allocates.
+
+Saved tensors and formulas are those of PyTorch 2.13 (tools/autograd/derivatives.yaml, FunctionsManual.cpp); a result's
+physical order follows its operands as in TensorIterator. The order of allocations inside an operation is PyTorch's
+too, because a peak depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memcore.eager.autograd import Gradient, attach, save, tracked
+from memcore.eager.tape import Tape
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.symbols import Axis, Shape
+
+_PROMOTION = ("bool", "int64", "bf16", "fp16", "fp32")
+
+
+def new(tape: Tape, shape: Shape, dtype: str, rule: str, *, order: tuple[int, ...] | None = None) -> Tensor:
+    """A freshly allocated tensor."""
+    return Tensor(tape, tape.allocate(shape, dtype, rule), shape, dtype, order=order)
+
+
+def like(x: Tensor, rule: str, dtype: str | None = None) -> Tensor:
+    """A freshly allocated tensor with the shape and the physical order of another."""
+    return new(x.tape, x.shape, dtype or x.dtype, rule, order=x.order)
+
+
+def promote(*dtypes: str) -> str:
+    """The dtype of a result over operands of these dtypes."""
+    if {"bf16", "fp16"} <= set(dtypes):
+        return "fp32"
+    return max(dtypes, key=_PROMOTION.index)
+
+
+def only(gradients: list[Gradient]) -> Tensor:
+    """The gradient of a node's single output."""
+    gradient = gradients[0]
+    if gradient is None:
+        raise RuntimeError("a node ran without a gradient")
+    return gradient
+
+
+def elementwise(rule: str, *operands: Tensor) -> Tensor:
+    """The result of a broadcasting kernel; it lies in memory like the first operand of full size."""
+    shape: Shape = ()
+    for operand in operands:
+        shape = _broadcast(shape, operand.shape)
+    leader = next((operand for operand in operands if operand.shape == shape), None)
+    dtype = promote(*(operand.dtype for operand in operands))
+    return new(operands[0].tape, shape, dtype, rule, order=leader.order if leader else None)
+
+
+def _broadcast(x: Shape, y: Shape) -> Shape:
+    length = max(len(x), len(y))
+    pairs = zip((1,) * (length - len(x)) + x, (1,) * (length - len(y)) + y, strict=True)
+    return tuple(b if a == 1 else a for a, b in pairs)
+
+
+# Views: no memory, but nodes of the graph.
+
+
+def view(x: Tensor, shape: Shape, order: tuple[int, ...] | None = None, cut: int | None = None) -> Tensor:
+    """The memory of `x` under other axes, outside the graph."""
+    return Tensor(x.tape, x.storage, shape, x.dtype, order=order, cut=cut)
+
+
+def permute(x: Tensor, *axes: int) -> Tensor:
+    """Reorder the logical axes."""
+    out = _permuted(x, axes)
+    if tracked(x):
+        inverse = [axes.index(axis) for axis in range(len(axes))]
+        attach([out], [x], [], lambda g, s: [_permuted(only(g), inverse)])
+    return out
+
+
+def _permuted(x: Tensor, axes: Sequence[int]) -> Tensor:
+    return view(x, tuple(x.shape[axis] for axis in axes), tuple(list(axes).index(axis) for axis in x.order))
+
+
+def in_order(gradients: list[Gradient]) -> Tensor:
+    """A node's gradient in logical order; a copy replaces it where it is not."""
+    gradient = only(gradients)
+    if not gradient.contiguous:
+        gradient = gradients[0] = new(gradient.tape, gradient.shape, gradient.dtype, "clone")
+    return gradient
+
+
+def unmerged(x: Tensor, first: int) -> Tensor:
+    """A view whose axes from `first` on were one; a gradient that cannot be viewed as one again is copied."""
+    out = view(x, x.shape, x.order, x.cut)
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [_mergeable(g, first)])
+    return out
+
+
+def _mergeable(gradients: list[Gradient], first: int) -> Tensor:
+    gradient = only(gradients)
+    return gradient if gradient.mergeable(first, len(gradient.shape)) else in_order(gradients)
+
+
+def narrow(x: Tensor, axis: int, size: Axis) -> Tensor:
+    """A slice along one axis; its gradient is written into a tensor of the full size."""
+    out = view(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.order, cut=axis)
+    if tracked(x):
+        tape, full = x.tape, x.shape
+        attach([out], [x], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
+    return out
+
+
+def split(
+    x: Tensor, shape: Shape, parts: int = 3, *, order: tuple[int, ...] | None = None, cut: int | None = None
+) -> list[Tensor]:
+    """Equal parts as views of one shape; the backward pass concatenates their gradients."""
+    outs = [view(x, shape, order, cut) for _ in range(parts)]
+    if tracked(x):
+        tape, full, dtype = x.tape, x.shape, x.dtype
+        attach(outs, [x], [], lambda g, s: [new(tape, full, dtype, "cat")])
+    return outs
+
+
+def identity(x: Tensor) -> Tensor:
+    """The same tensor behind a graph node of its own, where engines hang their hooks."""
+    out = view(x, x.shape, x.order)
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [g[0]])
+    return out
+
+
+# Copies and casts.
+
+
+def clone(x: Tensor) -> Tensor:
+    """A copy in logical order; its gradient passes through."""
+    out = new(x.tape, x.shape, x.dtype, "clone")
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [g[0]])
+    return out
+
+
+def contiguous(x: Tensor) -> Tensor:
+    """A copy in logical order, unless it lies so already."""
+    return x if x.contiguous else clone(x)
+
+
+def to(x: Tensor, dtype: str) -> Tensor:
+    """Cast; the same tensor where nothing changes. The gradient is cast back."""
+    if x.dtype == dtype:
+        return x
+    out = like(x, "to", dtype)
+    if tracked(x):
+        before = x.dtype
+        attach([out], [x], [], lambda g, s: [like(only(g), "to", before)])
+    return out
+
+
+def autocast(x: Tensor) -> Tensor:
+    """Cast to the dtype of `torch.autocast`. Only casts of trainable parameters are cached, until it ends."""
+    tape = x.tape
+    if tape.autocast is None or x.dtype != "fp32":
+        return x
+    if not (isinstance(x, Parameter) and tracked(x)):
+        return to(x, tape.autocast)
+    if id(x) not in tape.casts:
+        tape.casts[id(x)] = to(x, tape.autocast)
+    return tape.casts[id(x)]
+
+
+def cat(parts: Sequence[Tensor], shape: Shape) -> Tensor:
+    """Concatenate along one axis; the gradients of the parts are views."""
+    out = new(parts[0].tape, shape, promote(*(part.dtype for part in parts)), "cat")
+    if tracked(*parts):
+        shapes = [part.shape for part in parts]
+        attach([out], parts, [], lambda g, s: [view(only(g), each, only(g).order) for each in shapes])
+    return out
+
+
+# Elementwise.
+
+
+def add(x: Tensor, y: Tensor) -> Tensor:
+    """X + y; saves nothing."""
+    out = elementwise("add", x, y)
+    if tracked(x, y):
+        attach([out], [x, y], [], lambda g, s: [g[0], g[0]])
+    return out
+
+
+def add_scalar(x: Tensor) -> Tensor:
+    """X + number; saves nothing."""
+    out = like(x, "add")
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [g[0]])
+    return out
+
+
+def mul(x: Tensor, y: Tensor) -> Tensor:
+    """X * y; a factor is saved if the other one needs a gradient."""
+    x_needs, y_needs = tracked(x), tracked(y)
+    saved = save(x.tape, x if y_needs else None, y if x_needs else None)
+    out = elementwise("mul", x, y)
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        for_y = elementwise("mul_backward", only(gradients), saved[0]) if y_needs else None
+        for_x = elementwise("mul_backward", only(gradients), saved[-1]) if x_needs else None
+        return [for_x, for_y]
+
+    if x_needs or y_needs:
+        attach([out], [x, y], saved, apply)
+    return out
+
+
+def scale(x: Tensor, rule: str = "mul") -> Tensor:
+    """X times or over a number, or -x: saves nothing."""
+    out = like(x, rule)
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [like(only(g), f"{rule}_backward")])
+    return out
+
+
+def power(x: Tensor) -> Tensor:
+    """X ** n; saves x, and its gradient needs two temporaries of x's size. Autocast runs it in fp32."""
+    x = to(x, "fp32") if x.tape.autocast else x
+    return _unary("pow", x, saves_input=True, temporaries=2)
+
+
+def rsqrt(x: Tensor) -> Tensor:
+    """1 / sqrt(x); saves its result, and its gradient needs two temporaries."""
+    return _unary("rsqrt", x, saves_input=False, temporaries=2)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent of x; saves its result."""
+    return _unary("tanh", x, saves_input=False)
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0); saves its result."""
+    return _unary("relu", x, saves_input=False)
+
+
+def silu(x: Tensor) -> Tensor:
+    """X * sigmoid(x); saves x. Fake tensors have no kernel for its gradient and spell it out in five temporaries."""
+    return _unary("silu", x, saves_input=True, temporaries=5 if x.tape.fake else 0)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """GELU in one kernel, exact or with tanh; saves x."""
+    return _unary("gelu", x, saves_input=True)
+
+
+def _unary(rule: str, x: Tensor, *, saves_input: bool, temporaries: int = 0) -> Tensor:
+    needs = tracked(x)
+    saved = save(x.tape, x) if needs and saves_input else []
+    out = like(x, rule)
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        held = [like(saved[0], f"{rule}_backward") for _ in range(temporaries)]
+        result = like(only(gradients), f"{rule}_backward")
+        del held
+        return [result]
+
+    if needs:
+        attach([out], [x], saved or save(x.tape, out), apply)
+    return out
+
+
+def gelu_new(x: Tensor) -> Tensor:
+    """0.5 x (1 + tanh(c (x + 0.044715 x^3))), spelled out in Python (transformers/activations.py)."""
+    return mul(scale(x), add_scalar(tanh(scale(add(x, scale(power(x)))))))
+
+
+ACTIVATIONS = {
+    "silu": silu,
+    "swish": silu,
+    "gelu": gelu,
+    "gelu_pytorch_tanh": gelu,
+    "gelu_new": gelu_new,
+    "relu": relu,
+}
+"""Activation functions by the name that a config.json gives them."""
+
+
+def dropout(x: Tensor, probability: float) -> Tensor:
+    """Dropout; saves a mask of one byte per element, and does nothing at probability zero."""
+    if not probability:
+        return x
+    out, mask = like(x, "dropout"), like(x, "dropout_mask", "bool")
+    if tracked(x):
+        attach([out], [x], save(x.tape, mask), lambda g, s: [like(only(g), "dropout_backward")])
+    return out
+
+
+# Reductions and normalization.
+
+
+def mean(x: Tensor) -> Tensor:
+    """Mean over the last axis, kept with size one."""
+    out = new(x.tape, (*x.shape[:-1], 1), x.dtype, "mean")
+    if tracked(x):
+        tape, full, dtype = x.tape, x.shape, x.dtype
+        attach([out], [x], [], lambda g, s: [new(tape, full, dtype, "mean_backward")])
+    return out
+
+
+def softmax(x: Tensor, dtype: str | None = None) -> Tensor:
+    """Softmax over the last axis, in `dtype` if given; saves its result.
+
+    Only fp16 is upcast inside the CUDA kernel; bf16 makes an fp32 copy first (aten/src/ATen/native/SoftMax.cpp).
+    """
+    if x.tape.autocast:
+        dtype = "fp32"
+    if dtype is not None and x.dtype != "fp16":
+        x = to(x, dtype)
+    before = x.dtype
+    out = like(x, "softmax", dtype)
+    if tracked(x):
+        attach([out], [x], save(x.tape, out), lambda g, s: [like(only(g), "softmax_backward", before)])
+    return out
+
+
+def layer_norm(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tensor:
+    """Fused LayerNorm; saves its input, and the mean and the reciprocal deviation in fp32."""
+    return _fused_norm("layer_norm", x, [weight] if bias is None else [weight, bias], statistics=2)
+
+
+def rms_norm(x: Tensor, weight: Parameter) -> Tensor:
+    """Fused RMSNorm; saves its input, and the reciprocal root mean square in fp32."""
+    return _fused_norm("rms_norm", x, [weight], statistics=1)
+
+
+def _fused_norm(rule: str, x: Tensor, affine: list[Parameter], *, statistics: int) -> Tensor:
+    tape = x.tape
+    if tape.autocast:
+        x = to(x, "fp32")
+    needs = tracked(x, *affine)
+    saved = save(tape, x) if needs else []
+    out = like(x, rule)
+    kept = [new(tape, (*x.shape[:-1], 1), "fp32", "norm_statistics") for _ in range(statistics)]
+    if needs:
+        results = [(each.shape, each.dtype) for each in (x, *affine)]
+        attach(
+            [out],
+            [x, *affine],
+            saved + save(tape, *kept),
+            lambda g, s: [new(tape, shape, dtype, f"{rule}_backward") for shape, dtype in results],
+        )
+    return out
+
+
+# Matrix products and the embedding.
+
+
+def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None) -> Tensor:
+    """X @ weight.T + bias; saves x if the weight trains, and the weight if x needs a gradient.
+
+    `x` ends in the axes `weight.inner`, the result in `weight.outer`. Leading axes that a view cannot merge into
+    rows are copied first, and so is the gradient.
+    """
+    tape = x.tape
+    biased = bias is not None
+    b = None if bias is None else autocast(bias)
+    w = autocast(weight)
+    x = autocast(x)
+    inputs = [x, w] if b is None else [x, w, b]
+    batch = len(x.shape) - len(weight.inner)
+    if not (x.mergeable(0, batch) and x.mergeable(batch, len(x.shape))):
+        x = inputs[0] = clone(x)
+    x_needs, w_needs = tracked(x), tracked(w)
+    saved = save(tape, x if w_needs else None, w if x_needs else None)
+    out = new(tape, (*x.shape[:batch], *weight.outer), x.dtype, "linear")
+    x_shape, w_shape = x.shape, w.shape
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        gradient = in_order(gradients)
+        shapes = {"input_gradient": x_shape if x_needs else None, "weight_gradient": w_shape if w_needs else None}
+        made: dict[str, Gradient] = {}
+        for rule in shapes if biased else reversed(shapes):
+            shape = shapes[rule]
+            made[rule] = None if shape is None else new(tape, shape, gradient.dtype, rule)
+        both = [made["input_gradient"], made["weight_gradient"]]
+        return [*both, gradient] if biased else both
+
+    if tracked(*inputs):
+        attach([out], inputs, saved, apply)
+    return out
+
+
+def matmul(x: Tensor, y: Tensor) -> Tensor:
+    """Batched product over the last two axes; saves both operands, copied where their batch axes do not merge."""
+    y, x = autocast(y), autocast(x)
+    x, y = (each if _batchable(each) else clone(each) for each in (x, y))
+    x_needs, y_needs = tracked(x), tracked(y)
+    saved = save(x.tape, x if y_needs else None, y if x_needs else None)
+    out = new(x.tape, (*x.shape[:-1], y.shape[-1]), x.dtype, "matmul")
+    tape, x_shape, y_shape = x.tape, x.shape, y.shape
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        gradient = only(gradients)
+        if not _batchable(gradient):
+            gradient = gradients[0] = new(tape, gradient.shape, gradient.dtype, "clone")
+        for_y = new(tape, y_shape, gradient.dtype, "matmul_backward") if y_needs else None
+        for_x = new(tape, x_shape, gradient.dtype, "matmul_backward") if x_needs else None
+        return [for_x, for_y]
+
+    if x_needs or y_needs:
+        attach([out], [x, y], saved, apply)
+    return out
+
+
+def _batchable(x: Tensor) -> bool:
+    return x.mergeable(0, len(x.shape) - 2)
+
+
+def embedding(tokens: Tensor, weight: Parameter) -> Tensor:
+    """Rows of a table; saves the int64 indices, and its gradient is dense."""
+    tape = tokens.tape
+    needs = tracked(weight)
+    saved = save(tape, tokens) if needs else []
+    out = new(tape, (*tokens.shape, *weight.inner), weight.dtype, "embedding")
+    if needs:
+        shape = weight.shape
+        attach([out], [weight], saved, lambda g, s: [new(tape, shape, only(g).dtype, "embedding_backward")])
+    return out

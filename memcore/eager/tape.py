@@ -1,0 +1,179 @@
+"""The tape: what one rank allocates and frees, in order, and in which part of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memcore.symbols import Shape
+
+if TYPE_CHECKING:
+    from memcore.eager.autograd import Saved
+    from memcore.eager.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One kind of allocation: what the caching allocator was asked for, and by what."""
+
+    rule: str
+    """The operation or engine rule that allocated it; a key of `memcore.rules.RULES`."""
+    module: str
+    """Dotted module path, with `*` for the index of a layer."""
+    shape: Shape
+    dtype: str
+    phase: str
+    """The phase of the step it was allocated in."""
+    pool: str
+    """The stream it was allocated on: the caching allocator never reuses memory across streams."""
+    recomputed: bool
+    """Made while a checkpointed block runs forward again."""
+    number: int
+    """Which of several alike in one stretch of the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of events of one phase of the step; `repeats` names how often it happens in a row."""
+
+    micro_batch: int
+    phase: str
+    place: str
+    start: int
+    end: int
+    repeats: str | None
+
+
+class Storage:
+    """One allocation; it is freed when the last tensor that views it goes."""
+
+    __slots__ = ("_tape", "block")
+
+    def __init__(self, tape: Tape, block: int) -> None:
+        self._tape = tape
+        self.block = block
+        tape.events.append(block)
+
+    def __del__(self) -> None:
+        self._tape.events.append(~self.block)
+
+
+class Tape:
+    """Records blocks and events, and carries the modes that PyTorch keeps per thread.
+
+    `events` holds a block's index when it is allocated and the bitwise complement of the index when it is freed.
+    """
+
+    def __init__(self, *, units: frozenset[str] = frozenset(), fake: bool = False) -> None:
+        self.blocks: list[Block] = []
+        self.events: list[int] = []
+        self.segments: list[Segment] = []
+        self.units = units
+        """Symbols whose size is 1: a permutation of such an axis is still contiguous."""
+        self.fake = fake
+        """Tensors are fake tensors, a tensor subclass: PyTorch then avoids some in-place operations."""
+        self.grad_enabled = True
+        self.recomputing = False
+        self.autocast: str | None = None
+        """The dtype of `torch.autocast`, or None when it is off."""
+        self.casts: dict[int, Tensor] = {}
+        """Autocast's copies of trainable parameters, kept until the outermost autocast ends."""
+        self.pack: Callable[[Tensor], Saved] | None = None
+        """What becomes of tensors saved for the backward pass; None keeps them."""
+        self.micro_batch = 0
+        self.sequence = 0
+        """Number of graph nodes so far."""
+        self.gradients: set[int] = set()
+        """Blocks that became the gradient of a parameter."""
+        self._pool = "default"
+        self._index: dict[tuple[object, ...], int] = {}
+        self._alike: dict[tuple[object, ...], int] = {}
+        self._modules = [""]
+        self._phase = ""
+        self._open: tuple[str, int, str | None] | None = None
+
+    def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
+        """Allocate a block of `shape` elements of `dtype` for the module that is running."""
+        key = (rule, self._modules[-1], shape, dtype, self._phase, self._pool, self.recomputing)
+        number = self._alike[key] = self._alike.get(key, -1) + 1
+        index = self._index.get((*key, number))
+        if index is None:
+            index = self._index[(*key, number)] = len(self.blocks)
+            self.blocks.append(Block(*key, number))
+        return Storage(self, index)
+
+    @property
+    def here(self) -> str:
+        """The module that is running."""
+        return self._modules[-1]
+
+    @contextmanager
+    def module(self, path: str) -> Iterator[None]:
+        """Run a submodule: what is allocated inside belongs to `path` below the module that is running."""
+        parent = self._modules[-1]
+        with self.at(f"{parent}.{path}" if parent else path):
+            yield
+
+    @contextmanager
+    def at(self, path: str) -> Iterator[None]:
+        """Run on behalf of the module `path`."""
+        self._modules.append(path)
+        try:
+            yield
+        finally:
+            self._modules.pop()
+
+    @contextmanager
+    def stream(self, pool: str) -> Iterator[None]:
+        """Allocate from the pool of another stream."""
+        before, self._pool = self._pool, pool
+        try:
+            yield
+        finally:
+            self._pool = before
+
+    @contextmanager
+    def no_grad(self) -> Iterator[None]:
+        """Build no autograd graph inside."""
+        before, self.grad_enabled = self.grad_enabled, False
+        try:
+            yield
+        finally:
+            self.grad_enabled = before
+
+    @contextmanager
+    def autocasting(self, dtype: str) -> Iterator[None]:
+        """`torch.autocast(dtype)`: its weight copies go when the outermost one ends."""
+        before, self.autocast = self.autocast, dtype
+        try:
+            yield
+        finally:
+            self.autocast = before
+            if before is None:
+                self.casts.clear()
+
+    @contextmanager
+    def packing(self, pack: Callable[[Tensor], Saved]) -> Iterator[None]:
+        """Save tensors through `pack` inside."""
+        before, self.pack = self.pack, pack
+        try:
+            yield
+        finally:
+            self.pack = before
+
+    def enter(self, phase: str, place: str, repeats: str | None = None) -> None:
+        """End the current segment and begin the next."""
+        self.finish()
+        self._alike.clear()
+        self._phase = phase
+        self._open = (place, len(self.events), repeats)
+
+    def finish(self) -> None:
+        """End the current segment."""
+        if self._open is not None:
+            place, start, repeats = self._open
+            segment = Segment(self.micro_batch, self._phase, place, start, len(self.events), repeats)
+            self.segments.append(segment)
+            self._open = None

@@ -1,0 +1,88 @@
+"""Tensors that have a shape, a physical order of their axes, a dtype and a lifetime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memcore.eager.tape import Storage, Tape
+from memcore.symbols import Shape
+
+if TYPE_CHECKING:
+    from memcore.eager.autograd import Node
+
+
+class Tensor:
+    """A tensor of one rank.
+
+    `shape` is in logical order. `order` lists the logical axes as they lie in memory, so that a transpose is a view
+    and an operation that needs another order makes a copy, as in PyTorch. `storage` is None for a parameter whose
+    memory its engine accounts for.
+    """
+
+    __slots__ = ("cut", "dtype", "node", "order", "requires_grad", "shape", "slot", "storage", "tape")
+
+    def __init__(
+        self,
+        tape: Tape,
+        storage: Storage | None,
+        shape: Shape,
+        dtype: str,
+        *,
+        order: tuple[int, ...] | None = None,
+        cut: int | None = None,
+    ) -> None:
+        self.tape = tape
+        self.storage = storage
+        self.shape = shape
+        self.dtype = dtype
+        self.order = tuple(range(len(shape))) if order is None else order
+        self.cut = cut
+        """The axis of which this is a slice: there are gaps in memory before it."""
+        self.requires_grad = False
+        self.node: Node | None = None
+        self.slot = 0
+
+    def detach(self) -> Tensor:
+        """The same memory outside the graph."""
+        return Tensor(self.tape, self.storage, self.shape, self.dtype, order=self.order, cut=self.cut)
+
+    def mergeable(self, first: int, last: int) -> bool:
+        """Whether the logical axes from `first` up to `last` lie in memory such that a view can merge them."""
+        lying = [axis for axis in self.order if not self._unit(axis)]
+        group = [axis for axis in range(first, last) if not self._unit(axis)]
+        if self.cut in group[1:]:
+            return False
+        start = lying.index(group[0]) if group else 0
+        return lying[start : start + len(group)] == group
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the axes lie in memory in logical order."""
+        return self.mergeable(0, len(self.shape))
+
+    def _unit(self, axis: int) -> bool:
+        size = self.shape[axis]
+        return size == 1 or size in self.tape.units
+
+
+class Parameter(Tensor):
+    """A leaf of the graph; `grad` is what the backward pass leaves there.
+
+    `outer` are the axes of the result of a linear layer, `inner` those it sums over.
+    """
+
+    __slots__ = ("bucketed", "grad", "inner", "name", "outer", "sink")
+
+    def __init__(
+        self, tape: Tape, name: str, outer: Shape, inner: Shape, dtype: str, *, trainable: bool = True
+    ) -> None:
+        super().__init__(tape, None, outer + inner, dtype)
+        self.requires_grad = trainable
+        self.name = name
+        self.outer = outer
+        self.inner = inner
+        self.grad: Tensor | None = None
+        self.bucketed = False
+        """The gradient is a view of a communication bucket: it is copied there and freed."""
+        self.sink: Node | None = None
+        """The graph node that receives the gradient, while one is waiting for it."""
