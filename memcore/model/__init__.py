@@ -1,0 +1,1 @@
+"""The network: families, reading a `config.json`, parameters, and the catalog."""

@@ -1,0 +1,57 @@
+"""The catalog: well-known checkpoints by hub id or nickname, from `data/catalog.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from memcore.errors import ConfigError, Problem, nearest
+from memcore.model.network import Model
+from memcore.model.read import read_model
+
+_FILE = Path(__file__).parent.parent / "data" / "catalog.json"
+
+
+@lru_cache(maxsize=1)
+def catalog() -> Mapping[str, Mapping[str, Any]]:
+    """Every entry by hub id: `config`, the content of its config.json, and `parameters`, its exact count."""
+    found: Mapping[str, Mapping[str, Any]] = json.loads(_FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def nickname(hub_id: str) -> str:
+    """The short name of a hub id: `llama-3.1-8b` for `meta-llama/Llama-3.1-8B`."""
+    return hub_id.rpartition("/")[2].lower()
+
+
+@lru_cache(maxsize=1)
+def _names() -> Mapping[str, str]:
+    """Hub ids by every name they are found under."""
+    return {name: hub_id for hub_id in catalog() for name in (nickname(hub_id), hub_id.lower())}
+
+
+def find_model(model: str | Mapping[str, object]) -> Model:
+    """The model of a config: a catalog id, a hub id, or the content of a config.json.
+
+    Raises ConfigError with the nearest id, or naming the keys that cannot be understood.
+    """
+    if not isinstance(model, str):
+        return _read(json.dumps(model, sort_keys=True))
+    hub_id = _names().get(model.strip().lower())
+    if hub_id is None:
+        message = f"found {model!r}, not one of {len(catalog())} models of the catalog; a config.json can be given instead"
+        raise ConfigError([Problem("model", message, nearest(model, _names()))])
+    return _from_catalog(hub_id)
+
+
+@lru_cache(maxsize=256)
+def _from_catalog(hub_id: str) -> Model:
+    return read_model(catalog()[hub_id]["config"], name=hub_id)
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> Model:
+    return read_model(json.loads(text))
