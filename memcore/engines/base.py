@@ -1,0 +1,102 @@
+"""What an engine is: its presets, what it stores on each rank, and its hooks while a step runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memcore.eager.tape import Tape
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.model.network import Layer, Weight
+from memcore.step.recipe import Precision, Recipe
+from memcore.symbols import Shape
+
+
+class Runtime:
+    """An engine's hooks around the units of a model, during the recording of one step.
+
+    The base class is one GPU with nothing to share.
+    """
+
+    def __init__(self, tape: Tape, recipe: Recipe) -> None:
+        self.tape = tape
+        self.recipe = recipe
+
+    def ends(self, weights: Sequence[Weight]) -> Mapping[str, Parameter]:
+        """The parameters outside the layers as the model sees them."""
+        return {weight.name: self.parameter(weight) for weight in weights}
+
+    def layer(self, unit: str, layer: Layer, repeats: str | None) -> Mapping[str, Parameter]:
+        """The parameters of one layer as the model sees them; `repeats` names how many layers it stands for."""
+        return {weight.name: self.parameter(weight) for weight in layer.weights()}
+
+    def parameter(self, weight: Weight) -> Parameter:
+        """One parameter as the model sees it."""
+        return Parameter(self.tape, weight.name, weight.outer, weight.inner, self.recipe.precision.compute)
+
+    def enter(self, unit: str, x: Tensor) -> Tensor:
+        """Before a unit's forward pass; units are `root`, `embedding`, `head` and each layer."""
+        return x
+
+    def leave(self, unit: str, y: Tensor) -> Tensor:
+        """After a unit's forward pass."""
+        return y
+
+    def begin_micro_batch(self, *, last: bool) -> None:
+        """Before the forward pass of a micro-batch; the last one ends the step."""
+
+    def end_backward(self) -> None:
+        """After the backward pass of a micro-batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """Memory that an engine holds from the start to the end of the job."""
+
+    rule: str
+    shape: Shape
+    dtype: str
+    category: str
+
+
+def _nothing(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The answers of one engine; nothing else knows its name."""
+
+    name: str
+    title: str
+    runtime: type[Runtime]
+    presets: Mapping[str, Precision]
+    """Dtypes by the name of a precision preset."""
+    default_preset: str
+    stored: Callable[[Weight], Shape]
+    """The part of a parameter that a rank keeps."""
+    buffers: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
+    """What it holds besides, given all parameters with their counts."""
+    distributed: bool = True
+    """Runs on several GPUs."""
+    communicators: int = 1
+    """NCCL communicators that it opens."""
+
+
+def precision(
+    stored: str, compute: str | None = None, reduce: str | None = None, autocast: str | None = None
+) -> Precision:
+    """A precision with the usual defaults: computed and reduced as stored."""
+    compute = compute or stored
+    return Precision(parameter=stored, compute=compute, reduce=reduce or compute, autocast=autocast)
+
+
+AUTOCAST_PRESETS: Mapping[str, Precision] = {
+    "fp32": precision("fp32"),
+    "bf16": precision("bf16"),
+    "fp16": precision("fp16"),
+    "bf16-mixed": precision("fp32", autocast="bf16"),
+    "fp16-mixed": precision("fp32", autocast="fp16"),
+    "bf16-autocast": precision("fp32", autocast="bf16"),
+}
+"""Engines without a mixed-precision policy of their own use torch.autocast."""

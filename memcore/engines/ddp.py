@@ -1,0 +1,45 @@
+"""DistributedDataParallel: every rank holds everything, and flat buckets of all gradients besides.
+
+Source: torch/csrc/distributed/c10d/reducer.cpp. Buckets are allocated when the model is wrapped and stay. By default a
+gradient is copied into its bucket and back; as a view of the bucket it needs no memory of its own once it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memcore.eager.tensor import Parameter
+from memcore.engines.base import AUTOCAST_PRESETS, Buffer, Engine, Runtime
+from memcore.model.network import Weight
+from memcore.step.recipe import Recipe
+from memcore.symbols import Total
+
+
+class Ddp(Runtime):
+    """Gradients that are views of buckets leave nothing behind."""
+
+    def parameter(self, weight: Weight) -> Parameter:
+        """One parameter as the model sees it."""
+        found = super().parameter(weight)
+        found.bucketed = self.recipe.sharding.bucket_views
+        return found
+
+
+def buckets(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
+    """All gradients in flat buffers; their total does not depend on the size of a bucket."""
+    shapes = tuple((count, *weight.shape) for weight, count in weights)
+    category = "gradients" if recipe.sharding.bucket_views else "communication"
+    return [
+        Buffer(rule="ddp_buckets", shape=(Total("P", shapes),), dtype=recipe.precision.parameter, category=category)
+    ]
+
+
+ENGINE = Engine(
+    name="ddp",
+    title="DistributedDataParallel",
+    runtime=Ddp,
+    presets=AUTOCAST_PRESETS,
+    default_preset="bf16",
+    stored=lambda weight: weight.shape,
+    buffers=buckets,
+)

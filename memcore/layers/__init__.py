@@ -1,0 +1,50 @@
+"""Layer implementations: the forward pass of each, written against `memcore.eager` like the original."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from memcore.layers import torchtitan, transformers_model
+from memcore.model.families import FAMILIES
+from memcore.model.network import Network
+from memcore.step.step import Forward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCode:
+    """One implementation, and what it can do."""
+
+    title: str
+    forward: Forward
+    check: Callable[[Network], None]
+    """Raises UnsupportedError for a network that it cannot express."""
+    has_sdpa: Callable[[Network], bool]
+    computes_loss: bool
+    """The loss is part of the model's forward pass."""
+    has_cache: bool
+    default_wrap: str
+    """How FSDP wraps it by default."""
+
+
+IMPLEMENTATIONS: Mapping[str, LayerCode] = {
+    "transformers": LayerCode(
+        title="transformers",
+        forward=transformers_model.forward,
+        check=lambda network: None,
+        has_sdpa=lambda network: FAMILIES[network.family].sdpa,
+        computes_loss=True,
+        has_cache=True,
+        default_wrap="layer",
+    ),
+    "torchtitan": LayerCode(
+        title="torchtitan",
+        forward=torchtitan.forward,
+        check=torchtitan.check,
+        has_sdpa=lambda network: True,
+        computes_loss=False,
+        has_cache=False,
+        default_wrap="torchtitan",
+    ),
+}
+"""By the value of `training.implementation`."""

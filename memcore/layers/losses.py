@@ -1,0 +1,81 @@
+"""Losses over the hidden states: what the logits and the cross-entropy need.
+
+Sources: transformers/loss/loss_utils.py (ForCausalLMLoss), torchtune CEWithChunkedOutputLoss,
+aten/src/ATen/native/LossNLL.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from memcore.eager.autograd import attach, save, tracked
+from memcore.eager.operations import add, clone, like, new, only, scale, split, to, view
+from memcore.eager.tensor import Tensor
+from memcore.step.recipe import Loss
+from memcore.symbols import Quotient, Shape, Shifted
+
+Head = Callable[[Tensor], Tensor]
+"""Hidden states to logits."""
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """`F.cross_entropy`: keeps the log-probabilities; its backward pass fills two more tensors of their size."""
+    tape = logits.tape
+    if tape.autocast:
+        logits = to(logits, "fp32")
+    return _nll_loss(_log_softmax(logits), labels)
+
+
+def _log_softmax(x: Tensor) -> Tensor:
+    out = like(x, "log_softmax")
+    if tracked(x):
+        attach([out], [x], save(x.tape, out), lambda g, s: [like(only(g), "log_softmax_backward")])
+    return out
+
+
+def _nll_loss(log_probabilities: Tensor, labels: Tensor) -> Tensor:
+    tape, dtype = log_probabilities.tape, log_probabilities.dtype
+    needs = tracked(log_probabilities)
+    shape = log_probabilities.shape
+    saved = save(tape, labels) if needs else []
+    loss, weight = new(tape, (), dtype, "nll_loss"), new(tape, (), dtype, "nll_loss")
+    if needs:
+        saved += save(tape, weight)
+        attach([loss], [log_probabilities], saved, lambda g, s: [new(tape, shape, dtype, "nll_loss_backward")])
+    return loss
+
+
+def causal_lm_loss(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
+    """Cross-entropy over all logits at once."""
+    with logits.tape.at("loss"):
+        if loss.kind == "cross-entropy-fp32":
+            logits = to(logits, "fp32")
+        if loss.shifts_labels:
+            padded = _padded(labels)
+            labels = clone(view(padded, labels.shape))
+        return cross_entropy(logits, labels)
+
+
+def _padded(labels: Tensor) -> Tensor:
+    """Labels with one more column: transformers shifts labels instead of slicing logits."""
+    batch, length = labels.shape
+    return new(labels.tape, (batch, Shifted(length, 1, 1)), labels.dtype, "pad")
+
+
+def chunked_loss(hidden: Tensor, labels: Tensor, head: Head, loss: Loss) -> Tensor:
+    """Logits chunk by chunk of the sequence, kept in their dtype; each chunk is upcast on its own."""
+    tape = hidden.tape
+    labels = clone(view(_padded(labels), labels.shape))
+    batch, length = labels.shape
+    part: Shape = (batch, Quotient((length,), loss.chunks))
+    outputs = [head(chunk) for chunk in split(hidden, (*part, *hidden.shape[2:]), loss.chunks, cut=1)]
+    with tape.at("loss"):
+        total: Tensor | None = None
+        for logits, targets in zip(outputs, split(labels, part, loss.chunks, cut=1), strict=True):
+            each = cross_entropy(to(logits, "fp32"), _flat(targets))
+            total = each if total is None else add(total, each)
+        return scale(total, "div") if total is not None else hidden
+
+
+def _flat(labels: Tensor) -> Tensor:
+    return labels if labels.mergeable(0, 2) else clone(labels)

@@ -1,0 +1,144 @@
+"""torchtitan's Llama: complex rotary embeddings, PyTorch's RMSNorm, and a loss outside the model.
+
+Source: torchtitan/models/llama3/model. Until 2025 (9dec370) keys and values were copied for every query head, and
+`nn.RMSNorm` was composed from elementwise operations (PyTorch 2.6); a model says so with `"gqa": "repeat"` and
+`"norm": "composite"`.
+"""
+
+from __future__ import annotations
+
+from memcore.eager.attention import choose_kernel, repeat_kv, sdpa
+from memcore.eager.autograd import Gradient, attach, tracked
+from memcore.eager.operations import (
+    ACTIVATIONS,
+    add,
+    contiguous,
+    embedding,
+    like,
+    mean,
+    mul,
+    new,
+    only,
+    permute,
+    power,
+    rms_norm,
+    rsqrt,
+    to,
+)
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.errors import UnsupportedError
+from memcore.layers.losses import causal_lm_loss
+from memcore.layers.transformers import Weights, heads_of, leaf, project
+from memcore.model.network import Attention, Ends, FeedForward, Layer, Network, Norm
+from memcore.step.step import Batch, Slot, Step
+
+
+def check(network: Network) -> None:
+    """Refuse networks that torchtitan's Llama cannot express."""
+    layers = [layer for run in network.runs for layer in run]
+    wanted = {
+        "layers one after the other": all(layer.residual == "sequential" for layer in layers),
+        "RMSNorm": all(norm.kind == "rms" for layer in layers for norm in layer.norms),
+        "separate query, key and value matrices": all(len(layer.attention.inputs) == 3 for layer in layers),
+        "no norm on queries and keys": all(layer.attention.query_norm is None for layer in layers),
+        "rotary embeddings over whole heads": all(layer.attention.rotary == "full" for layer in layers),
+        "attention to all tokens": not any(layer.attention.sliding for layer in layers),
+        "a gated feed-forward layer": all(layer.feed_forward.gate is not None for layer in layers),
+        "a head of its own": not network.ends.tied,
+    }
+    missing = [name for name, has in wanted.items() if not has]
+    if missing:
+        message = f"torchtitan's Llama needs {missing[0]}, which {network.family} lacks; use 'transformers'"
+        raise UnsupportedError("training.implementation", message)
+
+
+def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """The loss of one micro-batch; the trainer's `pred` lives until the loss is known."""
+    pred = _transformer(step, batch.tokens)
+    return causal_lm_loss(pred, batch.labels, step.recipe.loss), pred
+
+
+def _transformer(step: Step, tokens: Tensor) -> Tensor:
+    ends = step.recipe.network.ends
+    step.enter("root", tokens)
+    h = _embed(step, tokens, ends)
+
+    def run_block(slot: Slot, x: Tensor) -> Tensor:
+        return _block(x, slot.weights, slot.layer, step)
+
+    for slot in step.slots:
+        h = step.layer(slot, run_block, h)
+    step.after_layers()
+    h = step.enter("head", h)
+    h = _norm(h, step.weights, ends.final_norm)
+    step.loss_begins(h)
+    logits = step.leave("head", project(h, step.weights, ends.head))
+    return step.leave("root", logits)
+
+
+def _embed(step: Step, tokens: Tensor, ends: Ends) -> Tensor:
+    with tokens.tape.at(ends.embedding.name.removesuffix(".weight")):
+        tokens = step.enter("embedding", tokens)
+        h = step.leave("embedding", embedding(tokens, step.weights[ends.embedding.name]))
+        step.embedded(h)
+        return h
+
+
+def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
+    h = add(x, _attention(_norm(x, weights, layer.norms[0]), weights, layer.attention, step))
+    return add(h, _feed_forward(_norm(h, weights, layer.norms[1]), weights, layer.feed_forward))
+
+
+def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+    """`nn.RMSNorm`: one kernel, or composed: normalized and weighted in fp32, and cast at the end."""
+    weight: Parameter = weights[f"{part.name}.weight"]
+    with x.tape.module(leaf(part.name)):
+        if part.fused:
+            return rms_norm(x, weight)
+        upcast = to(x, "fp32")
+        inverse = rsqrt(mean(power(upcast)))
+        return to(mul(mul(upcast, inverse), weight), x.dtype)
+
+
+def _attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tensor:
+    heads = heads_of(part)
+    with x.tape.module(part.module):
+        xq, xk, xv = (project(x, weights, each) for each in part.inputs)
+        xq, xk = _rotate(xq), _rotate(xk)
+        if part.repeats_heads:
+            xk, xv = repeat_kv(xk, heads, axis=2), repeat_kv(xv, heads, axis=2)
+            heads = heads.repeated()
+        xq, xk, xv = (permute(each, 0, 2, 1, 3) for each in (xq, xk, xv))
+        kernel = step.recipe.attention
+        kernel = choose_kernel(xq, heads, masked=False) if kernel == "sdpa" else kernel
+        output = contiguous(permute(sdpa(xq, xk, xv, heads, kernel, None), 0, 2, 1, 3))
+        return project(output, weights, part.output)
+
+
+def _feed_forward(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
+    with x.tape.module(part.module):
+        act = ACTIVATIONS[part.activation]
+        gate = part.gate or part.up
+        return project(mul(act(project(x, weights, gate)), project(x, weights, part.up)), weights, part.down)
+
+
+def _rotate(x: Tensor) -> Tensor:
+    """`apply_rotary_emb` for one tensor: in fp32, as complex numbers."""
+    upcast = to(x, "fp32")
+    return to(_complex_product(upcast), x.dtype)
+
+
+def _complex_product(x: Tensor) -> Tensor:
+    """X as complex numbers times the rotations; the backward pass conjugates the rotations first."""
+    tape = x.tape
+    out = like(x, "rotary")
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        conjugated = new(tape, ("s", "d"), "fp32", "rotary")
+        result = like(only(gradients), "rotary_backward")
+        del conjugated
+        return [result]
+
+    if tracked(x):
+        attach([out], [x], [], apply)
+    return out

@@ -1,0 +1,1 @@
+"""A step: its recipe, its recording, and the program that comes out."""

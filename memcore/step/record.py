@@ -1,0 +1,19 @@
+"""From a recipe to a program, once for each recipe."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from memcore.engines import ENGINES
+from memcore.layers import IMPLEMENTATIONS
+from memcore.step.recipe import Recipe
+from memcore.step.step import Step
+from memcore.timeline import Program, compile_tape
+
+
+@lru_cache(maxsize=512)
+def program_of(recipe: Recipe) -> Program:
+    """Record a step and compile its tape."""
+    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
+    step.record(IMPLEMENTATIONS[recipe.implementation].forward)
+    return compile_tape(step.tape)
