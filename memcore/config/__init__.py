@@ -1,0 +1,1 @@
+"""The config: one description of one job, its schema, validation and codecs."""

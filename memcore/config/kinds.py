@@ -1,0 +1,215 @@
+"""Kinds of settings: what values they take, and how those are written as text, in JSON and in forms.
+
+`check` takes a value from JSON, `parse` takes text (a command line, a form, a URL); both raise ValueError saying what
+is allowed. `spell` is the inverse of `parse`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memcore.errors import nearest
+from memcore.units import parse_count
+
+JsonSchema = dict[str, object]
+
+
+class Choices(ValueError):
+    """Not one of the allowed words; `suggestion` is the nearest of them."""
+
+    def __init__(self, found: object, allowed: tuple[str, ...]) -> None:
+        super().__init__(f"found {found!r}; allowed: {', '.join(allowed)}")
+        self.suggestion = nearest(found, allowed) if isinstance(found, str) else None
+
+
+class Kind(Protocol):
+    """What a setting's values are."""
+
+    def check(self, value: object) -> object:
+        """The value, if it is allowed."""
+
+    def parse(self, text: str) -> object:
+        """The value that a text stands for."""
+
+    def spell(self, value: object) -> str:
+        """A value as text."""
+
+    def schema(self) -> JsonSchema:
+        """Its JSON Schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number; as text also `8k`, `1.5e9` or `7B`."""
+
+    minimum: int = 1
+    maximum: int = 2**53
+    unit: str = ""
+
+    def check(self, value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"expected a whole number, found {value!r}")
+        if not self.minimum <= value <= self.maximum:
+            raise ValueError(f"expected a whole number of at least {self.minimum}, found {value}")
+        return value
+
+    def parse(self, text: str) -> object:
+        return self.check(parse_count(text))
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"type": "integer", "minimum": self.minimum}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number within bounds."""
+
+    minimum: float = 0.0
+    maximum: float = 1e6
+    unit: str = ""
+
+    def check(self, value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"expected a number, found {value!r}")
+        if not self.minimum <= value <= self.maximum:
+            raise ValueError(f"expected a number from {self.minimum:g} to {self.maximum:g}, found {value!r}")
+        return value
+
+    def parse(self, text: str) -> object:
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"expected a number, found {text!r}") from None
+        return self.check(int(number) if number.is_integer() else number)
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """true or false."""
+
+    def check(self, value: object) -> object:
+        if not isinstance(value, bool):
+            raise ValueError(f"expected true or false, found {value!r}")
+        return value
+
+    def parse(self, text: str) -> object:
+        found = {
+            "true": True,
+            "yes": True,
+            "on": True,
+            "1": True,
+            "false": False,
+            "no": False,
+            "off": False,
+            "0": False,
+        }
+        if text.lower() not in found:
+            raise Choices(text, ("true", "false"))
+        return found[text.lower()]
+
+    def spell(self, value: object) -> str:
+        return "true" if value else "false"
+
+    def schema(self) -> JsonSchema:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several words."""
+
+    options: tuple[str, ...]
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """What each option means, for forms and the reference."""
+
+    def check(self, value: object) -> object:
+        if value not in self.options:
+            raise Choices(value, self.options)
+        return value
+
+    def parse(self, text: str) -> object:
+        return self.check(text.strip().lower())
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"enum": list(self.options)}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One of several words, or a prefix with a count, such as `chunked:8`."""
+
+    options: tuple[str, ...]
+    prefix: str
+    meanings: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, value: object) -> object:
+        if value in self.options:
+            return value
+        allowed = (*self.options, f"{self.prefix}:N")
+        if not isinstance(value, str):
+            raise Choices(value, allowed)
+        head, colon, count = value.partition(":")
+        if head != self.prefix or not colon or not count.isdigit() or not 1 <= int(count) <= 1024:
+            raise Choices(value, allowed)
+        return value
+
+    def parse(self, text: str) -> object:
+        return self.check(text.strip().lower())
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"anyOf": [{"enum": list(self.options)}, {"type": "string", "pattern": f"^{self.prefix}:[0-9]+$"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class FlagOrCount:
+    """true, false, or a number of ranks of at least two."""
+
+    def check(self, value: object) -> object:
+        if isinstance(value, bool) or (isinstance(value, int) and value >= 2):
+            return value
+        raise ValueError(f"expected true, false or a number of at least 2, found {value!r}")
+
+    def parse(self, text: str) -> object:
+        return self.check(int(text)) if text.isdigit() and int(text) > 1 else Flag().parse(text)
+
+    def spell(self, value: object) -> str:
+        return Flag().spell(value) if isinstance(value, bool) else str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 2}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any short text that memory does not depend on."""
+
+    def check(self, value: object) -> object:
+        if not isinstance(value, str) or len(value) > 200:
+            raise ValueError(f"expected a text of at most 200 characters, found {value!r:.80}")
+        return value
+
+    def parse(self, text: str) -> object:
+        return self.check(text)
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string", "maxLength": 200}

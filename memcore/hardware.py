@@ -1,0 +1,149 @@
+"""Accelerators: what a job can use of each, and what it holds outside the allocator.
+
+Capacities are `torch.cuda.get_device_properties().total_memory` as observed, lowest and highest over drivers; a job is
+held against the lowest. An "80 GB" card has 79.1 GiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memcore.errors import ConfigError, Problem, nearest
+from memcore.units import GiB, MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """A row of the catalog."""
+
+    id: str
+    name: str
+    nominal_gb: int
+    """The vendor's figure."""
+    observed_gib: tuple[float, float]
+    capability: str
+    """CUDA compute capability, or the architecture of an AMD GPU."""
+    source: str
+    """Where the observed capacity comes from."""
+
+    @property
+    def usable(self) -> int:
+        """Bytes that a job can use, context included."""
+        return int(self.observed_gib[0] * GiB)
+
+    @property
+    def major(self) -> int | None:
+        """The major compute capability of an NVIDIA GPU."""
+        head = self.capability.partition(".")[0]
+        return int(head) if head.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Bytes that nobody asked for by name: expected, and a range."""
+
+    low: int
+    expected: int
+    high: int
+    source: str
+
+
+def context(accelerator: Accelerator | None) -> Overhead:
+    """The CUDA context with the kernels that have been loaded; nvidia-smi shows it, PyTorch does not count it.
+
+    Observed: 256 MiB (RTX 3090), 426 MiB (RTX 6000 Ada), 471 MiB (RTX 4090), 520 MiB (H100), 612 MiB (H200), and 50 to
+    150 MiB more once cuBLAS and Triton kernels are loaded.
+    """
+    major = accelerator.major if accelerator else None
+    expected = {7: 350, 8: 400, 9: 600, 10: 700, 12: 700}.get(major or 0, 600) * MiB
+    return Overhead(expected * 7 // 10, expected, expected * 14 // 10, "observed contexts, public logs")
+
+
+def communicators(count: int) -> Overhead:
+    """NCCL's buffers: channels times connections; nobody's allocator counts them.
+
+    nccl 2.30, init.cc and transport/p2p.cc: 9.2 MiB for each channel and peer, plus NVLink SHARP buffers. Reported:
+    0.3 to 1.6 GiB for one communicator.
+    """
+    expected = 550 * MiB if count else 0
+    more = max(count - 1, 0) * 200 * MiB
+    return Overhead(
+        150 * MiB * min(count, 1),
+        expected + more,
+        1600 * MiB * min(count, 1) + 2 * more,
+        "nccl 2.30 and public reports",
+    )
+
+
+def matmul_workspaces(accelerator: Accelerator | None) -> Sequence[tuple[str, int]]:
+    """CuBLAS's workspaces, which PyTorch allocates from its own pool: one for each thread that multiplies.
+
+    aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from compute capability 9 on, else 8 320 KiB; cuBLASLt 1 MiB. The
+    forward pass and the backward pass run in threads of their own.
+    """
+    major = accelerator.major if accelerator else 8
+    size = 32 * MiB if major is None or major >= 9 else 8320 * 1024
+    return [("cublas_workspace", size), ("cublaslt_workspace", MiB)]
+
+
+_BANNER = "'Max memory' banners of public logs"
+_OUT_OF_MEMORY = "capacity in public out-of-memory messages"
+_RECALLED = "recalled, unconfirmed"
+
+ACCELERATORS: Sequence[Accelerator] = (
+    Accelerator("v100-sxm2-16gb", "NVIDIA V100-SXM2-16GB", 16, (15.77, 15.78), "7.0", _RECALLED),
+    Accelerator("v100-sxm2-32gb", "NVIDIA V100-SXM2-32GB", 32, (31.73, 31.75), "7.0", _OUT_OF_MEMORY),
+    Accelerator("t4", "NVIDIA T4", 16, (14.56, 14.741), "7.5", _BANNER),
+    Accelerator("a10", "NVIDIA A10", 24, (22.03, 22.15), "8.6", _OUT_OF_MEMORY),
+    Accelerator("a30", "NVIDIA A30", 24, (23.5, 23.6), "8.0", _RECALLED),
+    Accelerator("a40", "NVIDIA A40", 48, (44.3, 44.5), "8.6", _RECALLED),
+    Accelerator("rtx-a6000", "NVIDIA RTX A6000", 48, (47.431, 47.54), "8.6", _BANNER),
+    Accelerator("a100-sxm-40gb", "NVIDIA A100-SXM4-40GB", 40, (39.494, 39.557), "8.0", _BANNER),
+    Accelerator("a100-pcie-40gb", "NVIDIA A100-PCIe-40GB", 40, (39.38, 39.56), "8.0", _RECALLED),
+    Accelerator("a100-sxm-80gb", "NVIDIA A100-SXM4-80GB", 80, (79.151, 79.33), "8.0", _BANNER),
+    Accelerator("a100-pcie-80gb", "NVIDIA A100-PCIe-80GB", 80, (79.15, 79.25), "8.0", _OUT_OF_MEMORY),
+    Accelerator("rtx-3090", "NVIDIA RTX 3090", 24, (23.59, 23.69), "8.6", _OUT_OF_MEMORY),
+    Accelerator("rtx-4090", "NVIDIA RTX 4090", 24, (23.51, 23.647), "8.9", _BANNER),
+    Accelerator("rtx-5090", "NVIDIA RTX 5090", 32, (31.342, 31.37), "12.0", _BANNER),
+    Accelerator("rtx-6000-ada", "NVIDIA RTX 6000 Ada", 48, (47.37, 47.53), "8.9", _OUT_OF_MEMORY),
+    Accelerator("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell", 96, (94.971, 95.59), "12.0", _BANNER),
+    Accelerator("l4", "NVIDIA L4", 24, (22.03, 22.161), "8.9", _BANNER),
+    Accelerator("l20", "NVIDIA L20", 48, (44.4, 44.5), "8.9", _RECALLED),
+    Accelerator("l40", "NVIDIA L40", 48, (44.39, 44.52), "8.9", _RECALLED),
+    Accelerator("l40s", "NVIDIA L40S", 48, (44.392, 44.402), "8.9", _BANNER),
+    Accelerator("h100-sxm-80gb", "NVIDIA H100-SXM5-80GB", 80, (79.097, 79.179), "9.0", _BANNER),
+    Accelerator("h100-pcie-80gb", "NVIDIA H100-PCIe-80GB", 80, (79.1, 79.2), "9.0", _RECALLED),
+    Accelerator("h100-nvl-94gb", "NVIDIA H100-NVL-94GB", 94, (93.016, 93.11), "9.0", _BANNER),
+    Accelerator("h800-sxm-80gb", "NVIDIA H800-SXM", 80, (79.1, 79.2), "9.0", _RECALLED),
+    Accelerator("h20-96gb", "NVIDIA H20-96GB", 96, (95.0, 95.22), "9.0", _OUT_OF_MEMORY),
+    Accelerator("h200-sxm-141gb", "NVIDIA H200-SXM-141GB", 141, (139.7, 139.801), "9.0", _BANNER),
+    Accelerator("h200-nvl-141gb", "NVIDIA H200-NVL-141GB", 141, (139.7, 139.8), "9.0", _RECALLED),
+    Accelerator("gh200-96gb", "NVIDIA GH200-96GB", 96, (94.5, 95.0), "9.0", _RECALLED),
+    Accelerator("b200", "NVIDIA B200-SXM-180GB", 180, (178.35, 178.36), "10.0", _OUT_OF_MEMORY),
+    Accelerator("gb200", "NVIDIA GB200-NVL72", 186, (184.31, 184.31), "10.0", _OUT_OF_MEMORY),
+    Accelerator("b300", "NVIDIA B300-SXM", 288, (267.69, 267.69), "10.3", _OUT_OF_MEMORY),
+    Accelerator("gb300", "NVIDIA GB300-NVL72", 288, (276.5, 276.5), "10.3", _OUT_OF_MEMORY),
+    Accelerator("gb10", "NVIDIA GB10 (DGX Spark)", 128, (119.698, 121.693), "12.1", _BANNER),
+    Accelerator("mi210", "AMD MI210", 64, (63.98, 63.98), "gfx90a", _OUT_OF_MEMORY),
+    Accelerator("mi250x-gcd", "AMD MI250X (per GCD)", 64, (63.59, 63.98), "gfx90a", _OUT_OF_MEMORY),
+    Accelerator("mi300x", "AMD MI300X", 192, (191.69, 191.98), "gfx942", _OUT_OF_MEMORY),
+    Accelerator("mi325x", "AMD MI325X", 256, (255.69, 255.98), "gfx942", _OUT_OF_MEMORY),
+    Accelerator("mi350x", "AMD MI350X", 288, (287.98, 287.98), "gfx950", _OUT_OF_MEMORY),
+    Accelerator("mi355x", "AMD MI355X", 288, (287.98, 287.98), "gfx950", _OUT_OF_MEMORY),
+)
+"""The catalog."""
+
+_BY_ID: Mapping[str, Accelerator] = {each.id: each for each in ACCELERATORS}
+
+
+def find_accelerator(name: str) -> Accelerator:
+    """A row by its id.
+
+    Raises ConfigError with the nearest id.
+    """
+    found = _BY_ID.get(name.strip().lower())
+    if found is None:
+        message = f"found {name!r}, which is not in the catalog of {len(_BY_ID)} accelerators"
+        raise ConfigError([Problem("hardware.accelerator", message, nearest(name, _BY_ID))])
+    return found
