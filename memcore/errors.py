@@ -48,6 +48,9 @@ class UnsupportedError(MemcoreError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`, if any does."""
-    found = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    """The known name that looks most like `name`, or else the first that contains it, if any does."""
+    names, wanted = list(known), name.strip().lower()
+    found = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
+    if found:
+        return found[0]
+    return next((each for each in names if wanted and wanted in each), None)

@@ -61,10 +61,7 @@ class _Defaults:
 
     def given(self, path: str) -> Any:
         """The value of a setting, or None."""
-        value: Any = self._config
-        for name in path.split("."):
-            value = getattr(value, name) if value is not None else None
-        return value
+        return self._config.get(path)
 
     def take(self, path: str, default: Any, reason: str | None = None) -> Any:
         """The value of a setting, else a default, which is noted if there is a reason to give."""

@@ -28,23 +28,25 @@ def aligned(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A stretch of the step, with the bytes held beyond what was there before the step."""
+    """A stretch of the step."""
 
     phase: str
     """forward, loss, backward, gradient_clipping or optimizer_step."""
     place: str
     peak: int
+    """The most bytes in memory while it lasts."""
     end: int
     """What is held when it ends."""
     first: int
     """What the first of its repetitions peaks at."""
     repeats: int
-    segment: int
-    """Its number in the program."""
+    segment: int | None
+    """Its number in the program; None for what comes after the backward pass."""
+    micro_batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """Segments that repeat together, as one pattern of layers."""
 
     segments: tuple[int, ...]
@@ -53,32 +55,52 @@ class _Span:
     repeats: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The highest point of a stretch of the step, by category."""
+
+    phase: str
+    place: str
+    micro_batch: int
+    layers: int
+    """How many layers run before the next sample; 0 marks the last of equal layers."""
+    levels: tuple[int, ...]
+    """Bytes of each category."""
+
+
 class Program:
     """A tape compiled for evaluation with any sizes."""
 
-    def __init__(self, blocks: Sequence[Block], events: Sequence[int], segments: Sequence[Segment]) -> None:
-        self.blocks = tuple(blocks)
-        self.segments = tuple(segments)
-        self.events = tuple(events)
+    def __init__(self, tape: Tape) -> None:
+        self.blocks = tuple(tape.blocks)
+        self.segments = tuple(tape.segments)
+        self.events = tuple(tape.events)
+        self.gradients = frozenset(tape.gradients)
+        """Blocks that became the gradient of a parameter."""
+        self.savers = {block: tuple(rules) for block, rules in tape.savers.items()}
+        """For a block, the rules of the operations that keep it for their backward pass."""
+        self.outliving = _outliving(self.events, self.segments)
+        """Blocks that are still there when the stretch of the step that allocated them is over."""
         shapes: dict[tuple[int, tuple[Axis, ...]], int] = {}
-        kinds = [shapes.setdefault(_shape_of(block), len(shapes)) for block in self.blocks]
+        self._kinds = [shapes.setdefault(_shape_of(block), len(shapes)) for block in self.blocks]
         self._shapes = tuple(shapes)
         self._axes = tuple({axis for _, axes in self._shapes for axis in axes})
-        self._moves = [kinds[event] if event >= 0 else kinds[~event] + len(shapes) for event in events]
-        self._spans = tuple(_spans(self.segments))
+        kinds = self._kinds
+        self._moves = [kinds[event] if event >= 0 else kinds[~event] + len(shapes) for event in self.events]
+        self.spans = tuple(_spans(self.segments))
 
     def sizes(self, values: Mapping[str, int]) -> list[int]:
         """Bytes of each shape that occurs."""
         known = {axis: measure(axis, values) for axis in self._axes}
         return [aligned(factor * prod([known[axis] for axis in axes])) for factor, axes in self._shapes]
 
-    def moments(self, values: Mapping[str, int]) -> list[Moment]:
-        """Every segment's peak and end, for these sizes."""
+    def moments(self, values: Mapping[str, int], base: int = 0) -> list[Moment]:
+        """Every segment's peak and end, for these sizes, on top of `base` bytes."""
         sizes = self.sizes(values)
         signed = sizes + [-size for size in sizes]
         running = list(accumulate(map(signed.__getitem__, self._moves)))
-        found, offset = [], 0
-        for span in self._spans:
+        found, offset = [], base
+        for span in self.spans:
             count = 1 if span.repeats is None else values[span.repeats]
             before = running[span.start - 1] if span.start else 0
             growth = (count - 1) * ((running[span.end - 1] if span.end else 0) - before)
@@ -86,18 +108,69 @@ class Program:
                 segment = self.segments[number]
                 peak = max(running[segment.start : segment.end], default=before) + offset
                 end = (running[segment.end - 1] if segment.end else 0) + offset + growth
-                found.append(Moment(segment.phase, segment.place, max(peak, peak + growth), end, peak, count, number))
+                highest = max(peak, peak + growth)
+                found.append(
+                    Moment(segment.phase, segment.place, highest, end, peak, count, number, segment.micro_batch)
+                )
             offset += growth
+        return found
+
+    def block_sizes(self, values: Mapping[str, int]) -> list[int]:
+        """Bytes of each block."""
+        sizes = self.sizes(values)
+        return [sizes[kind] for kind in self._kinds]
+
+    def high_water(self, sizes: Sequence[int], values: Mapping[str, int]) -> int:
+        """The most that is held at once of blocks with these sizes."""
+        running = list(accumulate(sizes[event] if event >= 0 else -sizes[~event] for event in self.events))
+        highest = offset = 0
+        for span in self.spans:
+            before = running[span.start - 1] if span.start else 0
+            count = 1 if span.repeats is None else values[span.repeats]
+            growth = (count - 1) * ((running[span.end - 1] if span.end else 0) - before)
+            peak = max(running[span.start : span.end], default=before) + offset
+            highest = max(highest, peak, peak + growth)
+            offset += growth
+        return highest
+
+    def profile(self, values: Mapping[str, int], categories: Sequence[int], number: int) -> list[Sample]:
+        """The highest point of every stretch, by category, given the category of each block and their number.
+
+        A run of equal layers has two samples, its first and its last; between them memory changes linearly.
+        """
+        sizes = self.sizes(values)
+        levels = [0] * number
+        found: list[Sample] = []
+        for span in self.spans:
+            before, highest, top, total = list(levels), list(levels), 0, 0
+            for event in self.events[span.start : span.end]:
+                block = event if event >= 0 else ~event
+                size = sizes[self._kinds[block]] if event >= 0 else -sizes[self._kinds[block]]
+                levels[categories[block]] += size
+                total += size
+                if total > top:
+                    top, highest = total, list(levels)
+            count = 1 if span.repeats is None else values[span.repeats]
+            growth = [(count - 1) * (after - level) for after, level in zip(levels, before, strict=True)]
+            levels = [level + more for level, more in zip(levels, growth, strict=True)]
+            segment = self.segments[span.segments[0]]
+            where = segment.phase, segment.place, segment.micro_batch
+            found.append(Sample(*where, count * len(span.segments), tuple(highest)))
+            if count > 1:
+                last = tuple(level + more for level, more in zip(highest, growth, strict=True))
+                found.append(Sample(*where, 0, last))
         return found
 
     def held(self, moment: Moment, values: Mapping[str, int]) -> Counter[int]:
         """How many of each block are in memory when a moment is at its peak."""
+        if moment.segment is None:
+            return self.held_at_end(values)
         sizes = self.sizes(values)
-        span = next(span for span in self._spans if moment.segment in span.segments)
+        span = next(span for span in self.spans if moment.segment in span.segments)
         segment = self.segments[moment.segment]
         done = moment.repeats - 1 if moment.peak > moment.first else 0
         held: Counter[int] = Counter()
-        for earlier in self._spans:
+        for earlier in self.spans:
             if earlier is span:
                 break
             self._tally(held, earlier.start, earlier.end, values[earlier.repeats] if earlier.repeats else 1)
@@ -108,7 +181,7 @@ class Program:
     def held_at_end(self, values: Mapping[str, int]) -> Counter[int]:
         """How many of each block are still in memory when the tape ends."""
         held: Counter[int] = Counter()
-        for span in self._spans:
+        for span in self.spans:
             self._tally(held, span.start, span.end, values[span.repeats] if span.repeats else 1)
         return held
 
@@ -125,9 +198,14 @@ class Program:
         return segment.start + running.index(max(running)) if running else segment.start - 1
 
 
-def compile_tape(tape: Tape) -> Program:
-    """A program from a recorded tape."""
-    return Program(tape.blocks, tape.events, tape.segments)
+def _outliving(events: Sequence[int], segments: Sequence[Segment]) -> frozenset[int]:
+    """Blocks that some segment has allocated and not freed when it ends."""
+    found: set[int] = set()
+    for segment in segments:
+        held = Counter(event for event in events[segment.start : segment.end] if event >= 0)
+        held.subtract(~event for event in events[segment.start : segment.end] if event < 0)
+        found.update(block for block, count in held.items() if count > 0)
+    return frozenset(found)
 
 
 def _shape_of(block: Block) -> tuple[int, tuple[Axis, ...]]:
@@ -136,11 +214,11 @@ def _shape_of(block: Block) -> tuple[int, tuple[Axis, ...]]:
     return factor, tuple(sorted((axis for axis in block.shape if not isinstance(axis, int)), key=str))
 
 
-def _spans(segments: Sequence[Segment]) -> Iterator[_Span]:
+def _spans(segments: Sequence[Segment]) -> Iterator[Span]:
     """Consecutive segments of one phase that repeat under one name belong together."""
     numbered = list(enumerate(segments))
     for (_, repeats), group in groupby(numbered, key=lambda each: (each[1].phase, each[1].repeats)):
         members = list(group)
         groups = [members] if repeats is not None else [[member] for member in members]
         for each in groups:
-            yield _Span(tuple(number for number, _ in each), each[0][1].start, each[-1][1].end, repeats)
+            yield Span(tuple(number for number, _ in each), each[0][1].start, each[-1][1].end, repeats)

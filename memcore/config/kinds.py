@@ -6,7 +6,11 @@ is allowed. `spell` is the inverse of `parse`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,6 +26,15 @@ class Choices(ValueError):
     def __init__(self, found: object, allowed: tuple[str, ...]) -> None:
         super().__init__(f"found {found!r}; allowed: {', '.join(allowed)}")
         self.suggestion = nearest(found, allowed) if isinstance(found, str) else None
+
+
+class Unlisted(Choices):
+    """Not in a catalog."""
+
+    def __init__(self, found: object, catalog: str, known: Iterable[str]) -> None:
+        names = tuple(known)
+        ValueError.__init__(self, f"found {found!r:.80}, which is not one of {len(names)} known {catalog}")
+        self.suggestion = nearest(found, names) if isinstance(found, str) else None
 
 
 class Kind(Protocol):
@@ -194,6 +207,73 @@ class FlagOrCount:
 
     def schema(self) -> JsonSchema:
         return {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 2}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A row of a catalog by its id; too many to list in a message."""
+
+    catalog: str
+    titles: Mapping[str, str]
+
+    def check(self, value: object) -> object:
+        if not isinstance(value, str) or value not in self.titles:
+            raise Unlisted(value, self.catalog, self.titles)
+        return value
+
+    def parse(self, text: str) -> object:
+        return self.check(text.strip().lower())
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"enum": list(self.titles)}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model: a name, or the content of a config.json, which as text is deflated and in base64."""
+
+    def check(self, value: object) -> object:
+        if not isinstance(value, (str, Mapping)) or not value:
+            raise ValueError(f"expected a catalog id, a hub id or the content of a config.json, found {value!r:.80}")
+        return value
+
+    def parse(self, text: str) -> object:
+        return self.check(inflated(text) if text.startswith(DEFLATED) else text.strip())
+
+    def spell(self, value: object) -> str:
+        return deflated(value) if isinstance(value, Mapping) else str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"type": ["string", "object"]}
+
+
+DEFLATED = "deflate:"
+"""How the text of a deflated object begins."""
+LARGEST = 2**20
+"""Bytes that a deflated object may grow to."""
+
+
+def deflated(value: Mapping[str, object]) -> str:
+    """An object as text for a URL."""
+    packed = zlib.compress(json.dumps(dict(value), separators=(",", ":"), sort_keys=True).encode(), 9)
+    return DEFLATED + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def inflated(text: str) -> Mapping[str, object]:
+    """The object of a text from a URL, which is hostile until checked."""
+    packed = text.removeprefix(DEFLATED)
+    inflate = zlib.decompressobj()
+    try:
+        raw = inflate.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST)
+        found = json.loads(raw)
+    except (binascii.Error, zlib.error, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not inflate.eof:
+        raise ValueError("the model in the link is damaged")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

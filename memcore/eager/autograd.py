@@ -110,8 +110,17 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], saved: list[Save
     tape = outputs[0].tape
     tape.sequence += 1
     node = Node(tape.sequence, tape.here, inputs, saved, apply, len(outputs))
+    for entry in saved:
+        if isinstance(entry, Kept):
+            _note_saver(entry.unpack(), outputs[0])
     for slot, output in enumerate(outputs):
         output.node, output.slot, output.requires_grad = node, slot, True
+
+
+def _note_saver(saved: Tensor, output: Tensor) -> None:
+    if saved.storage is not None and output.storage is not None:
+        savers = saved.tape.savers.setdefault(saved.storage.block, {})
+        savers[saved.tape.blocks[output.storage.block].rule] = None
 
 
 def tracked(*tensors: Tensor | None) -> bool:

@@ -241,7 +241,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 def silu(x: Tensor) -> Tensor:
-    """X * sigmoid(x); saves x. Fake tensors have no kernel for its gradient and spell it out in five temporaries."""
+    """SiLU; saves x. Fake tensors have no kernel for its gradient and spell it out in five temporaries."""
     return _unary("silu", x, saves_input=True, temporaries=5 if x.tape.fake else 0)
 
 

@@ -41,6 +41,7 @@ class Segment:
     micro_batch: int
     phase: str
     place: str
+    """What runs: a name, or `run.repetition.position` of a layer, counting the recorded repetitions."""
     start: int
     end: int
     repeats: str | None
@@ -87,12 +88,14 @@ class Tape:
         """Number of graph nodes so far."""
         self.gradients: set[int] = set()
         """Blocks that became the gradient of a parameter."""
+        self.savers: dict[int, dict[str, None]] = {}
+        """For a block, the rules of the operations that keep it for their backward pass."""
         self._pool = "default"
         self._index: dict[tuple[object, ...], int] = {}
         self._alike: dict[tuple[object, ...], int] = {}
         self._modules = [""]
         self._phase = ""
-        self._open: tuple[str, int, str | None] | None = None
+        self._open: tuple[int, str, int, str | None] | None = None
 
     def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
         """Allocate a block of `shape` elements of `dtype` for the module that is running."""
@@ -168,12 +171,11 @@ class Tape:
         self.finish()
         self._alike.clear()
         self._phase = phase
-        self._open = (place, len(self.events), repeats)
+        self._open = (self.micro_batch, place, len(self.events), repeats)
 
     def finish(self) -> None:
         """End the current segment."""
         if self._open is not None:
-            place, start, repeats = self._open
-            segment = Segment(self.micro_batch, self._phase, place, start, len(self.events), repeats)
-            self.segments.append(segment)
+            micro_batch, place, start, repeats = self._open
+            self.segments.append(Segment(micro_batch, self._phase, place, start, len(self.events), repeats))
             self._open = None

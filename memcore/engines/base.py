@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.model.network import Layer, Weight
-from memcore.step.recipe import Precision, Recipe
+from memcore.step.recipe import Buffer, Precision, Recipe
 from memcore.symbols import Shape
 
 
@@ -47,16 +47,6 @@ class Runtime:
 
     def end_backward(self) -> None:
         """After the backward pass of a micro-batch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Buffer:
-    """Memory that an engine holds from the start to the end of the job."""
-
-    rule: str
-    shape: Shape
-    dtype: str
-    category: str
 
 
 def _nothing(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:

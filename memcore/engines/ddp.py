@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memcore.eager.tensor import Parameter
-from memcore.engines.base import AUTOCAST_PRESETS, Buffer, Engine, Runtime
+from memcore.engines.base import AUTOCAST_PRESETS, Engine, Runtime
 from memcore.model.network import Weight
-from memcore.step.recipe import Recipe
+from memcore.step.recipe import Buffer, Recipe
 from memcore.symbols import Total
 
 
@@ -28,10 +28,8 @@ class Ddp(Runtime):
 def buckets(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
     """All gradients in flat buffers; their total does not depend on the size of a bucket."""
     shapes = tuple((count, *weight.shape) for weight, count in weights)
-    category = "gradients" if recipe.sharding.bucket_views else "communication"
-    return [
-        Buffer(rule="ddp_buckets", shape=(Total("P", shapes),), dtype=recipe.precision.parameter, category=category)
-    ]
+    rule = "gradient_buckets" if recipe.sharding.bucket_views else "ddp_buckets"
+    return [Buffer(rule=rule, module="reducer", shape=(Total("N", shapes),), dtype=recipe.precision.parameter)]
 
 
 ENGINE = Engine(

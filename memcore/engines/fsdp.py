@@ -28,8 +28,10 @@ def shard(weight: Weight) -> Shape:
 class Group:
     """The parameters that are communicated at once (FSDPParamGroup)."""
 
-    def __init__(self, runtime: Fsdp, name: str, weights: Sequence[Weight], reshard: bool | int) -> None:
+    def __init__(self, runtime: Fsdp, name: str, path: str, weights: Sequence[Weight], reshard: bool | int) -> None:
         self._runtime = runtime
+        self._path = path
+        """Its module; weights are named relative to it."""
         self._tape = runtime.tape
         self._precision = runtime.recipe.precision
         self._sharding = runtime.recipe.sharding
@@ -72,8 +74,9 @@ class Group:
             return [] if stored == compute else [self._allocate((self._shards,), compute, "all_gather_input")]
         copies = []
         for weight in self._weights:
-            copied = self._allocate(shard(weight), stored, "all_gather_input")
-            copied = copied if stored == compute else self._allocate(shard(weight), compute, "all_gather_input")
+            copied = self._allocate(shard(weight), stored, "all_gather_input", weight.name)
+            if stored != compute:
+                copied = self._allocate(shard(weight), compute, "all_gather_input", weight.name)
             copies.append(copied)
         return copies
 
@@ -82,7 +85,9 @@ class Group:
         if self._unsharded or (self._gathered is None and self._sharding.gathers):
             return None
         compute = self._precision.compute
-        self._unsharded = [self._allocate(("z", *shard(w)), compute, "unsharded_parameter") for w in self._weights]
+        self._unsharded = [
+            self._allocate(("z", *shard(w)), compute, "unsharded_parameter", w.name) for w in self._weights
+        ]
         self._partly_sharded = []
         output, self._gathered = self._gathered, None
         return output
@@ -92,7 +97,9 @@ class Group:
         if self._reshard is not False and self._reshard is not True:
             for index, weight in enumerate(self._weights):
                 shape = self._part(("z", *shard(weight)))
-                self._partly_sharded.append(self._allocate(shape, self._precision.compute, "resharded_parameter"))
+                self._partly_sharded.append(
+                    self._allocate(shape, self._precision.compute, "resharded_parameter", weight.name)
+                )
                 self._unsharded[index] = self._partly_sharded[index]
         if self._reshard is not False:
             self._unsharded = []
@@ -126,7 +133,7 @@ class Group:
         for name, parameter in self.parameters.items():
             if parameter.grad is not None and reduce != self._precision.compute:
                 gradient, parameter.grad = parameter.grad, None
-                storage = self._allocate(gradient.shape, reduce, "accumulated_gradient")
+                storage = self._allocate(gradient.shape, reduce, "accumulated_gradient", name)
                 self._accumulated[name] = Tensor(self._tape, storage, gradient.shape, reduce)
 
     def _reduce(self, gradients: list[Tensor]) -> None:
@@ -136,17 +143,19 @@ class Group:
         last = gradients[-1]  # its loop variable keeps the last gradient until the function ends
         gradients.clear()
         with self._tape.stream(REDUCE):
-            output = self._allocate((self._shards,), reduce, "reduce_scatter_output")
+            rule = "sharded_gradient" if reduce == stored else "reduce_scatter_output"
+            output = self._allocate((self._shards,), reduce, rule)
             if reduce != stored:
                 if self._sharding.replicated:
                     self._all_reduced = output
-                output = self._allocate((self._shards,), stored, "reduce_scatter_output")
+                output = self._allocate((self._shards,), stored, "sharded_gradient")
         if self._gradients is None and not self._sharding.offloaded:
             self._gradients = output
         del last
 
-    def _allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
-        return self._tape.allocate(shape, dtype, rule)
+    def _allocate(self, shape: Shape, dtype: str, rule: str, weight: str = "") -> Storage:
+        with self._tape.at(".".join(filter(None, (self._path, weight)))):
+            return self._tape.allocate(shape, dtype, rule)
 
     def finalize_backward(self) -> None:
         """Let go of what the backward pass leaves behind."""
@@ -174,10 +183,10 @@ class Fsdp(Runtime):
         """By wrap policy the root holds what is outside the layers, or embedding and norm-with-head are units."""
         sharding = self.recipe.sharding
         if sharding.wrap == "torchtitan":
-            self._groups["embedding"] = Group(self, "embedding", weights[:1], sharding.reshard_after_forward)
-            self._groups["head"] = Group(self, "head", weights[1:], False)
+            self._groups["embedding"] = Group(self, "embedding", "", weights[:1], sharding.reshard_after_forward)
+            self._groups["head"] = Group(self, "head", "", weights[1:], False)
         else:
-            self._groups["root"] = Group(self, "root", weights, sharding.root_reshards)
+            self._groups["root"] = Group(self, "root", "", weights, sharding.root_reshards)
         return {name: found for group in self._groups.values() for name, found in group.parameters.items()}
 
     def layer(self, unit: str, layer: Layer, repeats: str | None) -> Mapping[str, Parameter]:
@@ -187,7 +196,8 @@ class Fsdp(Runtime):
         reshard = sharding.reshard_after_forward
         if sharding.wrap == "torchtitan-2024" and unit == self.recipe.last_unit and reshard is True:
             reshard = False
-        self._groups[unit] = Group(self, self.recipe.label(layer), layer.weights(), reshard)
+        label = self.recipe.label(layer)
+        self._groups[unit] = Group(self, label, f"{self.recipe.network.path}.*", layer.weights(), reshard)
         return self._groups[unit].parameters
 
     def begin_micro_batch(self, *, last: bool) -> None:
@@ -240,7 +250,8 @@ class Fsdp(Runtime):
             if not group.finished:
                 group.post_backward()
         for unit, group in self._groups.items():
-            self.tape.enter("backward", "end", self._repeats.get(unit))
+            if self.recipe.sharding.replicated:
+                self.tape.enter("backward", "end", self._repeats.get(unit))
             group.finalize_backward()
         self._order.clear()
         self.reduce_input = None

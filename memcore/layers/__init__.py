@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.layers import torchtitan, transformers_model
 from memcore.model.families import FAMILIES
 from memcore.model.network import Network
+from memcore.step.recipe import Buffer
 from memcore.step.step import Forward
 
 
@@ -25,6 +26,8 @@ class LayerCode:
     has_cache: bool
     default_wrap: str
     """How FSDP wraps it by default."""
+    buffers: Callable[[Network], Sequence[Buffer]]
+    """What the model holds besides parameters."""
 
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
@@ -36,6 +39,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         computes_loss=True,
         has_cache=True,
         default_wrap="layer",
+        buffers=transformers_model.buffers,
     ),
     "torchtitan": LayerCode(
         title="torchtitan",
@@ -45,6 +49,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         computes_loss=False,
         has_cache=False,
         default_wrap="torchtitan",
+        buffers=torchtitan.buffers,
     ),
 }
 """By the value of `training.implementation`."""

@@ -7,6 +7,8 @@ Source: torchtitan/models/llama3/model. Until 2025 (9dec370) keys and values wer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memcore.eager.attention import choose_kernel, repeat_kv, sdpa
 from memcore.eager.autograd import Gradient, attach, tracked
 from memcore.eager.operations import (
@@ -30,6 +32,7 @@ from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
 from memcore.layers.transformers import Weights, heads_of, leaf, project
 from memcore.model.network import Attention, Ends, FeedForward, Layer, Network, Norm
+from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
 
 
@@ -50,6 +53,11 @@ def check(network: Network) -> None:
     if missing:
         message = f"torchtitan's Llama needs {missing[0]}, which {network.family} lacks; use 'transformers'"
         raise UnsupportedError("training.implementation", message)
+
+
+def buffers(network: Network) -> Sequence[Buffer]:
+    """One complex rotation for each position and pair of elements of a head."""
+    return [Buffer(rule="rotary_table", module="freqs_cis", shape=("s", "d"), dtype="fp32")]
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:

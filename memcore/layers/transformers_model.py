@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memcore.eager.operations import add, cat, dropout, elementwise, embedding, like, new, scale, tanh, to
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Tensor
 from memcore.layers.losses import causal_lm_loss, chunked_loss
 from memcore.layers.transformers import Context, decoder_layer, leaf, norm, project
+from memcore.model.network import Network
+from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
 from memcore.symbols import Shape, half
+
+
+def buffers(network: Network) -> Sequence[Buffer]:
+    """Rotary frequencies, twice (`inv_freq`, `original_inv_freq`), and the scale of Gemma's embedding."""
+    kind, path = network.runs[0][0].attention.rotary, network.path.partition(".")[0]
+    found = []
+    if kind != "none":
+        width = half("d" if kind == "full" else "r")
+        names = (f"{path}.rotary_emb.{name}" for name in ("inv_freq", "original_inv_freq"))
+        found += [Buffer(rule="rotary_frequencies", module=name, shape=(width,), dtype="fp32") for name in names]
+    if network.ends.embedding_scaled:
+        module = f"{network.ends.embedding.name.removesuffix('.weight')}.embed_scale"
+        found.append(Buffer(rule="embedding_scale", module=module, shape=(), dtype="fp32"))
+    return found
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:

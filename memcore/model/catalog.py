@@ -42,7 +42,7 @@ def find_model(model: str | Mapping[str, object]) -> Model:
         return _read(json.dumps(model, sort_keys=True))
     hub_id = _names().get(model.strip().lower())
     if hub_id is None:
-        message = f"found {model!r}, not one of {len(catalog())} models of the catalog; a config.json can be given instead"
+        message = f"found {model!r}, not one of the {len(catalog())} models of the catalog; give a config.json instead"
         raise ConfigError([Problem("model", message, nearest(model, _names()))])
     return _from_catalog(hub_id)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.model.network import Layer, Network
+from memcore.symbols import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,17 @@ class Recipe:
         """A name for a kind of layer: `layer`, numbered where there are several kinds."""
         kinds = list(dict.fromkeys(layer for run in self.network.runs for layer in run))
         return "layer" if len(kinds) == 1 else f"layer {kinds.index(layer)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """Memory that a model or an engine holds from the start to the end of the job."""
+
+    rule: str
+    """A key of `memcore.rules.RULES`."""
+    module: str
+    shape: Shape
+    dtype: str
 
 
 HEAD = 2

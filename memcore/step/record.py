@@ -8,7 +8,7 @@ from memcore.engines import ENGINES
 from memcore.layers import IMPLEMENTATIONS
 from memcore.step.recipe import Recipe
 from memcore.step.step import Step
-from memcore.timeline import Program, compile_tape
+from memcore.timeline import Program
 
 
 @lru_cache(maxsize=512)
@@ -16,4 +16,4 @@ def program_of(recipe: Recipe) -> Program:
     """Record a step and compile its tape."""
     step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
     step.record(IMPLEMENTATIONS[recipe.implementation].forward)
-    return compile_tape(step.tape)
+    return Program(step.tape)

@@ -33,7 +33,7 @@ class Slot:
 
     layer: Layer
     unit: str
-    place: str
+    """`run.repetition.position`, counting the recorded repetitions."""
     weights: Mapping[str, Parameter]
     repeats: str | None
 
@@ -55,9 +55,7 @@ class Step:
             for index, repeats in enumerate(repetitions(run, self.recipe.repeats[run])):
                 for position, layer in enumerate(pattern):
                     unit = f"{run}.{index}.{position}"
-                    yield Slot(
-                        layer, unit, f"run {run}, layer {position}", self.runtime.layer(unit, layer, repeats), repeats
-                    )
+                    yield Slot(layer, unit, self.runtime.layer(unit, layer, repeats), repeats)
 
     def record(self, forward: Forward) -> None:
         """Run the micro-batches of a step."""
@@ -98,13 +96,13 @@ class Step:
 
     def layer(self, slot: Slot, forward: Callable[[Slot, Tensor], Tensor], x: Tensor) -> Tensor:
         """Run a layer: a unit of the engine, checkpointed if the recipe says so."""
-        self.tape.enter("forward", slot.place, slot.repeats)
+        self.tape.enter("forward", slot.unit, slot.repeats)
         with self.tape.at(f"{self.recipe.network.path}.*"):
             x = self.runtime.enter(slot.unit, x)
             run = partial(forward, slot)
             y = checkpoint(run, x, early_stop=self.recipe.early_stop) if self.recipe.checkpointed else run(x)
             y = self.runtime.leave(slot.unit, y)
-        self._backward_begins(y, "backward", slot.place, slot.repeats)
+        self._backward_begins(y, "backward", slot.unit, slot.repeats)
         return y
 
     def after_layers(self) -> None:

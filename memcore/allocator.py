@@ -1,0 +1,193 @@
+"""The caching allocator: how much it reserves to serve a step's allocations in their order.
+
+Replays a step against the rules of c10/cuda/CUDACachingAllocator.cpp (PyTorch 2.13): best fit, blocks split when more
+than 1 MiB is left, neighbours merged when freed, segments of 20 MiB or of the size asked for, and no memory shared
+between streams. Requests of at most 1 MiB live in segments of 2 MiB that hardly fragment; they are counted by their
+high-water mark.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memcore.timeline import Program
+from memcore.units import MiB
+
+SMALL = MiB
+"""The largest request that is served from small segments (kSmallSize)."""
+SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
+"""Sizes of segments: for small blocks (kSmallBuffer), for large ones (kLargeBuffer), and the multiple that segments for
+requests from 10 MiB on are rounded to (kRoundLarge)."""
+_ADDRESS = 48
+"""Bits of an address. A free block's key is its size, then its address, so that the best fit is the next key."""
+_NOWHERE = -1
+"""The address of the neighbour that a block at the edge of a segment does not have."""
+
+
+class Pool:
+    """The large blocks of one stream."""
+
+    def __init__(self, *, expandable: bool = False) -> None:
+        self.reserved = 0
+        self._take = self._grow if expandable else self._open
+        self._free: list[int] = []
+        """Keys of free blocks in order."""
+        self._idle: set[int] = set()
+        """Addresses of free blocks."""
+        self._size: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        self._after: dict[int, int] = {}
+        self._top = 0
+
+    def allocate(self, size: int) -> int:
+        """The address of a block of at least `size` bytes."""
+        index = bisect_left(self._free, size << _ADDRESS)
+        if index < len(self._free):
+            key = self._free.pop(index)
+            address, have = key & ((1 << _ADDRESS) - 1), key >> _ADDRESS
+            self._idle.discard(address)
+        else:
+            address, have = self._take(size)
+        rest = have - size
+        if rest <= SMALL:
+            self._size[address] = have
+            return address
+        other, after = address + size, self._after[address]
+        self._size[address], self._size[other] = size, rest
+        self._before[other], self._after[other] = address, after
+        self._after[address] = self._before[after] = other
+        self._list(other, rest)
+        return address
+
+    def release(self, address: int) -> None:
+        """Free a block and merge it with free neighbours."""
+        after, before = self._after[address], self._before[address]
+        if after in self._idle:
+            self._unlist(after)
+            self._join(address, after)
+        if before in self._idle:
+            self._unlist(before)
+            self._join(before, address)
+            address = before
+        self._list(address, self._size[address])
+
+    def _open(self, size: int) -> tuple[int, int]:
+        """A new segment; segments never touch."""
+        have = LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING
+        address = self._top
+        self._top += have + ROUNDING
+        self.reserved += have
+        self._before[address] = self._after[address] = _NOWHERE
+        return address, have
+
+    def _grow(self, size: int) -> tuple[int, int]:
+        """More pages at the end of the one expandable segment, after what is free there."""
+        last = self._before.get(_NOWHERE, _NOWHERE)
+        if last in self._idle:
+            address, have = last, self._size[last]
+            self._unlist(last)
+        else:
+            address, have = self._top, 0
+            self._before[address], self._after[address] = last, _NOWHERE
+            self._after[last] = self._before[_NOWHERE] = address
+        more = -(-(size - have) // LARGE_SEGMENT) * LARGE_SEGMENT
+        self._top += more
+        self.reserved += more
+        return address, have + more
+
+    def _list(self, address: int, size: int) -> None:
+        self._idle.add(address)
+        insort(self._free, size << _ADDRESS | address)
+
+    def _unlist(self, address: int) -> None:
+        self._idle.discard(address)
+        del self._free[bisect_left(self._free, self._size[address] << _ADDRESS | address)]
+
+    def _join(self, address: int, gone: int) -> None:
+        """Make a block one with the one after it."""
+        after = self._after.pop(gone)
+        del self._before[gone]
+        self._size[address] += self._size.pop(gone)
+        self._after[address] = after
+        self._before[after] = address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The blocks around the step, in bytes and in the order in which they come."""
+
+    resident: Sequence[int]
+    """There before the first step: parameters and buffers."""
+    states: Sequence[int]
+    """What the first step's optimizer adds."""
+    temporaries: Sequence[int]
+    """What the optimizer needs in every step."""
+    keeps_gradients: bool = False
+
+
+def reserved(program: Program, values: Mapping[str, int], around: Surroundings, *, expandable: bool = False) -> int:
+    """Bytes that the allocator holds after two steps; later ones find what they need."""
+    pools = {name: Pool(expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
+    replay = _Replay(program, values, pools)
+    default = pools["default"]
+    for size in _large(around.resident):
+        default.allocate(size)
+    for step, states in enumerate((around.states, ())):
+        replay.run(skips_first=around.keeps_gradients and step > 0)
+        for size in _large(states):
+            default.allocate(size)
+        for address in [default.allocate(size) for size in _large(around.temporaries)]:
+            default.release(address)
+        if not around.keeps_gradients:
+            replay.release_rest()
+    small = sum(size for each in (around.resident, around.states) for size in each if size <= SMALL)
+    small += program.high_water([size if size <= SMALL else 0 for size in program.block_sizes(values)], values)
+    return sum(pool.reserved for pool in pools.values()) - (-small // SMALL_SEGMENT) * SMALL_SEGMENT
+
+
+def _large(sizes: Iterable[int]) -> Iterable[int]:
+    return (size for size in sizes if size > SMALL)
+
+
+class _Replay:
+    """A program's large blocks with every repetition of a layer run out."""
+
+    def __init__(self, program: Program, values: Mapping[str, int], pools: Mapping[str, Pool]) -> None:
+        sizes = program.block_sizes(values)
+        homes = [pools[block.pool] for block in program.blocks]
+        self._homes = homes
+        self._live: list[list[int]] = [[] for _ in program.blocks]
+        self._stretches = [
+            (
+                1 if span.repeats is None else values[span.repeats],
+                program.segments[span.segments[0]].micro_batch,
+                [
+                    (event, homes[block], sizes[block])
+                    for event in program.events[span.start : span.end]
+                    if sizes[block := event if event >= 0 else ~event] > SMALL
+                ],
+            )
+            for span in program.spans
+        ]
+
+    def run(self, *, skips_first: bool) -> None:
+        """The micro-batches of a step. Where gradients are kept, a later step is like the first step's second one."""
+        for repeats, micro_batch, events in self._stretches:
+            for _ in range(0 if skips_first and not micro_batch else repeats):
+                self._serve(events)
+
+    def _serve(self, events: Sequence[tuple[int, Pool, int]]) -> None:
+        live = self._live
+        for event, pool, size in events:
+            if event >= 0:
+                live[event].append(pool.allocate(size))
+            else:
+                pool.release(live[~event].pop())
+
+    def release_rest(self) -> None:
+        """The gradients go."""
+        for home, addresses in zip(self._homes, self._live, strict=True):
+            while addresses:
+                home.release(addresses.pop())

@@ -1,0 +1,280 @@
+"""Settings of what one rank computes in a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.config.kinds import Choice, Counted, Flag, Integer, Number
+from memcore.config.schema import section, setting
+from memcore.dtypes import FLOATING
+
+_DTYPE = Choice(FLOATING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """The optimizer; in a file also just its name."""
+
+    name: str | None = setting(
+        Choice(("adamw", "adam", "sgd")),
+        "Optimizer",
+        "Adam keeps two numbers for each parameter, SGD none, or one with momentum.",
+        flag="optimizer",
+        default="adamw",
+    )
+    implementation: str | None = setting(
+        Choice(
+            ("fused", "foreach", "for-loop"),
+            {
+                "fused": "one kernel, no temporaries",
+                "foreach": "lists of tensors: a temporary as large as all parameters of this rank",
+                "for-loop": "one parameter at a time",
+            },
+        ),
+        "Implementation",
+        "How the step is computed; it decides the memory that the step itself needs.",
+        flag="optimizer-implementation",
+        default="fused, as in the Hugging Face Trainer and torchtitan; foreach for SGD, as in torch.optim",
+        advanced=True,
+    )
+    momentum: float | None = setting(
+        Number(0, 1),
+        "Momentum",
+        "SGD only: above zero it keeps one number for each parameter.",
+        flag="momentum",
+        default="0",
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointing:
+    """Activation checkpointing; in a file also just its policy."""
+
+    policy: str | None = setting(
+        Choice(
+            ("none", "full"),
+            {"none": "keep what the backward pass needs", "full": "keep each layer's input and compute the rest again"},
+        ),
+        "Activation checkpointing",
+        "Full checkpointing keeps only the input of each layer and runs the layer again in the backward pass.",
+        flag="checkpointing",
+        default="none",
+    )
+    early_stop: bool | None = setting(
+        Flag(),
+        "Early stop",
+        "The second run of a layer ends as soon as everything the backward pass needs exists again.",
+        flag="early-stop",
+        default="true, as in torch.utils.checkpoint",
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropout:
+    """Dropout probabilities while training."""
+
+    hidden: float | None = setting(
+        Number(0, 1),
+        "Hidden dropout",
+        "Probability of dropping elements of the residual branches; above zero a mask of one byte per element is kept.",
+        flag="hidden-dropout",
+        default="what the model's config.json says",
+        advanced=True,
+    )
+    attention: float | None = setting(
+        Number(0, 1),
+        "Attention dropout",
+        "Probability of dropping attention weights; only eager attention keeps a mask for it.",
+        flag="attention-dropout",
+        default="what the model's config.json says",
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What one rank computes in a step."""
+
+    sequence_length: int | None = setting(
+        Integer(unit="tokens"),
+        "Sequence length",
+        "Tokens in a sequence.",
+        flag="seq",
+        default="the model's maximum, at most 4096",
+    )
+    micro_batch_size: int | None = setting(
+        Integer(unit="sequences"),
+        "Micro-batch size",
+        "Sequences in one forward pass on one GPU.",
+        flag="micro-batch",
+        aliases=("batch_size",),
+        default="1",
+    )
+    gradient_accumulation_steps: int | None = setting(
+        Integer(unit="micro-batches"),
+        "Gradient accumulation",
+        "Micro-batches for each optimizer step on one GPU. From the second one on gradients are there from the start.",
+        flag="grad-accum",
+        default="1",
+    )
+    precision: str | None = setting(
+        Choice(
+            ("fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "bf16-autocast"),
+            {
+                "fp32": "everything in fp32",
+                "bf16": "parameters, gradients and optimizer states in bf16, no fp32 copy",
+                "fp16": "parameters, gradients and optimizer states in fp16",
+                "bf16-mixed": "fp32 parameters, computed in bf16: by FSDP's policy, else by autocast",
+                "fp16-mixed": "fp32 parameters, computed in fp16: by FSDP's policy, else by autocast",
+                "bf16-autocast": "fp32 parameters under torch.autocast: fp32 residual stream, cast weights cached",
+            },
+        ),
+        "Precision",
+        "A preset of the dtypes below, set the way the engine does.",
+        flag="precision",
+        default="bf16-mixed with FSDP; else bf16, the checkpoint's dtype, as in transformers 5",
+    )
+    parameter_dtype: str | None = setting(
+        _DTYPE,
+        "Parameter dtype",
+        "The parameters as the optimizer keeps them.",
+        flag="parameter-dtype",
+        default="by the preset",
+        advanced=True,
+    )
+    compute_dtype: str | None = setting(
+        _DTYPE,
+        "Compute dtype",
+        "The parameters as the layers see them; FSDP gathers in this dtype.",
+        flag="compute-dtype",
+        default="by the preset",
+        advanced=True,
+    )
+    gradient_dtype: str | None = setting(
+        _DTYPE,
+        "Gradient dtype",
+        "The gradients that the optimizer reads. In PyTorch they have the parameters' dtype.",
+        flag="gradient-dtype",
+        default="the parameter dtype",
+        advanced=True,
+    )
+    reduce_dtype: str | None = setting(
+        _DTYPE,
+        "Reduce dtype",
+        "The dtype in which FSDP sums gradients over ranks.",
+        engines=("fsdp",),
+        flag="reduce-dtype",
+        default="fp32 with a mixed preset, else the compute dtype",
+        advanced=True,
+    )
+    master_dtype: str | None = setting(
+        Choice(("none",)),
+        "Master copy",
+        "A separate copy of the parameters for the optimizer; PyTorch's engines have none.",
+        flag="master-dtype",
+        default="none",
+        advanced=True,
+    )
+    optimizer: Optimizer = section(Optimizer, shorthand="name")
+    gradient_clipping: bool | None = setting(
+        Flag(),
+        "Gradient clipping",
+        "Clip by the global norm: one number for each parameter tensor, scaled in place.",
+        flag="clip",
+        default="true",
+        advanced=True,
+    )
+    zero_grad: str | None = setting(
+        Choice(
+            ("set-to-none", "keep"),
+            {"set-to-none": "freed after each optimizer step", "keep": "set to zero and kept between steps"},
+        ),
+        "Zeroing gradients",
+        "Whether gradients stay in memory between steps.",
+        flag="zero-grad",
+        default="set-to-none",
+        advanced=True,
+    )
+    activation_checkpointing: Checkpointing = section(Checkpointing, shorthand="policy")
+    implementation: str | None = setting(
+        Choice(
+            ("transformers", "torchtitan"),
+            {"transformers": "Hugging Face transformers 5.23", "torchtitan": "torchtitan's Llama of December 2024"},
+        ),
+        "Layer code",
+        "Whose layers run: it decides which tensors are saved for the backward pass.",
+        flag="implementation",
+        default="transformers",
+    )
+    attention: str | None = setting(
+        Choice(
+            ("sdpa", "flash", "efficient", "cudnn", "math"),
+            {
+                "sdpa": "PyTorch chooses: flash if it can, else memory-efficient, else math",
+                "flash": "FlashAttention 2",
+                "efficient": "the memory-efficient kernel of SDPA",
+                "cudnn": "the cuDNN kernel of SDPA",
+                "math": "eager attention: all scores in memory, quadratic in the sequence",
+            },
+        ),
+        "Attention kernel",
+        "What attention keeps in memory.",
+        flag="attention",
+        default="sdpa; math where the family has no SDPA in transformers (Gemma 2)",
+    )
+    attention_mask: str | None = setting(
+        Choice(("none", "padded"), {"none": "sequences are full or packed", "padded": "a padding mask is passed"}),
+        "Attention mask",
+        "A padding mask rules out the flash kernel in SDPA, and keys and values are copied for every query head.",
+        flag="attention-mask",
+        default="none",
+        advanced=True,
+    )
+    loss: str | None = setting(
+        Counted(
+            ("cross-entropy-fp32", "cross-entropy"),
+            "chunked",
+            {
+                "cross-entropy-fp32": "logits upcast to fp32",
+                "cross-entropy": "logits in the compute dtype",
+                "chunked:N": "upcast in N chunks of the sequence",
+            },
+        ),
+        "Loss",
+        "Logits and cross-entropy are often the peak: 10 to 14 bytes for each token and word of the vocabulary.",
+        flag="loss",
+        default="cross-entropy-fp32, as in transformers",
+    )
+    loss_shift: str | None = setting(
+        Choice(
+            ("model", "labels-preshifted"),
+            {"model": "the model computes the loss", "labels-preshifted": "the trainer computes it after the model"},
+        ),
+        "Label shift",
+        "Who shifts the labels and computes the loss: inside the model, FSDP's last gathered parameters are there.",
+        flag="loss-shift",
+        default="model; labels-preshifted with torchtitan's layers",
+        advanced=True,
+    )
+    outputs_kept: bool | None = setting(
+        Flag(),
+        "Outputs kept",
+        "The trainer holds the model's output object, and with it the logits, through the backward pass.",
+        flag="outputs-kept",
+        default="false",
+        advanced=True,
+    )
+    compile: bool | None = setting(
+        Flag(), "torch.compile", "Compiled blocks; not modelled yet.", flag="compile", default="false", advanced=True
+    )
+    dropout: Dropout = section(Dropout)
+    use_cache: bool | None = setting(
+        Flag(),
+        "KV cache in training",
+        "Hugging Face's use_cache was left on: keys and values are copied into a cache that nobody reads.",
+        flag="use-cache",
+        default="false",
+        advanced=True,
+    )

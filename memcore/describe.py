@@ -1,0 +1,144 @@
+"""An estimate in words: where its peak is, whether it fits, and what its symbols mean. All faces share these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memcore.estimate import Estimate
+from memcore.ledger import CATEGORIES, Entry
+from memcore.model.network import SYMBOLS, Model
+from memcore.step.recipe import HEAD, TAIL
+from memcore.timeline import Moment
+from memcore.units import format_bytes
+
+PHASES: Mapping[str, str] = {
+    "forward": "forward pass",
+    "loss": "loss",
+    "backward": "backward pass",
+    "gradient_clipping": "gradient clipping",
+    "optimizer_step": "optimizer step",
+}
+"""Phases of a step in order, in words."""
+
+_MEANINGS = {**SYMBOLS, "z": "ranks over which FSDP shards", "N": "all parameters"}
+_LAYER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]")
+
+
+def place(name: str, model: Model) -> str:
+    """A place of the timeline in words: `layer 0`, `layers 2 to 29`."""
+    match = _LAYER.fullmatch(name)
+    if match is None:
+        return name
+    run, repetition, position = map(int, match.groups())
+    runs = list(zip(model.network.runs, model.repeats, strict=True))
+    start = sum(len(pattern) * repeats for pattern, repeats in runs[:run])
+    width, repeats = len(runs[run][0]), runs[run][1]
+    first, last = _repetitions(repetition, repeats)
+    low, high = (start + width * each + position for each in (first, last))
+    if low == high:
+        return f"layer {low}"
+    return f"layers {low} to {high}" if width == 1 else f"layers {low}, {low + width} … {high}"
+
+
+def _repetitions(recorded: int, repeats: int) -> tuple[int, int]:
+    """The first and the last repetition that a recorded one stands for."""
+    if recorded < HEAD or repeats <= HEAD + TAIL:
+        return recorded, recorded
+    if recorded == HEAD:
+        return HEAD, repeats - TAIL - 1
+    actual = repeats - (HEAD + TAIL + 1) + recorded
+    return actual, actual
+
+
+def when(moment: Moment, estimate: Estimate) -> str:
+    """A moment in words: `backward pass, layers 2 to 29`."""
+    where = place(moment.place, estimate.job.model)
+    phase = PHASES[moment.phase]
+    count = estimate.job.micro_batches
+    if count == 1 or moment.segment is None:
+        return f"{phase}, {where}"
+    rest = "micro-batch 2" if count == 2 else f"micro-batches 2 to {count}"
+    return f"{phase}, {where}, {rest if moment.micro_batch else 'micro-batch 1'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer in sentences."""
+
+    level: str
+    """fits, tight (only the expected value fits), over (only the low end fits), no or unknown."""
+    headline: str
+    reason: str
+
+
+def verdict(estimate: Estimate) -> Verdict:
+    """Whether the job fits, by how much, and what its peak is made of."""
+    device, capacity = estimate.device, estimate.capacity
+    gpus = "the GPU" if estimate.job.num_gpus == 1 else f"each of {estimate.job.num_gpus} GPUs"
+    if capacity is None:
+        headline = f"Needs {format_bytes(device.expected)} on {gpus}. Name an accelerator to see whether that fits."
+        return Verdict("unknown", headline, _reason(estimate))
+    level = _level(device.low, device.expected, device.high, capacity)
+    left = abs(capacity - device.expected)
+    share = f"{100 * left / capacity:.0f}%"
+    needs = f"{format_bytes(device.expected)} of {format_bytes(capacity)} on {gpus}"
+    if device.expected <= capacity:
+        headline = f"{_LEVELS[level]}: needs {needs}; {format_bytes(left)} ({share}) are left."
+    else:
+        headline = f"{_LEVELS[level]}: needs {needs}; {format_bytes(left)} ({share}) are missing."
+    return Verdict(level, headline, _reason(estimate))
+
+
+_LEVELS = {
+    "fits": "Fits",
+    "tight": "Fits, but it may be tight",
+    "over": "Does not fit, unless its memory fragments little",
+    "no": "Does not fit",
+}
+
+
+def _level(low: int, expected: int, high: int, capacity: int) -> str:
+    if high <= capacity:
+        return "fits"
+    if expected <= capacity:
+        return "tight"
+    return "over" if low <= capacity else "no"
+
+
+def _reason(estimate: Estimate) -> str:
+    sums = estimate.ledger.by_category
+    category = max(sums, key=lambda name: sums[name])
+    share = 100 * sums[category] / estimate.ledger.total
+    return (
+        f"The peak is in the {when(estimate.peak, estimate)}: {format_bytes(estimate.ledger.total)} in tensors, "
+        f"the largest part {category} with {format_bytes(sums[category])} ({share:.0f}%)."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol of a formula."""
+
+    name: str
+    value: int
+    meaning: str
+
+
+def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
+    """Every symbol that the formulas of an estimate use, with its value."""
+    sizes = estimate.job.sizes
+    used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
+    return tuple(Symbol(name, sizes[name], meaning) for name, meaning in _MEANINGS.items() if name in used & set(sizes))
+
+
+def categories(estimate: Estimate) -> tuple[tuple[str, int, str], ...]:
+    """Each category at the peak with its bytes and its meaning."""
+    return tuple((name, size, CATEGORIES[name]) for name, size in estimate.ledger.by_category.items())
+
+
+def name_of(entry: Entry) -> str:
+    """An entry's tensor: what it is, and whose."""
+    return f"{entry.title} ({entry.module})" if entry.module else entry.title

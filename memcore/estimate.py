@@ -1,0 +1,105 @@
+"""From a config to what each GPU holds: the whole flow, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from memcore import readings
+from memcore.config.settings import Config
+from memcore.job import Assumption, Job, resolve
+from memcore.ledger import Ledger
+from memcore.rank import Rank, rank_of
+from memcore.readings import Reading
+from memcore.timeline import Moment
+
+
+def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate:
+    """What each GPU of a job holds.
+
+    `fake` describes the same step on fake tensors without libraries, as simulations run it. Raises ConfigError for
+    what cannot be understood or contradicts itself, and UnsupportedError for what is not modelled.
+
+    >>> found = estimate({"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+    ...                   "training": {"sequence_length": 8192, "activation_checkpointing": "full"}})
+    >>> found.fits, found.peak.phase
+    (True, 'loss')
+    """
+    described = config if isinstance(config, Config) else Config.from_dict(config)
+    job = resolve(described, fake=fake)
+    return Estimate(job, (rank_of(job),))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The answer for one job; bytes are of the worst rank. What is costly is computed when it is asked for."""
+
+    job: Job
+    ranks: tuple[Rank, ...]
+    """Every class of ranks that hold the same."""
+
+    @cached_property
+    def rank(self) -> Rank:
+        """The class that needs most."""
+        return max(self.ranks, key=lambda rank: rank.peak.peak)
+
+    @property
+    def peak(self) -> Moment:
+        """The moment that needs most."""
+        return self.rank.peak
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """The moments of a step."""
+        return self.rank.moments
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What the config leaves open, and what was taken."""
+        return self.job.assumptions
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Everything in memory at the peak."""
+        return self.rank.ledger(self.peak)
+
+    @cached_property
+    def allocated(self) -> Reading:
+        """Bytes in tensors at the peak."""
+        return readings.allocated(self.rank)
+
+    @cached_property
+    def reserved(self) -> Reading:
+        """Bytes that the caching allocator holds."""
+        return readings.reserved(self.rank)
+
+    @cached_property
+    def device(self) -> Reading:
+        """Bytes that the driver shows for the GPU."""
+        return readings.device(self.rank, self.reserved)
+
+    @property
+    def readings(self) -> tuple[Reading, Reading, Reading]:
+        """All three."""
+        return self.allocated, self.reserved, self.device
+
+    @property
+    def capacity(self) -> int | None:
+        """Bytes of a GPU that a job can use; None if no accelerator is named."""
+        return self.job.capacity
+
+    @property
+    def headroom(self) -> int | None:
+        """Bytes of a GPU that are left; negative if the job does not fit."""
+        return None if self.capacity is None else self.capacity - self.device.expected
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the job fits; None if no accelerator is named."""
+        return None if self.headroom is None else self.headroom >= 0
+
+    @property
+    def certain(self) -> bool:
+        """Whether all of the range is on the same side of the capacity."""
+        return self.capacity is not None and not self.device.low <= self.capacity < self.device.high

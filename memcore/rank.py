@@ -1,0 +1,136 @@
+"""One rank over one step: the moments it goes through, the ledger of each, and what its allocator reserves.
+
+Ranks that must hold the same bytes are one class. Data parallelism makes all ranks alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from memcore.allocator import reserved
+from memcore.job import Job
+from memcore.ledger import CATEGORIES, Ledger, block_entries, category_of, ledger
+from memcore.persistent import Persistent, persistent
+from memcore.step.record import program_of
+from memcore.timeline import Moment, Program, Sample
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A class of ranks."""
+
+    name: str
+    count: int
+    job: Job
+    program: Program
+    persistent: Persistent
+    first_moments: tuple[Moment, ...]
+    """The first step, as if the optimizer's states were there already."""
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """Any later step. Gradients that are kept are there from the start, as in a second micro-batch."""
+        if not self.job.keeps_gradients:
+            return self.first_moments
+        return tuple(moment for moment in self.first_moments if moment.micro_batch)
+
+    @cached_property
+    def peak(self) -> Moment:
+        """The moment that needs most."""
+        return max(self.moments, key=lambda moment: moment.peak)
+
+    @property
+    def after_init(self) -> int:
+        """Bytes before the first step."""
+        return self.persistent.parameters + self.persistent.buffers
+
+    @property
+    def first_step(self) -> int:
+        """The peak of the first step; the optimizer's states come only with its end."""
+        *before, step = self.first_moments
+        return max(max(moment.peak for moment in before) - self.persistent.states, step.peak)
+
+    @property
+    def end_of_forward(self) -> int:
+        """Bytes when the loss is known and no gradient is."""
+        return next(moment for moment in reversed(self.moments) if moment.place == "head and loss").end
+
+    def peak_of(self, phase: str) -> int:
+        """The most that a phase of the step needs."""
+        return max((moment.peak for moment in self.moments if moment.phase == phase), default=0)
+
+    @cached_property
+    def initial(self) -> Ledger:
+        """Everything in memory before the first step."""
+        return ledger(self.persistent.resident())
+
+    def ledger(self, moment: Moment) -> Ledger:
+        """Everything in memory when a moment is at its peak."""
+        keeps, values = self.persistent, self.job.sizes
+        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries()]
+        if moment.phase == "gradient_clipping":
+            entries += keeps.clipping_entries()
+        if moment.phase == "optimizer_step":
+            entries += keeps.step_entries()
+        return ledger([*entries, *block_entries(self.program, self.program.held(moment, values), values)])
+
+    @cached_property
+    def profile(self) -> tuple[Sample, ...]:
+        """The step as stretches, each with its highest point by category, in the order of `CATEGORIES`."""
+        names, keeps = list(CATEGORIES), self.persistent
+        categories = [names.index(category_of(self.program, index)) for index in range(len(self.program.blocks))]
+        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries()]
+        base = _levels(ledger(entries))
+        found = [
+            replace(sample, levels=_plus(base, sample.levels))
+            for sample in self.program.profile(self.job.sizes, categories, len(names))
+            if sample.micro_batch or not self.job.keeps_gradients
+        ]
+        for moment in self.moments:
+            if moment.segment is None:
+                levels = _levels(self.ledger(moment))
+                found.append(Sample(moment.phase, moment.place, moment.micro_batch, 1, levels))
+        return tuple(found)
+
+    @cached_property
+    def reserved(self) -> int:
+        """Bytes that the caching allocator holds after some steps."""
+        expandable = bool(self.job.config.engine.expandable_segments)
+        around = self.persistent.surroundings()
+        found = reserved(self.program, self.job.sizes, around, expandable=expandable) + self.persistent.workspaces
+        return max(found, self.peak.peak)
+
+    @cached_property
+    def least_reserved(self) -> int:
+        """Bytes that no order of allocations could avoid reserving: streams do not share memory."""
+        pools = {block.pool for block in self.program.blocks}
+        highest = {pool: self.program.high_water(self._sizes_in(pool), self.job.sizes) for pool in pools}
+        return max(self.peak.peak, self.persistent.before_step + sum(highest.values()))
+
+    def _sizes_in(self, pool: str) -> list[int]:
+        sizes = self.program.block_sizes(self.job.sizes)
+        return [size if block.pool == pool else 0 for size, block in zip(sizes, self.program.blocks, strict=True)]
+
+
+def rank_of(job: Job) -> Rank:
+    """The one class of ranks of a data-parallel job."""
+    program, keeps = program_of(job.recipe), persistent(job)
+    moments = program.moments(job.sizes, keeps.before_step)
+    end, last = moments[-1].end, moments[-1].micro_batch
+    for phase, place, extra in (
+        ("gradient_clipping", "gradient norms", keeps.clipping),
+        ("optimizer_step", job.optimizer.title, keeps.stepping),
+    ):
+        moments.append(Moment(phase, place, end + extra, end, end + extra, 1, None, last))
+    name = "the GPU" if job.num_gpus == 1 else f"all {job.num_gpus} GPUs"
+    return Rank(name, job.num_gpus, job, program, keeps, tuple(moments))
+
+
+def _levels(found: Ledger) -> tuple[int, ...]:
+    return tuple(found.by_category.get(name, 0) for name in CATEGORIES)
+
+
+def _plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))

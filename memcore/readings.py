@@ -1,0 +1,85 @@
+"""Three readings of one peak: bytes in tensors, bytes that the allocator holds, bytes that the driver shows.
+
+Each has an expected value and a range; whether a job fits is decided on the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.hardware import Overhead, communicators, context, matmul_workspaces
+from memcore.job import Job
+from memcore.rank import Rank
+
+FRAGMENTATION = 1.29
+"""The most that the allocator reserved, in multiples of what its streams need at least, over the simulated jobs of the
+accuracy page; the least was 1.02. The order of allocations decides, so that small changes move it within this range."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Bytes, as one of three instruments shows them."""
+
+    name: str
+    instrument: str
+    low: int
+    expected: int
+    high: int
+    range_because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Memory of the GPU that is not in the allocator."""
+
+    name: str
+    overhead: Overhead
+
+
+def outside(job: Job) -> tuple[Outside, ...]:
+    """What the driver shows beyond the allocator."""
+    found = [Outside("CUDA context and kernels", context(job.accelerator))]
+    if job.num_gpus > 1:
+        found.append(Outside("NCCL buffers", communicators(job.engine.communicators)))
+    return tuple(found)
+
+
+def allocated(rank: Rank) -> Reading:
+    """`torch.cuda.max_memory_allocated`."""
+    workspaces = sum(size for _, size in matmul_workspaces(rank.job.accelerator))
+    peak = rank.peak.peak
+    return Reading(
+        name="allocated",
+        instrument="torch.cuda.max_memory_allocated",
+        low=peak - rank.persistent.workspaces,
+        expected=peak,
+        high=peak + workspaces,
+        range_because="libraries may take no workspace, or one for another thread",
+    )
+
+
+def reserved(rank: Rank) -> Reading:
+    """`torch.cuda.max_memory_reserved`."""
+    expandable = rank.job.config.engine.expandable_segments
+    expected, low = rank.reserved, rank.least_reserved
+    return Reading(
+        name="reserved",
+        instrument="torch.cuda.max_memory_reserved",
+        low=min(low, expected),
+        expected=expected,
+        high=expected if expandable else max(expected, int(low * FRAGMENTATION)),
+        range_because=f"from no fragmentation to {FRAGMENTATION} times that, the most seen",
+    )
+
+
+def device(rank: Rank, held: Reading) -> Reading:
+    """What nvidia-smi shows for the GPU."""
+    parts = [each.overhead for each in outside(rank.job)]
+    return Reading(
+        name="device",
+        instrument="nvidia-smi",
+        low=held.low + sum(part.low for part in parts),
+        expected=held.expected + sum(part.expected for part in parts),
+        high=held.high + sum(part.high for part in parts),
+        range_because="the range of reserved, and of what lies outside the allocator",
+    )
