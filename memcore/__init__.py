@@ -1,3 +1,52 @@
-"""How much GPU memory a training job takes, at every moment of a step, and because of which tensors."""
+"""How much GPU memory a training job takes, at every moment of a step, and because of which tensors.
+
+>>> import memcore
+>>> found = memcore.estimate({"model": "gpt2", "training": {"sequence_length": 1024, "micro_batch_size": 8}})
+>>> found.peak.phase, found.ledger.total == found.peak.peak
+('loss', True)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memcore.config.settings import Config
+    from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+    from memcore.estimation import Estimate, estimate
 
 __version__ = "0.1.0"
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Estimate",
+    "MemcoreError",
+    "Problem",
+    "UnsupportedError",
+    "__version__",
+    "estimate",
+]
+
+_HOMES = {
+    "Config": "memcore.config.settings",
+    "ConfigError": "memcore.errors",
+    "Estimate": "memcore.estimation",
+    "MemcoreError": "memcore.errors",
+    "Problem": "memcore.errors",
+    "UnsupportedError": "memcore.errors",
+    "estimate": "memcore.estimation",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Importing the package stays cheap for scripts that only want its version or its errors.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'memcore' has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

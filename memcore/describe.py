@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memcore.estimate import Estimate
-from memcore.ledger import CATEGORIES, Entry
+from memcore.estimation import Estimate
+from memcore.ledger import Entry
 from memcore.model.network import SYMBOLS, Model
 from memcore.step.recipe import HEAD, TAIL
 from memcore.timeline import Moment
@@ -82,14 +82,15 @@ def verdict(estimate: Estimate) -> Verdict:
         headline = f"Needs {format_bytes(device.expected)} on {gpus}. Name an accelerator to see whether that fits."
         return Verdict("unknown", headline, _reason(estimate))
     level = _level(device.low, device.expected, device.high, capacity)
-    left = abs(capacity - device.expected)
-    share = f"{100 * left / capacity:.0f}%"
+    left = capacity - device.expected
     needs = f"{format_bytes(device.expected)} of {format_bytes(capacity)} on {gpus}"
-    if device.expected <= capacity:
-        headline = f"{_LEVELS[level]}: needs {needs}; {format_bytes(left)} ({share}) are left."
-    else:
-        headline = f"{_LEVELS[level]}: needs {needs}; {format_bytes(left)} ({share}) are missing."
+    margin = f"{format_bytes(left)} ({100 * left / capacity:.0f}%) are left" if left >= 0 else _missing(-left)
+    headline = f"{_LEVELS[level]}: needs {needs}; {margin}."
     return Verdict(level, headline, _reason(estimate))
+
+
+def _missing(size: int) -> str:
+    return f"{format_bytes(size)} are missing"
 
 
 _LEVELS = {
@@ -132,11 +133,6 @@ def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
     sizes = estimate.job.sizes
     used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
     return tuple(Symbol(name, sizes[name], meaning) for name, meaning in _MEANINGS.items() if name in used & set(sizes))
-
-
-def categories(estimate: Estimate) -> tuple[tuple[str, int, str], ...]:
-    """Each category at the peak with its bytes and its meaning."""
-    return tuple((name, size, CATEGORIES[name]) for name, size in estimate.ledger.by_category.items())
 
 
 def name_of(entry: Entry) -> str:

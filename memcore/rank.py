@@ -57,6 +57,16 @@ class Rank:
         """Bytes when the loss is known and no gradient is."""
         return next(moment for moment in reversed(self.moments) if moment.place == "head and loss").end
 
+    @property
+    def end_of_backward(self) -> int:
+        """Bytes when all gradients are complete."""
+        return next(moment for moment in reversed(self.moments) if moment.phase == "backward").end
+
+    @property
+    def between_steps(self) -> int:
+        """Bytes after an optimizer step: gradients only if they are kept."""
+        return self.end_of_backward if self.job.keeps_gradients else self.persistent.before_step
+
     def peak_of(self, phase: str) -> int:
         """The most that a phase of the step needs."""
         return max((moment.peak for moment in self.moments if moment.phase == phase), default=0)

@@ -18,7 +18,7 @@ _BYTE_UNITS = {
     "gib": GiB,
     "tib": TiB,
 }
-_COUNT_UNITS = {"": 1, "k": 2**10, "m": 10**6, "b": 10**9, "t": 10**12}
+_COUNT_UNITS = {"": 1, "k": 2**10, "m": 2**20, "b": 10**9, "t": 10**12}
 _NUMBER = re.compile(r"\s*([0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?)\s*([a-z]*)\s*", re.IGNORECASE)
 _PRODUCT = re.compile(r"[x×*]")
 
@@ -39,7 +39,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """A whole number, as `8192`, `8k` (times 1024), `1.5e9`, `7B` (times 10⁹) or `128x1024`.
+    """A whole number, as `8192`, `8k` and `1M` (times 1024 and 1024²), `1.5e9`, `7B` (times 10⁹) or `128x1024`.
 
     >>> parse_count("8k"), parse_count("128x1024"), parse_count("7B"), parse_count("1.5e9")
     (8192, 131072, 7000000000, 1500000000)

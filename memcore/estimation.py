@@ -21,10 +21,11 @@ def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Es
     `fake` describes the same step on fake tensors without libraries, as simulations run it. Raises ConfigError for
     what cannot be understood or contradicts itself, and UnsupportedError for what is not modelled.
 
-    >>> found = estimate({"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
-    ...                   "training": {"sequence_length": 8192, "activation_checkpointing": "full"}})
-    >>> found.fits, found.peak.phase
-    (True, 'loss')
+    >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+    ...        "training": {"sequence_length": 8192, "activation_checkpointing": "full"}}
+    >>> found = estimate(job)
+    >>> found.fits, found.peak.phase, found.allocated.expected
+    (True, 'loss', 29680748032)
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
     job = resolve(described, fake=fake)

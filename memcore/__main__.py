@@ -1,0 +1,5 @@
+"""`python -m memcore`."""
+
+from memcore.cli import main
+
+raise SystemExit(main())

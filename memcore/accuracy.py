@@ -1,0 +1,227 @@
+"""Predictions against measured cases: how far off, for which engine, quantity and kind of source.
+
+A case that the package cannot express is counted as such, with the reason, never skipped in silence. Simulated cases
+are steps on fake tensors without libraries, and are predicted as such.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from statistics import fmean, median
+from typing import Any
+
+from memcore.errors import MemcoreError
+from memcore.estimation import Estimate, estimate
+from memcore.render.text import table
+from memcore.units import format_bytes
+
+OK, NOT_EXPRESSIBLE = "ok", "not_expressible"
+
+_PREDICTIONS: Mapping[tuple[str, str], Callable[[Estimate], int]] = {
+    ("max_allocated", "peak"): lambda found: found.peak.peak,
+    ("max_allocated", "first_step"): lambda found: found.rank.first_step,
+    ("max_allocated", "optimizer_step"): lambda found: found.rank.peak_of("optimizer_step"),
+    ("allocated", "after_init"): lambda found: found.rank.after_init,
+    ("allocated", "end_of_forward"): lambda found: found.rank.end_of_forward,
+    ("allocated", "end_of_backward"): lambda found: found.rank.end_of_backward,
+    ("allocated", "steady"): lambda found: found.rank.between_steps,
+    ("max_reserved", "peak"): lambda found: found.reserved.expected,
+    ("device_used", "peak"): lambda found: found.device.expected,
+    ("weights", "after_init"): lambda found: found.rank.persistent.parameters,
+}
+"""What is predicted for a quantity at a moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One case with its prediction."""
+
+    id: str
+    kind: str
+    """hardware or simulated."""
+    engine: str
+    quantity: str
+    moment: str
+    measured: int | None
+    predicted: int | None = None
+    reason: str | None = None
+    """Why there is no prediction."""
+    measured_phase: str | None = None
+    predicted_phase: str | None = None
+
+    @property
+    def status(self) -> str:
+        """Whether there is a prediction."""
+        return OK if self.predicted is not None else NOT_EXPRESSIBLE
+
+    @property
+    def error(self) -> float | None:
+        """(predicted - measured) / measured."""
+        if self.predicted is None or not self.measured:
+            return None
+        return (self.predicted - self.measured) / self.measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Errors of cases of one kind, engine and quantity, as shares of what was measured."""
+
+    kind: str
+    engine: str
+    quantity: str
+    cases: int
+    median: float
+    mean: float
+    p90: float
+    p95: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All cases."""
+
+    results: tuple[Result, ...]
+
+    def groups(self) -> list[Group]:
+        """Absolute errors by kind, engine and quantity, and over everything of a kind."""
+        sorted_into: dict[tuple[str, str, str], list[float]] = {}
+        for result in self.results:
+            if result.error is not None:
+                quantity = f"{result.quantity} at {result.moment}"
+                for key in ((result.kind, result.engine, quantity), (result.kind, "all", "all")):
+                    sorted_into.setdefault(key, []).append(abs(result.error))
+        return [_group(*key, sorted(errors)) for key, errors in sorted(sorted_into.items())]
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why cases have no prediction, the most frequent reason first."""
+        return Counter(result.reason for result in self.results if result.reason is not None).most_common()
+
+    def phases(self) -> tuple[int, int]:
+        """Of the cases that name the peak's phase, how many are predicted right, and how many there are."""
+        named = [result for result in self.results if result.measured_phase and result.predicted_phase]
+        return sum(result.measured_phase == result.predicted_phase for result in named), len(named)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `memcore accuracy --json` prints."""
+        right, named = self.phases()
+        done = [result for result in self.results if result.status == OK]
+        return {
+            "cases": [_plain(result) for result in self.results],
+            "summary": {
+                "cases": len(self.results),
+                "ok": len(done),
+                "not_expressible": len(self.results) - len(done),
+                "phase_right": right,
+                "phase_named": named,
+                "groups": [{name: getattr(each, name) for name in Group.__slots__} for each in self.groups()],
+                "reasons": [{"reason": reason, "cases": count} for reason, count in self.reasons()],
+            },
+        }
+
+    def to_text(self) -> str:
+        """What `memcore accuracy` prints."""
+        lines = table([("case", "measured", "predicted", "error"), *_rows(self.results)], right=(1, 2, 3))
+        lines += ["", *table([_HEAD, *map(_cells, self.groups())], right=range(3, 9))]
+        right, named = self.phases()
+        if named:
+            lines += ["", f"phase of the peak: right in {right} of {named} cases"]
+        lines += ["", f"not expressible: {sum(count for _, count in self.reasons())} of {len(self.results)} cases"]
+        lines += [f"  {count:4d}  {reason}" for reason, count in self.reasons()]
+        return "\n".join(lines) + "\n"
+
+
+_HEAD = ("source", "engine", "quantity", "cases", "median", "mean", "p90", "p95", "worst")
+
+
+def _cells(group: Group) -> Sequence[str]:
+    errors = (group.median, group.mean, group.p90, group.p95, group.worst)
+    return group.kind, group.engine, group.quantity, str(group.cases), *(f"{100 * error:.3f}%" for error in errors)
+
+
+def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
+    for each in results:
+        measured = "-" if each.measured is None else format_bytes(each.measured)
+        if each.predicted is None:
+            yield each.id, measured, "-", "not expressible"
+        else:
+            error = "-" if each.error is None else f"{100 * each.error:+.3f}%"
+            yield each.id, measured, format_bytes(each.predicted), error
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    return {
+        "id": result.id,
+        "predicted": result.predicted,
+        "measured": result.measured,
+        "error": result.error,
+        "status": result.status,
+        "reason": result.reason,
+        "kind": result.kind,
+        "engine": result.engine,
+        "quantity": result.quantity,
+        "moment": result.moment,
+        "predicted_phase": result.predicted_phase,
+        "measured_phase": result.measured_phase,
+    }
+
+
+def _group(kind: str, engine: str, quantity: str, errors: Sequence[float]) -> Group:
+    return Group(
+        kind=kind,
+        engine=engine,
+        quantity=quantity,
+        cases=len(errors),
+        median=median(errors),
+        mean=fmean(errors),
+        p90=_quantile(errors, 0.90),
+        p95=_quantile(errors, 0.95),
+        worst=errors[-1],
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """A quantile of sorted numbers, linear between neighbours."""
+    place = share * (len(ordered) - 1)
+    low, high = ordered[floor(place)], ordered[ceil(place)]
+    return low + (high - low) * (place - floor(place))
+
+
+def accuracy(cases: Iterable[object]) -> Report:
+    """Predict every case."""
+    return Report(tuple(_result(case) for case in cases))
+
+
+def _result(case: object) -> Result:
+    found = case if isinstance(case, Mapping) else {}
+    measured, config = _section(found, "measured"), _section(found, "config")
+    size = measured.get("bytes", measured.get("value"))
+    shared: dict[str, Any] = {
+        "id": str(found.get("id", "?")),
+        "kind": str(_section(found, "source").get("kind", "hardware")),
+        "engine": str(_section(config, "engine").get("type", "?")),
+        "quantity": str(measured.get("quantity", "?")),
+        "moment": str(measured.get("moment", "peak")),
+        "measured": size if isinstance(size, int) and not isinstance(size, bool) else None,
+        "measured_phase": measured.get("phase"),
+    }
+    try:
+        estimated = estimate(config, fake=shared["kind"] == "simulated")
+        if shared["quantity"] == "parameters":
+            return Result(**shared, predicted=estimated.job.model.parameters)
+        predict = _PREDICTIONS.get((shared["quantity"], shared["moment"]))
+    except MemcoreError as error:
+        return Result(**shared, reason=str(error).replace("\n", "; "))
+    if predict is None or measured.get("rank") == "total":
+        reason = f"{shared['quantity']} at {shared['moment']} (rank {measured.get('rank')}) is not predicted"
+        return Result(**shared, reason=reason)
+    phase = estimated.peak.phase if shared["moment"] == "peak" else None
+    return Result(**shared, predicted=predict(estimated), predicted_phase=phase)
+
+
+def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,235 @@
+"""The command line. Exit status: 0, 1 if the job does not fit, 2 if the input is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import memcore
+from memcore.accuracy import accuracy
+from memcore.config.kinds import Flag
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.texts import from_texts, to_texts
+from memcore.config.url import VERSION, decode_fragment, encode_fragment
+from memcore.describe import PHASES
+from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.estimation import Estimate, estimate
+from memcore.hardware import ACCELERATORS
+from memcore.model.catalog import catalog, nickname
+from memcore.render import data, text
+from memcore.timeline import Moment
+from memcore.units import GiB, format_count
+
+FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit status."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except MemcoreError as error:
+        return _refuse(error, as_json=options.json)
+    except BrokenPipeError:
+        return FITS
+
+
+def _refuse(error: MemcoreError, *, as_json: bool) -> int:
+    problems = error.problems if isinstance(error, ConfigError) else (Problem("", str(error)),)
+    if as_json:
+        found = [{"path": each.path, "message": each.message, "suggestion": each.suggestion} for each in problems]
+        _print_json({"problems": found})
+    else:
+        for each in problems:
+            print(f"error: {each}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _print_json(found: object) -> None:
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="memcore",
+        description="How much GPU memory a training job takes at every moment of a step, and because of which tensors.",
+    )
+    parser.add_argument("--version", action="version", version=f"memcore {memcore.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, (command, summary) in _COMMANDS.items():
+        added = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        added.add_argument("--json", action="store_true", help="print JSON")
+        added.set_defaults(command=command)
+        if name in _TAKES_CONFIG:
+            _add_config(added)
+        if name == "explain":
+            added.add_argument("--at", choices=list(PHASES), help="the highest moment of a phase; default: the peak")
+        if name == "accuracy":
+            added.add_argument("files", nargs="+", metavar="FILE", help="JSON files with measured cases")
+    return parser
+
+
+_TAKES_CONFIG = ("estimate", "explain", "validate", "url")
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "config",
+        nargs="?",
+        metavar="CONFIG",
+        help="a JSON file, - for standard input, or a URL of the page; flags come on top",
+    )
+    for path, setting in SETTINGS.items():
+        section = path.partition(".")[0]
+        group = next((each for each in parser._action_groups if each.title == section), None)  # noqa: SLF001
+        group = group or parser.add_argument_group(section)
+        optional = {"nargs": "?", "const": "true"} if isinstance(setting.kind, Flag) else {}
+        default = f" (default: {setting.default})" if setting.default else ""
+        description = f"{setting.help}{default}".replace("%", "%%")
+        group.add_argument(f"--{setting.flag}", dest=path, metavar="VALUE", help=description, **optional)  # type: ignore[arg-type]
+
+
+def _config(options: argparse.Namespace) -> Config:
+    """The config of a file, standard input or a URL, with the flags on top."""
+    given = vars(options)
+    flags = {path: given[path] for path in SETTINGS if given[path] is not None}
+    source: str | None = options.config
+    if "model" in flags and flags["model"].endswith(".json"):
+        return from_texts({**flags, "model": ""}, {**_base(source), "model": _json(flags["model"])})
+    return from_texts(flags, _base(source))
+
+
+def _base(source: str | None) -> Mapping[str, object]:
+    if source is None:
+        return {}
+    if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
+        return decode_fragment(source).to_dict()
+    found = _json(source)
+    return found if "model" in found or "model_type" not in found else {"model": found}
+
+
+def _json(source: str) -> dict[str, Any]:
+    try:
+        content = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        found = json.loads(content)
+    except OSError as error:
+        raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError([Problem(source, f"is not JSON: {error}")]) from None
+    if not isinstance(found, dict):
+        raise ConfigError([Problem(source, "expected a JSON object")])
+    return found
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    found = estimate(_config(options))
+    if options.json:
+        _print_json(data.summary(found))
+    else:
+        print(text.summary(found), end="")
+    return DOES_NOT_FIT if found.fits is False else FITS
+
+
+def _explain(options: argparse.Namespace) -> int:
+    found = estimate(_config(options))
+    moment = _moment(found, options.at)
+    if options.json:
+        _print_json(data.explanation(found, moment))
+    else:
+        print(text.explanation(found, moment), end="")
+    return FITS
+
+
+def _moment(found: Estimate, phase: str | None) -> Moment:
+    moments = [moment for moment in found.moments if moment.phase == phase]
+    return max(moments, key=lambda moment: moment.peak) if moments else found.peak
+
+
+def _validate(options: argparse.Namespace) -> int:
+    found = estimate(_config(options))
+    if options.json:
+        _print_json({"problems": [], "config": found.job.config.to_dict()})
+    else:
+        settings = len(to_texts(found.job.config))
+        print(f"valid: {settings} settings given, {len(found.assumptions)} assumed")
+    return FITS
+
+
+def _url(options: argparse.Namespace) -> int:
+    fragment = "#" + encode_fragment(_config(options))
+    if options.json:
+        _print_json({"fragment": fragment})
+    else:
+        print(fragment)
+    return FITS
+
+
+def _accuracy(options: argparse.Namespace) -> int:
+    cases: list[Any] = []
+    for name in options.files:
+        try:
+            found = json.loads(Path(name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError([Problem(name, error.strerror or "cannot be read")]) from None
+        except (ValueError, RecursionError) as error:
+            raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
+        cases += found if isinstance(found, list) else [found]
+    report = accuracy(cases)
+    if options.json:
+        _print_json(report.to_dict())
+    else:
+        print(report.to_text(), end="")
+    return FITS
+
+
+def _models(options: argparse.Namespace) -> int:
+    rows = [
+        {
+            "id": nickname(hub_id),
+            "hub_id": hub_id,
+            "family": entry["config"]["model_type"],
+            "parameters": entry["parameters"],
+        }
+        for hub_id, entry in catalog().items()
+    ]
+    if options.json:
+        _print_json(rows)
+    else:
+        cells = [(row["id"], row["family"], format_count(row["parameters"]), row["hub_id"]) for row in rows]
+        print("\n".join(text.table([("id", "family", "parameters", "hub id"), *cells], right=(2,))))
+    return FITS
+
+
+def _hardware(options: argparse.Namespace) -> int:
+    rows = [
+        {
+            "id": each.id,
+            "name": each.name,
+            "nominal_gb": each.nominal_gb,
+            "usable_bytes": each.usable,
+            "source": each.source,
+        }
+        for each in ACCELERATORS
+    ]
+    if options.json:
+        _print_json(rows)
+    else:
+        cells = [(each.id, each.name, f"{each.usable / GiB:.2f}", each.source) for each in ACCELERATORS]
+        print("\n".join(text.table([("id", "name", "usable GiB", "source of the capacity"), *cells], right=(2,))))
+    return FITS
+
+
+_COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
+    "estimate": (_estimate, "what each GPU holds, and whether the job fits"),
+    "explain": (_explain, "every tensor at a moment, with its formula, its numbers and its source"),
+    "validate": (_validate, "check a config without computing more than that takes"),
+    "url": (_url, "the part of the page's URL that holds a config"),
+    "accuracy": (_accuracy, "compare predictions with measured cases"),
+    "models": (_models, "the catalog of models"),
+    "hardware": (_hardware, "the catalog of accelerators"),
+}

@@ -1,0 +1,172 @@
+"""An estimate as HTML: the verdict, the readings, the ledger that unfolds to tensors, and what was assumed.
+
+Every text is escaped here; nothing that a user or a link has given becomes markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from memcore.describe import symbols, verdict, when
+from memcore.errors import Problem
+from memcore.estimation import Estimate
+from memcore.ledger import CATEGORIES, Entry
+from memcore.readings import outside
+from memcore.render import svg
+from memcore.units import format_bytes, format_count
+
+_ICONS = {"fits": "✓", "tight": "!", "over": "!", "no": "✕", "unknown": "?"}
+
+
+def sections(estimate: Estimate) -> dict[str, str]:
+    """The content of each part of the page that shows an answer, by element id."""
+    return {
+        "verdict": verdict_text(estimate),
+        "bar": svg.bar(estimate),
+        "legend": legend(estimate),
+        "readings": readings(estimate),
+        "timeline": svg.timeline(estimate),
+        "moments": moments(estimate),
+        "ledger": ledger(estimate),
+        "assumptions": assumptions(estimate),
+    }
+
+
+def attributes(estimate: Estimate) -> dict[str, str]:
+    """The `data-` attributes of the verdict, for tests and embedders; a number is exact bytes."""
+    fits = {None: "unknown", True: "true", False: "false"}[estimate.fits]
+    return {
+        "data-fits": fits,
+        "data-level": verdict(estimate).level,
+        "data-allocated-bytes": str(estimate.allocated.expected),
+        "data-reserved-bytes": str(estimate.reserved.expected),
+        "data-device-bytes": str(estimate.device.expected),
+        "data-capacity-bytes": "" if estimate.capacity is None else str(estimate.capacity),
+        "data-phase": estimate.peak.phase,
+    }
+
+
+def verdict_text(estimate: Estimate) -> str:
+    """The verdict's sentences."""
+    found = verdict(estimate)
+    icon = f'<span class="icon" aria-hidden="true">{_ICONS[found.level]}</span>'
+    return f'<p class="headline">{icon} {escape(found.headline)}</p><p>{escape(found.reason)}</p>'
+
+
+def legend(estimate: Estimate) -> str:
+    """The segments of the bar with their names and sizes."""
+    items = (
+        f'<li><span class="swatch {svg.slug(part.name)}"></span>{escape(svg.TITLES.get(part.name, part.name))} '
+        f"<b>{format_bytes(part.size)}</b></li>"
+        for part in svg.parts(estimate)
+    )
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells are markup already, the first of a row is its heading."""
+    heads = "".join(f'<th scope="col">{escape(each)}</th>' for each in head)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
+    )
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def readings(estimate: Estimate) -> str:
+    """The three readings with their ranges, and what lies outside the allocator."""
+    rows = [
+        (
+            escape(each.name),
+            _exact(each.expected),
+            f"{format_bytes(each.low)} to {format_bytes(each.high)}",
+            f"<code>{escape(each.instrument)}</code>",
+            escape(each.range_because),
+        )
+        for each in estimate.readings
+    ]
+    rows += [
+        (
+            escape(each.name),
+            _exact(each.overhead.expected),
+            f"{format_bytes(each.overhead.low)} to {format_bytes(each.overhead.high)}",
+            "part of device",
+            escape(each.overhead.source),
+        )
+        for each in outside(estimate.job)
+    ]
+    head = ("Reading", "Expected", "Range", "Shown by", "Why this range")
+    return _table("Three readings of one peak", head, rows)
+
+
+def _exact(size: int) -> str:
+    return f'<span title="{format_count(size)} bytes">{format_bytes(size)}</span>'
+
+
+def moments(estimate: Estimate) -> str:
+    """The step as a table, for those who do not see the chart."""
+    rows = [(escape(when(each, estimate)), _exact(each.peak), _exact(each.end)) for each in estimate.moments]
+    initial = ("after init", _exact(estimate.rank.after_init), _exact(estimate.rank.after_init))
+    head = ("Moment", "Highest", "At its end")
+    return _table("Bytes in tensors at every moment of a step", head, [initial, *rows])
+
+
+def ledger(estimate: Estimate) -> str:
+    """Everything in memory at the peak: categories that unfold to tensors, with formulas and sources."""
+    found, sizes = estimate.ledger, estimate.job.sizes
+    parts = [_symbols(estimate)]
+    for category, size in found.by_category.items():
+        share = f"{100 * size / found.total:.1f}%"
+        head = ("Tensor", "Bytes", "Formula", "In numbers", "Why and how long", "Source")
+        rows = (_row(entry, sizes) for entry in found.of(category))
+        parts.append(
+            f'<details id="ledger-{svg.slug(category)}"><summary><span class="swatch {svg.slug(category)}"></span>'
+            f"<span>{escape(category)}</span><b>{format_bytes(size)}</b><span>{share}</span>"
+            f'<span class="note">{escape(CATEGORIES[category])}</span></summary>'
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(category)}">'
+            f"{_table(f'{category} at the peak', head, rows)}</div></details>"
+        )
+    return "".join(parts)
+
+
+def _row(entry: Entry, sizes: Mapping[str, int]) -> Sequence[str]:
+    module = f"<br><code>{escape(entry.module)}</code>" if entry.module else ""
+    return (
+        f"{escape(entry.title)}{module}",
+        _exact(entry.bytes),
+        f"<code>{escape(entry.formula)}</code>",
+        f"<code>{escape(entry.numbers(sizes))}</code>",
+        escape(entry.why),
+        escape(entry.source),
+    )
+
+
+def _symbols(estimate: Estimate) -> str:
+    rows = (
+        (f"<code>{escape(each.name)}</code>", format_count(each.value), escape(each.meaning))
+        for each in symbols(estimate)
+    )
+    inner = _table("Symbols of the formulas", ("Symbol", "Value", "Meaning"), rows)
+    return f'<details id="ledger-symbols"><summary>Symbols of the formulas</summary>{inner}</details>'
+
+
+def assumptions(estimate: Estimate) -> str:
+    """What the config leaves open, and what was taken."""
+    if not estimate.assumptions:
+        return "<p>Nothing: the config says everything.</p>"
+    items = (
+        f"<li><code>{escape(each.path)}</code> = <b>{escape(str(each.value))}</b>, {escape(each.reason)}</li>"
+        for each in estimate.assumptions
+    )
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def problems(found: Iterable[Problem]) -> str:
+    """What is wrong with an input, as a list."""
+    return f"<ul>{''.join(f'<li>{_problem(each)}</li>' for each in found)}</ul>"
+
+
+def _problem(found: Problem) -> str:
+    where = f"<code>{escape(found.path)}</code>: " if found.path else ""
+    hint = f" Did you mean <b>{escape(found.suggestion)}</b>?" if found.suggestion else ""
+    return f"{where}{escape(found.message)}.{hint}"

@@ -1,0 +1,123 @@
+"""What the page shows for a form, a link or a file: plain strings that `site/main.py` puts in their places."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memcore.config.settings import Config
+from memcore.config.texts import from_texts, to_texts
+from memcore.config.url import decode_fragment, encode_fragment
+from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.estimation import estimate
+from memcore.render import html
+
+EXAMPLE: Mapping[str, object] = {
+    "model": "llama-3.1-8b",
+    "training": {"sequence_length": 8192, "activation_checkpointing": "full"},
+    "engine": {"type": "fsdp"},
+    "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8},
+}
+"""The job that the page opens with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What changes on the page: an answer, or problems and no answer."""
+
+    problems: tuple[Problem, ...] = ()
+    fragment: str = ""
+    engine: str = ""
+    """The engine that runs the job, by which fields are shown."""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """Markup by element id."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes of the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The content of the form."""
+
+    texts: Mapping[str, str]
+    """By path, as text."""
+    pasted: str = ""
+    """A config.json, which replaces the model."""
+
+
+def fill(config: Config) -> Form:
+    """The form of a config."""
+    texts = to_texts(config)
+    if isinstance(config.model, str):
+        return Form(texts)
+    return Form({**texts, "model": ""}, json.dumps(dict(config.model), indent=2))
+
+
+def answer(form: Form) -> Answer:
+    """The answer for a form."""
+    try:
+        base = {"model": _parsed(form.pasted)} if form.pasted.strip() else None
+        texts = {**form.texts, "model": ""} if base else form.texts
+        return answer_config(from_texts(texts, base))
+    except MemcoreError as error:
+        return Answer(problems=problems_of(error))
+
+
+def answer_config(config: Config) -> Answer:
+    """The answer for a config; problems where it cannot be computed."""
+    try:
+        found = estimate(config)
+        return Answer(
+            fragment=encode_fragment(config),
+            engine=found.job.engine.name,
+            sections=html.sections(found),
+            attributes=html.attributes(found),
+        )
+    except MemcoreError as error:
+        return Answer(problems=problems_of(error))
+
+
+def read_link(fragment: str) -> Config:
+    """The config of a page's URL.
+
+    Raises ConfigError naming what is wrong with it.
+    """
+    return decode_fragment(fragment)
+
+
+def read_file(text: str, form: Form) -> Form:
+    """The form after a file was dropped: a memcore config replaces it, a config.json only the model.
+
+    Raises ConfigError if the file is neither.
+    """
+    data = _parsed(text)
+    if "model" in data:
+        return fill(Config.from_dict(data))
+    if "model_type" in data:
+        return Form(form.texts, json.dumps(data, indent=2))
+    message = "expected a memcore config with a 'model', or a config.json with a 'model_type'"
+    raise ConfigError([Problem("file", message)])
+
+
+LARGEST_FILE = 2**20
+"""Characters of a pasted or dropped file that are read at most."""
+
+
+def _parsed(text: str) -> dict[str, object]:
+    if len(text) > LARGEST_FILE:
+        raise ConfigError([Problem("model-json", f"longer than {LARGEST_FILE:,} characters")])
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError([Problem("model-json", f"not JSON: {error}")]) from None
+    if not isinstance(found, dict):
+        raise ConfigError([Problem("model-json", "expected a JSON object")])
+    return found
+
+
+def problems_of(error: MemcoreError) -> tuple[Problem, ...]:
+    """The problems that an error carries."""
+    if isinstance(error, ConfigError):
+        return error.problems
+    return (error.problem,) if isinstance(error, UnsupportedError) else (Problem("", str(error)),)

@@ -1,0 +1,239 @@
+"""Pictures of an estimate: the peak as a stacked bar against the capacity, and one step as an area chart.
+
+Colours come from classes, so that a page can theme them; `standalone` adds a style for a file of its own. Positions
+across are in percent, so that a picture fits any width without scaling its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from memcore.describe import PHASES, verdict, when
+from memcore.estimation import Estimate
+from memcore.ledger import CATEGORIES
+from memcore.timeline import Sample
+from memcore.units import GiB, format_bytes
+
+COLOURS = {
+    "parameters": ("#0072b2", "#56b4e9"),
+    "gradients": ("#8a4f00", "#e69f00"),
+    "optimizer-states": ("#005f48", "#009e73"),
+    "communication": ("#7a3b63", "#cc79a7"),
+    "activations": ("#b34700", "#f0803c"),
+    "recomputation": ("#7d6608", "#e8d44d"),
+    "logits-and-loss": ("#a11d33", "#ef6f7f"),
+    "temporaries": ("#4d4d4d", "#9a9a9a"),
+    "buffers": ("#3d3d8f", "#8f8fe0"),
+    "unused": ("#c9c9c9", "#5a5a5a"),
+    "outside": ("#8c8c8c", "#7d7d7d"),
+}
+"""Fill of each class on a light and on a dark ground."""
+
+
+def slug(category: str) -> str:
+    """A category as a class name."""
+    return category.replace(" ", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment of the bar."""
+
+    name: str
+    size: int
+
+
+def parts(estimate: Estimate) -> list[Part]:
+    """What fills the GPU at the peak, in stacking order."""
+    found = [Part(name, size) for name, size in estimate.ledger.by_category.items()]
+    unused = estimate.reserved.expected - estimate.allocated.expected
+    found.append(Part("unused", unused))
+    found.append(Part("outside", estimate.device.expected - estimate.reserved.expected))
+    return [part for part in found if part.size > 0]
+
+
+TITLES = {
+    "unused": "reserved by the allocator, not in use",
+    "outside": "outside the allocator: CUDA context, NCCL",
+}
+
+
+def bar(estimate: Estimate) -> str:
+    """The peak as a stacked bar, with the capacity as a line and the range of the total as a whisker."""
+    device, capacity = estimate.device, estimate.capacity
+    scale = 100 / (1.04 * max(device.high, capacity or 0))
+    body: list[str] = []
+    start = 0.0
+    for part in parts(estimate):
+        width = part.size * scale
+        label = f"{TITLES.get(part.name, part.name)}: {format_bytes(part.size)}"
+        body.append(
+            f'<rect class="{slug(part.name)}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44">'
+            f"<title>{escape(label)}</title></rect>"
+        )
+        start += width
+    low, high = device.low * scale, device.high * scale
+    body.append(
+        f'<g class="whisker"><line x1="{low:.3f}%" x2="{high:.3f}%" y1="80" y2="80"/>'
+        f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
+        f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
+    )
+    body.append(_text(f"{format_bytes(device.low)} to {format_bytes(device.high)}", (low + high) / 2, 98))
+    if capacity is not None:
+        edge = capacity * scale
+        body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="18" y2="90"/>')
+        body.append(_text(f"capacity {format_bytes(capacity)}", edge, 12))
+    return _svg("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
+
+
+def _bar_description(estimate: Estimate) -> str:
+    return "; ".join(f"{TITLES.get(part.name, part.name)} {format_bytes(part.size)}" for part in parts(estimate))
+
+
+def _text(text: str, at: float, y: float) -> str:
+    anchor = "start" if at < 20 else "end" if at > 80 else "middle"
+    return f'<text x="{at:.3f}%" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(name: str, height: int, title: str, description: str, body: Sequence[str]) -> str:
+    return (
+        f'<svg class="picture {name}" role="img" aria-labelledby="{name}-title {name}-description" width="100%" '
+        f'height="{height}" xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-description">{escape(description)}</desc>'
+        f"{''.join(body)}</svg>"
+    )
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 99.0, 20, 236, 262
+"""The plot inside the area chart: across in percent, down in pixels."""
+_MIDDLE = (_LEFT + _RIGHT) / 2
+
+
+def timeline(estimate: Estimate) -> str:
+    """One step as stacked areas: across its stretches in order, as wide as they have layers; up, bytes in tensors."""
+    samples = estimate.rank.profile
+    top = _ceiling(estimate)
+    places = _places(samples)
+    body = list(_grid(top))
+    body.append(
+        f'<svg x="{_LEFT}%" y="{_TOP}" width="{_RIGHT - _LEFT}%" height="{_BOTTOM - _TOP}" '
+        'viewBox="0 0 1000 1000" preserveAspectRatio="none">'
+    )
+    body += _areas(samples, places, top)
+    body.append("</svg>")
+    body += _phases(samples, places)
+    body += _peak(estimate, samples, places, top)
+    title = f"One step: {verdict(estimate).reason}"
+    return _svg("timeline", _HEIGHT, title, _timeline_description(estimate), body)
+
+
+def _timeline_description(estimate: Estimate) -> str:
+    highest = {phase: estimate.rank.peak_of(phase) for phase in PHASES}
+    return "; ".join(f"{PHASES[phase]} up to {format_bytes(size)}" for phase, size in highest.items() if size)
+
+
+def _ceiling(estimate: Estimate) -> int:
+    peak, capacity = estimate.peak.peak, estimate.capacity or 0
+    return int(1.08 * (capacity if peak < capacity < 1.5 * peak else peak))
+
+
+def _places(samples: Sequence[Sample]) -> list[tuple[float, float]]:
+    """Where each sample begins and ends, from 0 to 1. The two samples of a run share its width, one at each end."""
+    widths = [max(sample.layers, 1) if sample.layers else 0 for sample in samples]
+    total, start = sum(widths), 0
+    found = []
+    for number, width in enumerate(widths):
+        is_ramp = number + 1 < len(samples) and not widths[number + 1]
+        end = start if is_ramp else start + width
+        found.append((start / total, end / total))
+        start += width
+        if not width:
+            found[-1] = (start / total, start / total)
+    return found
+
+
+def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top: int) -> Iterator[str]:
+    names = list(CATEGORIES)
+    lower = [0] * len(samples)
+    for number, name in enumerate(names):
+        upper = [base + sample.levels[number] for base, sample in zip(lower, samples, strict=True)]
+        if upper != lower:
+            forth = _outline(upper, places, top)
+            back = _outline(lower, places, top)[::-1]
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in forth + back)
+            yield f'<polygon class="{slug(name)}" points="{points}"><title>{escape(name)}</title></polygon>'
+        lower = upper
+
+
+def _outline(levels: Sequence[int], places: Sequence[tuple[float, float]], top: int) -> list[tuple[float, float]]:
+    points = []
+    for level, (start, end) in zip(levels, places, strict=True):
+        y = 1000 - 1000 * level / top
+        points += [(1000 * start, y), (1000 * end, y)]
+    return points
+
+
+def _across(place: float) -> float:
+    return _LEFT + (_RIGHT - _LEFT) * place
+
+
+def _down(level: float, top: int) -> float:
+    return _BOTTOM - (_BOTTOM - _TOP) * level / top
+
+
+def _grid(top: int) -> Iterator[str]:
+    step = next(size for size in (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if top / GiB / size <= 6)
+    for number in range(int(top / GiB / step) + 1):
+        y = _down(number * step * GiB, top)
+        yield f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{number * step:g}</text>'
+    yield '<text x="0%" y="12">GiB</text>'
+
+
+def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Where phases begin, and their names below the plot where there is room."""
+    start = 0
+    for number in range(1, len(samples) + 1):
+        if number < len(samples) and samples[number].phase == samples[start].phase:
+            continue
+        left, right = places[start][0], places[number - 1][1]
+        x = _across(left)
+        yield f'<line class="phase" x1="{x:.3f}%" x2="{x:.3f}%" y1="{_TOP}" y2="{_BOTTOM}"/>'
+        if right - left > 0.1:
+            middle = _across((left + right) / 2)
+            name = samples[start].phase
+            yield f'<text x="{middle:.3f}%" y="{_BOTTOM + 18}" text-anchor="middle">{escape(name)}</text>'
+        start = number
+
+
+def _peak(
+    estimate: Estimate, samples: Sequence[Sample], places: Sequence[tuple[float, float]], top: int
+) -> Iterator[str]:
+    highest = max(range(len(samples)), key=lambda number: sum(samples[number].levels))
+    x, y = _across(sum(places[highest]) / 2), _down(estimate.peak.peak, top)
+    title = escape(when(estimate.peak, estimate))
+    yield f'<circle class="peak" cx="{x:.3f}%" cy="{y:.1f}" r="4"><title>{title}</title></circle>'
+    if estimate.capacity is not None and estimate.capacity < top:
+        line = _down(estimate.capacity, top)
+        yield f'<line class="capacity" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{line:.1f}" y2="{line:.1f}"/>'
+    anchor, offset = ("end", -8) if x > _MIDDLE else ("start", 8)
+    label = f"peak {format_bytes(estimate.peak.peak)}: {PHASES[estimate.peak.phase]}"
+    yield f'<text class="label" x="{x:.3f}%" dx="{offset}" y="{y + 4:.1f}" text-anchor="{anchor}">{label}</text>'
+
+
+def standalone(picture: str) -> str:
+    """A picture as a file of its own, with its style inside."""
+    rules = [f".{name}{{fill:{light}}}" for name, (light, _) in COLOURS.items()]
+    dark = [f".{name}{{fill:{dark}}}" for name, (_, dark) in COLOURS.items()]
+    style = (
+        "text{font:12px system-ui,sans-serif;fill:#1a1a1a}.label{paint-order:stroke;stroke:#fff;stroke-width:3}"
+        "line{stroke:#1a1a1a}.grid{stroke:#d0d0d0}"
+        ".capacity{stroke:#c00000;stroke-width:2;stroke-dasharray:5 3}.phase{stroke:#8c8c8c}.peak{fill:#1a1a1a}"
+        f"{''.join(rules)}"
+        "@media(prefers-color-scheme:dark){text,.peak{fill:#f0f0f0}.label{stroke:#111}line{stroke:#f0f0f0}.grid{stroke:#444}"
+        f".capacity{{stroke:#ff7b7b}}{''.join(dark)}}}"
+    )
+    head, _, tail = picture.partition(">")
+    return f"{head}><style>{style}</style>{tail}\n"

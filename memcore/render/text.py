@@ -1,0 +1,111 @@
+"""An estimate for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from memcore.describe import PHASES, Verdict, name_of, symbols, verdict, when
+from memcore.estimation import Estimate
+from memcore.job import Job
+from memcore.readings import outside
+from memcore.timeline import Moment
+from memcore.units import format_bytes, format_count
+
+
+def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Rows as aligned lines; the columns in `right` are flush right."""
+    cells = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def title(job: Job) -> str:
+    """The job in one line."""
+    where = job.accelerator.name if job.accelerator else "GPU"
+    parts = [
+        f"{job.model.name} ({format_count(job.model.parameters)} parameters)",
+        f"{job.engine.title} on {job.num_gpus} × {where}" if job.num_gpus > 1 else f"one {where}",
+        f"sequence {job.sizes['s']}",
+        f"micro-batch {job.sizes['b']}",
+    ]
+    return " · ".join(parts)
+
+
+def summary(estimate: Estimate) -> str:
+    """What `memcore estimate` prints."""
+    found: Verdict = verdict(estimate)
+    lines = [title(estimate.job), "", found.headline, found.reason, ""]
+    lines += _section("At the peak", table(_breakdown(estimate), right=(1, 2)))
+    lines += _section("Readings", table(_readings(estimate), right=(1,)))
+    lines += _section("One step", table(_phases(estimate), right=(1,)))
+    if estimate.assumptions:
+        lines += _section("Assumed", table(_assumptions(estimate)))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(heading: str, lines: Sequence[str]) -> list[str]:
+    return [heading, *(f"  {line}" for line in lines), ""]
+
+
+def _breakdown(estimate: Estimate) -> Iterator[Sequence[str]]:
+    total = estimate.ledger.total
+    for name, size in estimate.ledger.by_category.items():
+        yield name, format_bytes(size), f"{100 * size / total:.0f}%"
+    yield "in tensors", format_bytes(total), "100%"
+
+
+def _readings(estimate: Estimate) -> Iterator[Sequence[str]]:
+    for each in estimate.readings:
+        between = f"{format_bytes(each.low)} to {format_bytes(each.high)}"
+        yield each.name, format_bytes(each.expected), between, each.instrument
+    if estimate.capacity is not None and estimate.job.accelerator is not None:
+        yield "capacity", format_bytes(estimate.capacity), "", estimate.job.accelerator.name
+
+
+def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
+    yield "after init", format_bytes(estimate.rank.after_init), "before the first step"
+    for phase, words in PHASES.items():
+        moments = [moment for moment in estimate.moments if moment.phase == phase]
+        if moments:
+            highest = max(moments, key=lambda moment: moment.peak)
+            yield words, format_bytes(highest.peak), f"highest: {when(highest, estimate)}"
+
+
+def _assumptions(estimate: Estimate) -> Iterator[Sequence[str]]:
+    for each in estimate.assumptions:
+        yield each.path, str(each.value), each.reason
+
+
+def explanation(estimate: Estimate, moment: Moment) -> str:
+    """What `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
+    ledger = estimate.rank.ledger(moment)
+    lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} in tensors", ""]
+    lines += _section(
+        "Symbols", table([(each.name, format_count(each.value), each.meaning) for each in symbols(estimate)])
+    )
+    for category, size in ledger.by_category.items():
+        lines += [f"{category}: {format_bytes(size)}"]
+        for entry in ledger.of(category):
+            lines += [
+                f"  {format_bytes(entry.bytes)}  {name_of(entry)}",
+                f"      {entry.formula}",
+                f"      {entry.numbers(estimate.job.sizes)}",
+                f"      {entry.why}",
+                f"      source: {entry.source}",
+            ]
+        lines.append("")
+    lines.append("Outside the allocator")
+    for each in outside(estimate.job):
+        over = each.overhead
+        lines += [
+            f"  {format_bytes(over.expected)}  {each.name}, {format_bytes(over.low)} to {format_bytes(over.high)}",
+            f"      source: {over.source}",
+        ]
+    return "\n".join(lines) + "\n"
