@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from memcore.config.settings import SETTINGS
 from memcore.estimation import Estimate
 from memcore.ledger import Entry
 from memcore.model.network import SYMBOLS, Model
@@ -133,6 +134,11 @@ def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
     sizes = estimate.job.sizes
     used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
     return tuple(Symbol(name, sizes[name], meaning) for name, meaning in _MEANINGS.items() if name in used & set(sizes))
+
+
+def spelled(path: str, value: object) -> str:
+    """The value of a setting as its file, form or flag would spell it."""
+    return SETTINGS[path].kind.spell(value)
 
 
 def name_of(entry: Entry) -> str:

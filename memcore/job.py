@@ -26,6 +26,8 @@ class Assumption:
     path: str
     value: object
     reason: str
+    notable: bool
+    """A user should look at it; the rest is what the engine does by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +66,11 @@ class _Defaults:
         return self._config.get(path)
 
     def take(self, path: str, default: Any, reason: str | None = None) -> Any:
-        """The value of a setting, else a default, which is noted if there is a reason to give."""
+        """The value of a setting, else a default, which is noted; a reason makes it notable."""
         value = self.given(path)
         if value is not None:
             return value
-        if reason is not None:
-            self.assumptions.append(Assumption(path, default, reason))
+        self.assumptions.append(Assumption(path, default, reason or "the engine's default", reason is not None))
         return default
 
     def refuse(self, path: str, message: str) -> None:
@@ -119,8 +120,13 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         num_gpus=num_gpus,
         accelerator=accelerator,
         capacity=capacity,
-        assumptions=tuple(read.assumptions),
+        assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+def _concerns(path: str, engine: Engine) -> bool:
+    engines = SETTINGS[path].engines
+    return engines is None or engine.name in engines
 
 
 _NOT_MODELLED = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
@@ -146,7 +152,7 @@ def _refuse_foreign(read: _Defaults, engine: Engine) -> None:
     """Settings of other engines are errors: nothing that is given is silently ignored."""
     for path, setting in SETTINGS.items():
         value = read.given(path)
-        if value is None or setting.engines is None or engine.name in setting.engines:
+        if value is None or setting.engines is None or _concerns(path, engine):
             continue
         if path.startswith("parallelism.") and value == 1:
             continue
@@ -162,7 +168,7 @@ def _ranks(read: _Defaults, engine: Engine) -> tuple[int, int]:
         read.refuse(
             "parallelism.data_parallel_size", f"found {data}, but hardware.num_gpus is {given}; they must agree"
         )
-    total = given or data or 1
+    total = given or data or read.take("hardware.num_gpus", 1, "one GPU")
     if not engine.distributed and total > 1:
         read.refuse("engine.type", f"'none' runs on one GPU, found hardware.num_gpus {total}; allowed: ddp, fsdp")
     shards = read.take("parallelism.data_parallel_shard_size", total)
@@ -241,7 +247,7 @@ def _attention(read: _Defaults, model: Model, code: LayerCode, precision: Precis
     if kernel == "sdpa" and not supported:
         kernel = "flash"
         read.assumptions.append(
-            Assumption("training.attention", kernel, f"{reason}: its soft cap needs flash attention")
+            Assumption("training.attention", kernel, f"{reason}: its soft cap needs flash attention", notable=True)
         )
     compute = precision.autocast or precision.compute
     if kernel in ("flash", "cudnn") and compute == "fp32":

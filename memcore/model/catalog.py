@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
+from pkgutil import get_data
 from typing import Any
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.model.network import Model
 from memcore.model.read import read_model
 
-_FILE = Path(__file__).parent.parent / "data" / "catalog.json"
-
 
 @lru_cache(maxsize=1)
 def catalog() -> Mapping[str, Mapping[str, Any]]:
     """Every entry by hub id: `config`, the content of its config.json, and `parameters`, its exact count."""
-    found: Mapping[str, Mapping[str, Any]] = json.loads(_FILE.read_text(encoding="utf-8"))
+    # get_data also reads from a wheel that has not been unpacked.
+    found: Mapping[str, Mapping[str, Any]] = json.loads(get_data("memcore", "data/catalog.json") or b"{}")
     return found
 
 

