@@ -137,6 +137,9 @@ def _refuse_unmodelled(read: _Defaults) -> None:
         size = read.given(f"parallelism.{name}")
         if size is not None and size > 1:
             raise UnsupportedError(f"parallelism.{name}", f"found {size}; only 1 is modelled yet")
+    if read.given("training.activation_checkpointing.use_reentrant"):
+        message = "reentrant checkpoints are not modelled yet; allowed: false"
+        raise UnsupportedError("training.activation_checkpointing.use_reentrant", message)
     if read.given("training.compile"):
         raise UnsupportedError("training.compile", "compiled blocks are not modelled yet; allowed: false")
 

@@ -16,8 +16,8 @@ class Implementation:
 
     temporaries: int = 0
     """Tensors as large as all parameters of the rank, at once."""
-    largest: int = 0
-    """Tensors as large as the largest parameter."""
+    one_by_one: bool = False
+    """Two tensors like the parameter at hand, and one like the parameter before it, whose variable is still there."""
     step_on_device: bool = False
     """Each parameter's step count is a tensor on the GPU."""
 
@@ -37,7 +37,7 @@ class Optimizer:
 _ADAM = {
     "fused": Implementation(step_on_device=True),
     "foreach": Implementation(temporaries=1),
-    "for-loop": Implementation(largest=2),
+    "for-loop": Implementation(one_by_one=True),
 }
 
 OPTIMIZERS: Mapping[str, Optimizer] = {

@@ -63,9 +63,7 @@ class Persistent:
     @property
     def stepping(self) -> int:
         """What the optimizer's step needs for a moment."""
-        how = self.job.implementation
-        largest = max((each.size for each in self.stored), default=0)
-        return how.temporaries * self.parameters + how.largest * largest
+        return sum(entry.bytes for entry in self.step_entries())
 
     def resident(self) -> Iterator[Entry]:
         """What is there before the first step."""
@@ -96,17 +94,19 @@ class Persistent:
 
     def step_entries(self) -> Iterator[Entry]:
         """Temporaries of the optimizer's step."""
-        how = self.job.implementation
+        how, dtype = self.job.implementation, self.job.recipe.precision.parameter
         for each in self.stored if how.temporaries else ():
             yield self._like(each, "optimizer_temporary", _OPTIMIZING, how.temporaries)
-        if how.largest and self.stored:
-            largest = max(self.stored, key=lambda each: each.size)
-            dtype = self.job.recipe.precision.parameter
-            yield self._entry("optimizer_temporary", largest.path, largest.shape, dtype, how.largest, _OPTIMIZING)
+        if how.one_by_one and self.stored:
+            ordered = list(self._in_order(most=2))
+            before, at_hand = max(zip([None, *ordered[:-1]], ordered, strict=True), key=_one_by_one)
+            for one, copies in ((at_hand, 2), (before, 1)):
+                if one is not None:
+                    yield self._entry("optimizer_temporary", one.path, one.shape, dtype, copies, _OPTIMIZING)
 
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
-        each = list(self._in_order())
+        each = [stored.size for stored in self._in_order()]
         buffers = [_size(buffer.shape, buffer.dtype, self.job) for buffer in self.tensors]
         return Surroundings(
             resident=[*each, *buffers],
@@ -115,17 +115,18 @@ class Persistent:
             keeps_gradients=self.job.keeps_gradients,
         )
 
-    def _in_order(self) -> Iterator[int]:
-        """The size of every parameter in the order in which modules are made: embeddings, layers, norm, head."""
-        model, sizes = self.job.model, {each.weight: each.size for each in self.stored}
-        if not sizes:
+    def _in_order(self, most: int | None = None) -> Iterator[Stored]:
+        """Every parameter in the order in which modules are made: embeddings, layers (`most` of a kind), norm, head."""
+        model, found = self.job.model, {each.weight: each for each in self.stored}
+        if not found:
             return
         ends = model.network.ends.weights()
         first = [weight for weight in ends if weight.kind in ("embedding", "position")]
-        yield from (sizes[weight] for weight in first)
+        yield from (found[weight] for weight in first)
         for pattern, repeats in zip(model.network.runs, model.repeats, strict=True):
-            yield from [sizes[weight] for layer in pattern for weight in layer.weights()] * repeats
-        yield from (sizes[weight] for weight in ends if weight not in first)
+            once = [found[weight] for layer in pattern for weight in layer.weights()]
+            yield from once * (repeats if most is None else min(repeats, most))
+        yield from (found[weight] for weight in ends if weight not in first)
 
     @property
     def _tensors(self) -> int:
@@ -146,6 +147,12 @@ class Persistent:
             each=_size(shape, dtype, self.job),
             lifetime=lifetime,
         )
+
+
+def _one_by_one(pair: tuple[Stored | None, Stored]) -> int:
+    """Bytes of temporaries while a parameter is updated, given the one before it."""
+    before, at_hand = pair
+    return (before.size if before else 0) + 2 * at_hand.size
 
 
 def persistent(job: Job) -> Persistent:

@@ -49,7 +49,8 @@ class Rank:
     @property
     def first_step(self) -> int:
         """The peak of the first step; the optimizer's states come only with its end."""
-        *before, step = self.first_moments
+        last = 0 if self.job.micro_batches == 1 else 1
+        *before, step = (each for each in self.first_moments if each.segment is None or each.micro_batch <= last)
         return max(max(moment.peak for moment in before) - self.persistent.states, step.peak)
 
     @property

@@ -8,7 +8,7 @@ _KEYS: Mapping[str, str] = {
     "": "inference",
     "training": "adapter quantization offload packed_sequences trainable",
     "training.optimizer": "state_dtype",
-    "training.activation_checkpointing": "mode every method num_layers modules use_reentrant",
+    "training.activation_checkpointing": "mode every method num_layers modules",
     "parallelism": "ulysses_parallel_size expert_parallel_size expert_tensor_parallel_size sequence_parallel "
     "loss_parallel pipeline_schedule virtual_pipeline_parallel_size pipeline_layout",
     "engine": "zero_stage offload_optimizer offload_param optimizer_in_bwd lm_head_chunk_size fp8_recipe "

@@ -69,6 +69,28 @@ class Checkpointing:
         default="true, as in torch.utils.checkpoint",
         advanced=True,
     )
+    use_reentrant: bool | None = setting(
+        Flag(),
+        "Reentrant checkpoints",
+        "The old form of torch.utils.checkpoint, which is not modelled yet.",
+        flag="reentrant",
+        default="false",
+        advanced=True,
+    )
+    entry: str | None = setting(
+        Choice(
+            ("checkpoint_wrapper", "gradient_checkpointing_enable"),
+            {
+                "checkpoint_wrapper": "PyTorch's wrapper around each layer",
+                "gradient_checkpointing_enable": "the switch of transformers",
+            },
+        ),
+        "Checkpoint entry",
+        "How checkpointing is switched on; both keep the same tensors.",
+        flag="checkpoint-entry",
+        default="checkpoint_wrapper",
+        advanced=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,14 +50,22 @@ class Heads:
         return Heads(self.query, self.query, 1, self.width, self.padded)
 
 
-def repeat_kv(x: Tensor, heads: Heads, axis: int = 1) -> Tensor:
-    """Copy each key or value head once for each query head of its group; the gradient is summed back.
+def repeat_kv(x: Tensor, heads: Heads, axis: int = 1, *, copies: bool = False) -> Tensor:
+    """Repeat each key or value head for each query head of its group; the gradient is summed back.
 
-    `axis` is where the heads are.
+    `axis` is where the heads are. `expand(...).reshape(...)` copies them, unless there is a single head to repeat;
+    `repeat_interleave` always copies.
     """
     if not heads.shared:
         return x
-    out = new(x.tape, (*x.shape[:axis], heads.query, *x.shape[axis + 1 :]), x.dtype, "repeat_kv")
+    shape = (*x.shape[:axis], heads.query, *x.shape[axis + 1 :])
+    if heads.key in x.tape.units and not copies:
+        # A copy of what has no extent along an axis puts that axis after the one before it (infer_dense_strides).
+        order = [each for each in x.order if each != axis]
+        order.insert(order.index(axis - 1) + 1, axis)
+        out = Tensor(x.tape, x.storage, shape, x.dtype, order=tuple(order), spread=axis)
+    else:
+        out = new(x.tape, shape, x.dtype, "repeat_kv")
     if tracked(x):
         tape, before = x.tape, x.shape
         attach([out], [x], [], lambda g, s: [new(tape, before, only(g).dtype, "repeat_kv_backward")])
@@ -177,7 +185,7 @@ def _math(query: Tensor, key: Tensor, value: Tensor, heads: Heads, mask: Tensor 
         allowed = like(allowed, "causal_mask")
         mask = like(allowed, "attention_bias", query.dtype)
         del allowed
-    key, value = repeat_kv(key, heads), repeat_kv(value, heads)
+    key, value = repeat_kv(key, heads, copies=True), repeat_kv(value, heads, copies=True)
     scores = matmul(scaled, scale(permute(key, 0, 1, 3, 2)))
     scores = _add_mask(scores, mask)
     scores = softmax(scores)

@@ -102,7 +102,9 @@ def save(tape: Tape, *tensors: Tensor | None) -> list[Saved]:
 def _memory_of(tensor: Tensor) -> Tensor:
     # A parameter's memory belongs to its engine: FSDP frees it even while the graph refers to it.
     storage = None if isinstance(tensor, Parameter) else tensor.storage
-    return Tensor(tensor.tape, storage, tensor.shape, tensor.dtype, order=tensor.order, cut=tensor.cut)
+    found = tensor.detach()
+    found.storage = storage
+    return found
 
 
 def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], saved: list[Saved], apply: Apply) -> None:

@@ -76,7 +76,10 @@ def permute(x: Tensor, *axes: int) -> Tensor:
 
 
 def _permuted(x: Tensor, axes: Sequence[int]) -> Tensor:
-    return view(x, tuple(x.shape[axis] for axis in axes), tuple(list(axes).index(axis) for axis in x.order))
+    places = list(axes)
+    out = view(x, tuple(x.shape[axis] for axis in axes), tuple(places.index(axis) for axis in x.order))
+    out.spread = None if x.spread is None else places.index(x.spread)
+    return out
 
 
 def in_order(gradients: list[Gradient]) -> Tensor:

@@ -19,7 +19,7 @@ class Tensor:
     memory its engine accounts for.
     """
 
-    __slots__ = ("cut", "dtype", "node", "order", "requires_grad", "shape", "slot", "storage", "tape")
+    __slots__ = ("cut", "dtype", "node", "order", "requires_grad", "shape", "slot", "spread", "storage", "tape")
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class Tensor:
         *,
         order: tuple[int, ...] | None = None,
         cut: int | None = None,
+        spread: int | None = None,
     ) -> None:
         self.tape = tape
         self.storage = storage
@@ -38,19 +39,23 @@ class Tensor:
         self.order = tuple(range(len(shape))) if order is None else order
         self.cut = cut
         """The axis of which this is a slice: there are gaps in memory before it."""
+        self.spread = spread
+        """The axis along which everything is one and the same memory (`expand`)."""
         self.requires_grad = False
         self.node: Node | None = None
         self.slot = 0
 
     def detach(self) -> Tensor:
         """The same memory outside the graph."""
-        return Tensor(self.tape, self.storage, self.shape, self.dtype, order=self.order, cut=self.cut)
+        return Tensor(
+            self.tape, self.storage, self.shape, self.dtype, order=self.order, cut=self.cut, spread=self.spread
+        )
 
     def mergeable(self, first: int, last: int) -> bool:
         """Whether the logical axes from `first` up to `last` lie in memory such that a view can merge them."""
         lying = [axis for axis in self.order if not self._unit(axis)]
         group = [axis for axis in range(first, last) if not self._unit(axis)]
-        if self.cut in group[1:]:
+        if self.cut in group[1:] or (self.spread in group and len(group) > 1):
             return False
         start = lying.index(group[0]) if group else 0
         return lying[start : start + len(group)] == group

@@ -19,11 +19,14 @@ Head = Callable[[Tensor], Tensor]
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """`F.cross_entropy`: keeps the log-probabilities; its backward pass fills two more tensors of their size."""
-    tape = logits.tape
-    if tape.autocast:
-        logits = to(logits, "fp32")
-    return _nll_loss(_log_softmax(logits), labels)
+    """`F.cross_entropy`: keeps the log-probabilities; its backward pass fills two more tensors of their size.
+
+    Autocast runs the loss in fp32, but not the softmax, to which `cross_entropy_loss` gives the dtype of the logits.
+    """
+    log_probabilities = _log_softmax(logits)
+    if logits.tape.autocast:
+        log_probabilities = to(log_probabilities, "fp32")
+    return _nll_loss(log_probabilities, labels)
 
 
 def _log_softmax(x: Tensor) -> Tensor:
@@ -37,7 +40,7 @@ def _nll_loss(log_probabilities: Tensor, labels: Tensor) -> Tensor:
     tape, dtype = log_probabilities.tape, log_probabilities.dtype
     needs = tracked(log_probabilities)
     shape = log_probabilities.shape
-    saved = save(tape, labels) if needs else []
+    saved = save(tape, log_probabilities, labels) if needs else []
     loss, weight = new(tape, (), dtype, "nll_loss"), new(tape, (), dtype, "nll_loss")
     if needs:
         saved += save(tape, weight)

@@ -62,8 +62,15 @@ class _Reader:
         return bool(found)
 
     def refuse(self, name: str, message: str, suggestion: str | None = None) -> None:
-        """Note a problem with a key."""
-        self.problems.append(Problem(f"model.{self.key(name)}", message, suggestion))
+        """Note a problem with a key, once."""
+        problem = Problem(f"model.{self.key(name)}", message, suggestion)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def check(self) -> None:
+        """Raise ConfigError if there are problems: what follows would only repeat them."""
+        if self.problems:
+            raise ConfigError(self.problems)
 
 
 def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
@@ -80,8 +87,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     reader = _Reader(config, family)
     sizes = _sizes(reader)
     network, repeats = _network(str(model_type), reader, family, sizes)
-    if reader.problems:
-        raise ConfigError(reader.problems)
+    reader.check()
     title = name or config.get("_name") or config.get("_name_or_path") or model_type
     window = reader.value("sliding_window")
     return Model(str(title), network, repeats, sizes, window if isinstance(window, int) else None)
@@ -90,6 +96,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
 def _sizes(reader: _Reader) -> dict[str, int]:
     hidden, heads = reader.integer("hidden_size"), reader.integer("num_attention_heads")
     kv_heads = reader.integer("num_key_value_heads", heads)
+    reader.check()
     if heads % kv_heads:
         reader.refuse("num_key_value_heads", f"{kv_heads} does not divide the {heads} attention heads")
     if reader.value("head_dim") is None and hidden % heads:

@@ -1,0 +1,42 @@
+"""What tests share: configs by strategy, truth files, the built site and its server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TRUTH = Path(__file__).parent / "truth"
+
+
+def truth(name: str) -> Any:
+    """The content of a truth file."""
+    return json.loads((TRUTH / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def dist() -> Path:
+    """The built site; built now if it is missing."""
+    import build
+
+    if not (build.DIST / "sw.js").exists():
+        build.prepare()
+        build.build()
+    return build.DIST
+
+
+@pytest.fixture(scope="session")
+def site(dist: Path) -> Iterator[str]:
+    """The address of the built site, served below a path as project pages are."""
+    import threading
+
+    import build
+
+    running = build.server(0, "/memcore/")
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{running.server_address[1]}/memcore/"
+    running.shutdown()
+    running.server_close()
