@@ -135,7 +135,7 @@ def reserved(program: Program, values: Mapping[str, int], around: Surroundings, 
     for size in _large(around.resident):
         default.allocate(size)
     for step, states in enumerate((around.states, ())):
-        replay.run(skips_first=around.keeps_gradients and step > 0)
+        replay.run(step if around.keeps_gradients else 0)
         for size in _large(states):
             default.allocate(size)
         for address in [default.allocate(size) for size in _large(around.temporaries)]:
@@ -162,7 +162,7 @@ class _Replay:
         self._stretches = [
             (
                 1 if span.repeats is None else values[span.repeats],
-                program.segments[span.segments[0]].micro_batch,
+                program.segments[span.segments[0]].turn[0],
                 [
                     (event, homes[block], sizes[block])
                     for event in program.events[span.start : span.end]
@@ -172,10 +172,10 @@ class _Replay:
             for span in program.spans
         ]
 
-    def run(self, *, skips_first: bool) -> None:
-        """The micro-batches of a step. Where gradients are kept, a later step is like the first step's second one."""
-        for repeats, micro_batch, events in self._stretches:
-            for _ in range(0 if skips_first and not micro_batch else repeats):
+    def run(self, step: int) -> None:
+        """The micro-batches of a step."""
+        for repeats, recorded, events in self._stretches:
+            for _ in range(repeats if recorded == step else 0):
                 self._serve(events)
 
     def _serve(self, events: Sequence[tuple[int, Pool, int]]) -> None:

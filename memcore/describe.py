@@ -62,7 +62,7 @@ def when(moment: Moment, estimate: Estimate) -> str:
     if count == 1 or moment.segment is None:
         return f"{phase}, {where}"
     rest = "micro-batch 2" if count == 2 else f"micro-batches 2 to {count}"
-    return f"{phase}, {where}, {rest if moment.micro_batch else 'micro-batch 1'}"
+    return f"{phase}, {where}, {rest if moment.turn[1] else 'micro-batch 1'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,6 @@ class Job:
     implementation: Implementation
     micro_batches: int
     clips: bool
-    keeps_gradients: bool
-    """Gradients stay in memory between steps."""
     num_gpus: int
     accelerator: Accelerator | None
     capacity: int | None
@@ -116,7 +114,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         implementation=implementation,
         micro_batches=micro_batches,
         clips=read.take("training.gradient_clipping", True),
-        keeps_gradients=keeps,
         num_gpus=num_gpus,
         accelerator=accelerator,
         capacity=capacity,
@@ -291,7 +288,8 @@ def _recipe(
         sharding=_sharding(read, engine, code, sizes["z"], num_gpus),
         checkpointed=read.take("training.activation_checkpointing.policy", "none") == "full",
         early_stop=read.take("training.activation_checkpointing.early_stop", True),
-        micro_batches=2 if keeps or micro_batches > 1 else 1,
+        micro_batches=2 if micro_batches > 1 else 1,
+        keeps_gradients=keeps,
         units=frozenset(name for name in ("b", "s", "a", "k") if sizes[name] == 1),
         use_cache=_use_cache(read, code),
         fake=fake,
@@ -302,6 +300,8 @@ def _use_cache(read: _Defaults, code: LayerCode) -> bool:
     used = bool(read.take("training.use_cache", False))
     if used and not code.has_cache:
         read.refuse("training.use_cache", f"{code.title} has no KV cache in training; allowed: false")
+    if used and read.given("training.activation_checkpointing.policy") == "full":
+        read.refuse("training.use_cache", "found true; transformers turns the cache off under checkpointing")
     return used
 
 

@@ -112,7 +112,7 @@ class Persistent:
             resident=[*each, *buffers],
             states=[size for size in each for _ in self.job.optimizer.states],
             temporaries=each * self.job.implementation.temporaries,
-            keeps_gradients=self.job.keeps_gradients,
+            keeps_gradients=self.job.recipe.keeps_gradients,
         )
 
     def _in_order(self, most: int | None = None) -> Iterator[Stored]:

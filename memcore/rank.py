@@ -26,15 +26,10 @@ class Rank:
     job: Job
     program: Program
     persistent: Persistent
-    first_moments: tuple[Moment, ...]
+    first_step_moments: tuple[Moment, ...]
     """The first step, as if the optimizer's states were there already."""
-
-    @cached_property
-    def moments(self) -> tuple[Moment, ...]:
-        """Any later step. Gradients that are kept are there from the start, as in a second micro-batch."""
-        if not self.job.keeps_gradients:
-            return self.first_moments
-        return tuple(moment for moment in self.first_moments if moment.micro_batch)
+    moments: tuple[Moment, ...]
+    """Any later step."""
 
     @cached_property
     def peak(self) -> Moment:
@@ -49,14 +44,14 @@ class Rank:
     @property
     def first_step(self) -> int:
         """The peak of the first step; the optimizer's states come only with its end."""
-        last = 0 if self.job.micro_batches == 1 else 1
-        *before, step = (each for each in self.first_moments if each.segment is None or each.micro_batch <= last)
+        *before, step = self.first_step_moments
         return max(max(moment.peak for moment in before) - self.persistent.states, step.peak)
 
     @property
     def end_of_forward(self) -> int:
         """Bytes when the loss is known and no gradient is."""
-        return next(moment for moment in reversed(self.moments) if moment.place == "head and loss").end
+        last = max(number for number, moment in enumerate(self.moments) if moment.place == "gradient of the loss")
+        return self.moments[last - 1].end
 
     @property
     def end_of_backward(self) -> int:
@@ -66,7 +61,7 @@ class Rank:
     @property
     def between_steps(self) -> int:
         """Bytes after an optimizer step: gradients only if they are kept."""
-        return self.end_of_backward if self.job.keeps_gradients else self.persistent.before_step
+        return self.end_of_backward if self.job.recipe.keeps_gradients else self.persistent.before_step
 
     def peak_of(self, phase: str) -> int:
         """The most that a phase of the step needs."""
@@ -97,12 +92,12 @@ class Rank:
         found = [
             replace(sample, levels=_plus(base, sample.levels))
             for sample in self.program.profile(self.job.sizes, categories, len(names))
-            if sample.micro_batch or not self.job.keeps_gradients
+            if sample.turn[0] == self.moments[0].turn[0]
         ]
         for moment in self.moments:
             if moment.segment is None:
                 levels = _levels(self.ledger(moment))
-                found.append(Sample(moment.phase, moment.place, moment.micro_batch, 1, levels))
+                found.append(Sample(moment.phase, moment.place, moment.turn, 1, levels))
         return tuple(found)
 
     @cached_property
@@ -129,14 +124,21 @@ def rank_of(job: Job) -> Rank:
     """The one class of ranks of a data-parallel job."""
     program, keeps = program_of(job.recipe), persistent(job)
     moments = program.moments(job.sizes, keeps.before_step)
-    end, last = moments[-1].end, moments[-1].micro_batch
-    for phase, place, extra in (
-        ("gradient_clipping", "gradient norms", keeps.clipping),
-        ("optimizer_step", job.optimizer.title, keeps.stepping),
-    ):
-        moments.append(Moment(phase, place, end + extra, end, end + extra, 1, None, last))
+    last = moments[-1].turn[0]
+    steps = [
+        _with_ending([moment for moment in moments if moment.turn[0] == step], keeps) for step in sorted({0, last})
+    ]
     name = "the GPU" if job.num_gpus == 1 else f"all {job.num_gpus} GPUs"
-    return Rank(name, job.num_gpus, job, program, keeps, tuple(moments))
+    return Rank(name, job.num_gpus, job, program, keeps, steps[0], steps[-1])
+
+
+def _with_ending(moments: list[Moment], keeps: Persistent) -> tuple[Moment, ...]:
+    """A step's moments and what comes after its backward pass."""
+    end, turn = moments[-1].end, moments[-1].turn
+    clipping, stepping = end + keeps.clipping, end + keeps.stepping
+    clipped = Moment("gradient_clipping", "gradient norms", clipping, end, clipping, 1, None, turn)
+    stepped = Moment("optimizer_step", keeps.job.optimizer.title, stepping, end, stepping, 1, None, turn)
+    return (*moments, clipped, stepped)
 
 
 def _levels(found: Ledger) -> tuple[int, ...]:

@@ -42,7 +42,8 @@ class Moment:
     repeats: int
     segment: int | None
     """Its number in the program; None for what comes after the backward pass."""
-    micro_batch: int = 0
+    turn: tuple[int, int]
+    """Step and micro-batch: 0 is the first, 1 any later one that differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Sample:
 
     phase: str
     place: str
-    micro_batch: int
+    turn: tuple[int, int]
     layers: int
     """How many layers run before the next sample; 0 marks the last of equal layers."""
     levels: tuple[int, ...]
@@ -109,9 +110,7 @@ class Program:
                 peak = max(running[segment.start : segment.end], default=before) + offset
                 end = (running[segment.end - 1] if segment.end else 0) + offset + growth
                 highest = max(peak, peak + growth)
-                found.append(
-                    Moment(segment.phase, segment.place, highest, end, peak, count, number, segment.micro_batch)
-                )
+                found.append(Moment(segment.phase, segment.place, highest, end, peak, count, number, segment.turn))
             offset += growth
         return found
 
@@ -154,7 +153,7 @@ class Program:
             growth = [(count - 1) * (after - level) for after, level in zip(levels, before, strict=True)]
             levels = [level + more for level, more in zip(levels, growth, strict=True)]
             segment = self.segments[span.segments[0]]
-            where = segment.phase, segment.place, segment.micro_batch
+            where = segment.phase, segment.place, segment.turn
             found.append(Sample(*where, count * len(span.segments), tuple(highest)))
             if count > 1:
                 last = tuple(level + more for level, more in zip(highest, growth, strict=True))

@@ -36,7 +36,9 @@ def job(*, layers=6, engine="none", gpus=1, **training):
 def layer_bytes(itemsize, shards=1):
     """A layer's parameters as blocks of the caching allocator: its matrices and two norms."""
     rows = {"q": A * D, "k": K * D, "v": K * D, "o": H, "gate": F, "up": F, "down": H}
-    matrices = sum(aligned(-(-rows[name] // shards) * (size // rows[name]) * itemsize) for name, size in MATRICES.items())
+    matrices = sum(
+        aligned(-(-rows[name] // shards) * (size // rows[name]) * itemsize) for name, size in MATRICES.items()
+    )
     return matrices + 2 * aligned(-(-H // shards) * itemsize)
 
 

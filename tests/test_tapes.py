@@ -36,5 +36,7 @@ def test_every_event(name):
 def normal(events):
     """The same events, with those that free something sorted where they come together."""
     return [
-        event for frees, group in groupby(events, key=lambda event: event < 0) for event in (sorted(group) if frees else group)
+        event
+        for frees, group in groupby(events, key=lambda event: event < 0)
+        for event in (sorted(group) if frees else group)
     ]

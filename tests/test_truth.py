@@ -38,8 +38,7 @@ def test_the_simulated_cases_are_not_skipped():
 RESERVED = [
     (case["id"], case["config"], case["measured"]["components"]["reserved_by_an_allocator_model"])
     for case in SIMULATED
-    if case["measured"].get("components")
-    and case["id"] in {result.id for result in DONE if result.moment == "peak"}
+    if case["measured"].get("components") and case["id"] in {result.id for result in DONE if result.moment == "peak"}
 ]
 
 

@@ -44,7 +44,9 @@ def _section(cls: type[Section], data: Mapping[str, object], path: str, problems
         elif value is not None:
             _value(known[names[key]], value, here, values, problems)
     missing = [name for name, each in known.items() if name not in values and _is_required(each)]
-    problems += [Problem(f"{path}.{name}" if path else name, "is required") for name in missing if name not in data]
+    problems += [
+        Problem(f"{path}.{name}" if path else name, "is required") for name in missing if data.get(name) is None
+    ]
     return None if missing else cls(**values)
 
 

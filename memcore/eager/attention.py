@@ -26,6 +26,8 @@ from memcore.eager.tensor import Tensor
 from memcore.symbols import Axis, Rounded, Shape
 
 _HALF = ("bf16", "fp16")
+_TOKENS_FIRST = (0, 2, 1, 3)
+"""The order of axes in memory that the memory-efficient kernel gives its results; others follow their inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str,
     batch, query_heads, length, _ = query.shape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value, mask) if needs else []
-    out = like(query, f"{kernel}_attention")
+    order = _TOKENS_FIRST if kernel == "efficient" else query.order
+    out = new(tape, query.shape, query.dtype, f"{kernel}_attention", order=order)
     kept = [new(tape, (batch, query_heads, length), "fp32", "logsumexp")]
     kept += [new(tape, (), "int64", "random_state") for _ in range(2)]
     if needs:
@@ -156,8 +159,10 @@ def _efficient_backward(shared: bool, gradients: list[Gradient], saved: list[Ten
 
     Workspaces: one fp32 number per query and head, and for half precision an fp32 accumulator of the queries.
     """
-    query, key, value = saved[:3]
-    results: list[Gradient] = [like(each, "attention_backward") for each in (query, key, value)]
+    query = saved[0]
+    results: list[Gradient] = [
+        new(each.tape, each.shape, each.dtype, "attention_backward", order=_TOKENS_FIRST) for each in saved[:3]
+    ]
     batch, heads, length, width = query.shape
     held = [new(query.tape, (batch, heads, length), "fp32", "efficient_delta")]
     if query.dtype in _HALF:

@@ -165,9 +165,10 @@ def autocast(x: Tensor) -> Tensor:
         return x
     if not (isinstance(x, Parameter) and tracked(x)):
         return to(x, tape.autocast)
-    if id(x) not in tape.casts:
-        tape.casts[id(x)] = to(x, tape.autocast)
-    return tape.casts[id(x)]
+    casts = tape.casts
+    if id(x) not in casts:
+        casts[id(x)] = to(x, tape.autocast)
+    return casts[id(x)]
 
 
 def cat(parts: Sequence[Tensor], shape: Shape) -> Tensor:
@@ -355,17 +356,19 @@ def _fused_norm(rule: str, x: Tensor, affine: list[Parameter], *, statistics: in
 # Matrix products and the embedding.
 
 
-def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None) -> Tensor:
+def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, addmm: bool = False) -> Tensor:
     """X @ weight.T + bias; saves x if the weight trains, and the weight if x needs a gradient.
 
     `x` ends in the axes `weight.inner`, the result in `weight.outer`. Leading axes that a view cannot merge into
-    rows are copied first, and so is the gradient.
+    rows are copied first, and so is the gradient. Arguments are cast from the last to the first: the bias is the
+    last one of `F.linear`, and the first one of `addmm`.
     """
     tape = x.tape
     biased = bias is not None
-    b = None if bias is None else autocast(bias)
+    b = None if bias is None or addmm else autocast(bias)
     w = autocast(weight)
     x = autocast(x)
+    b = autocast(bias) if bias is not None and addmm else b
     inputs = [x, w] if b is None else [x, w, b]
     batch = len(x.shape) - len(weight.inner)
     if not (x.mergeable(0, batch) and x.mergeable(batch, len(x.shape))):

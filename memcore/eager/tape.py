@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memcore.symbols import Shape
 
 if TYPE_CHECKING:
     from memcore.eager.autograd import Saved
     from memcore.eager.tensor import Tensor
+
+_Things = TypeVar("_Things")
+Held = dict[str | None, _Things]
+"""What layers leave behind, by the name of how often they repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ class Block:
 class Segment:
     """A stretch of events of one phase of the step; `repeats` names how often it happens in a row."""
 
-    micro_batch: int
+    turn: tuple[int, int]
+    """Step and micro-batch, as far as steps and micro-batches differ: 0 is the first, 1 any later one."""
     phase: str
     place: str
     """What runs: a name, or `run.repetition.position` of a layer, counting the recorded repetitions."""
@@ -79,11 +84,12 @@ class Tape:
         self.recomputing = False
         self.autocast: str | None = None
         """The dtype of `torch.autocast`, or None when it is off."""
-        self.casts: dict[int, Tensor] = {}
+        self._casts: Held[dict[int, Tensor]] = {}
         """Autocast's copies of trainable parameters, kept until the outermost autocast ends."""
         self.pack: Callable[[Tensor], Saved] | None = None
         """What becomes of tensors saved for the backward pass; None keeps them."""
-        self.micro_batch = 0
+        self.turn = (0, 0)
+        """The step and the micro-batch that are running."""
         self.sequence = 0
         """Number of graph nodes so far."""
         self.gradients: set[int] = set()
@@ -95,7 +101,7 @@ class Tape:
         self._alike: dict[tuple[object, ...], int] = {}
         self._modules = [""]
         self._phase = ""
-        self._open: tuple[int, str, int, str | None] | None = None
+        self._open: tuple[tuple[int, int], str, int, str | None] | None = None
 
     def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
         """Allocate a block of `shape` elements of `dtype` for the module that is running."""
@@ -155,7 +161,26 @@ class Tape:
         finally:
             self.autocast = before
             if before is None:
-                self.casts.clear()
+                self.let_go(self._casts, "end of autocast")
+
+    @property
+    def casts(self) -> dict[int, Tensor]:
+        """Autocast's copies of the parameters of the layer that is running."""
+        return self._casts.setdefault(self.repeats, {})
+
+    @property
+    def repeats(self) -> str | None:
+        """The name of how often the stretch that is running happens."""
+        return self._open[3] if self._open is not None else None
+
+    def let_go(self, held: Held[Any], place: str) -> None:
+        """Free what layers have left behind: what one made that stands for many, as often as it repeats."""
+        for repeats in list(held):
+            if repeats is not None and not self.recomputing:
+                self.enter(self._phase, place, repeats)
+                del held[repeats]
+                self.enter(self._phase, place)
+        held.clear()
 
     @contextmanager
     def packing(self, pack: Callable[[Tensor], Saved]) -> Iterator[None]:
@@ -171,11 +196,11 @@ class Tape:
         self.finish()
         self._alike.clear()
         self._phase = phase
-        self._open = (self.micro_batch, place, len(self.events), repeats)
+        self._open = (self.turn, place, len(self.events), repeats)
 
     def finish(self) -> None:
-        """End the current segment."""
-        if self._open is not None:
-            micro_batch, place, start, repeats = self._open
-            self.segments.append(Segment(micro_batch, self._phase, place, start, len(self.events), repeats))
-            self._open = None
+        """End the current segment; one in which nothing has happened leaves no trace."""
+        if self._open is not None and self._open[2] < len(self.events):
+            turn, place, start, repeats = self._open
+            self.segments.append(Segment(turn, self._phase, place, start, len(self.events), repeats))
+        self._open = None

@@ -32,6 +32,7 @@ from memcore.eager.operations import (
     to,
     unmerged,
 )
+from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.model.network import Attention, FeedForward, Layer, Linear, Norm
 from memcore.symbols import Axis, Rounded, Shifted, half
@@ -52,7 +53,7 @@ class Context:
     """Cosines and sines."""
     masks: Mapping[bool, Tensor | None]
     """The attention mask of layers that see all tokens (False) and of sliding ones (True)."""
-    cache: list[Tensor] | None
+    cache: Held[list[Tensor]] | None
     """The KV cache that is filled although nobody reads it, if `use_cache` was left on."""
 
 
@@ -86,7 +87,8 @@ def _normalized(x: Tensor) -> Tensor:
 def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
     """A linear layer."""
     with x.tape.module(leaf(part.name)):
-        return linear(x, weights[f"{part.name}.weight"], weights.get(f"{part.name}.bias"))
+        bias = weights.get(f"{part.name}.bias")
+        return linear(x, weights[f"{part.name}.weight"], bias, addmm=part.transposed)
 
 
 def leaf(name: str) -> str:
@@ -104,7 +106,7 @@ def attend(
             query_states, key_states, *_kept = _ROTATIONS[part.rotary](query_states, key_states, *context.rotary)
         if context.cache is not None:
             key_states, value_states = cat([key_states], key_states.shape), cat([value_states], value_states.shape)
-            context.cache.extend((key_states, value_states))
+            context.cache.setdefault(hidden_states.tape.repeats, []).extend((key_states, value_states))
         interface = _eager_attention if context.kernel == "math" else _sdpa_attention
         attn_output, attn_weights = interface(query_states, key_states, value_states, part, context)
         attn_output = contiguous(attn_output)

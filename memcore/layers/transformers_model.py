@@ -45,6 +45,7 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     hidden_states = _decoder(step, batch)
     step.loss_begins(hidden_states)
     if recipe.loss.kind == "chunked":
+        step.forget_cache()
         loss = chunked_loss(hidden_states, batch.labels, lambda chunk: _head(step, chunk), recipe.loss)
         return step.leave("root", loss), None
     logits = _head(step, hidden_states)
@@ -87,7 +88,9 @@ def _decoder(step: Step, batch: Batch) -> Tensor:
         masks = _masks(step, batch, inputs_embeds.dtype)
         hidden_states = dropout(hidden_states, ends.embedding_dropout)
         rotary = _rotary(step, hidden_states.dtype)
-        context = Context(position_ids, step.recipe.attention, rotary, masks, [] if step.recipe.use_cache else None)
+        context = Context(
+            position_ids, step.recipe.attention, rotary, masks, step.cache if step.recipe.use_cache else None
+        )
 
         def run_layer(slot: Slot, hidden_states: Tensor) -> Tensor:
             return decoder_layer(hidden_states, slot.weights, slot.layer, context)

@@ -36,8 +36,8 @@ class Family:
     fused_per_head: bool = False
     output: str = "o_proj"
     query_key_norms: tuple[str, str] | None = None
-    rotary: str = "partial"
-    """none, partial or partial-kept (see `network.Attention`); partial is full where all of a head is rotated."""
+    rotary: str = "full"
+    """none, full, partial or partial-kept (see `network.Attention`)."""
     softmax_fp32: bool = True
     feed_forward: str = "mlp"
     gate: str | None = "gate_proj"
@@ -218,6 +218,7 @@ FAMILIES: Mapping[str, Family] = {
         norm="layer",
         norm_bias=True,
         residual="parallel",
+        rotary="partial",
         attention="attention",
         query_key_value=("query_key_value",),
         fused_per_head=True,

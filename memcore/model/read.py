@@ -158,7 +158,6 @@ def _attention(reader: _Reader, family: Family, sizes: Mapping[str, int], *, sli
         outer = [("a", "d"), ("k", "d"), ("k", "d")]
     names = family.query_key_norms if reader.value("qk_layernorm") is not False else None
     norms = [None, None] if names is None else [_norm(reader, family, f"{prefix}.{name}", _HEAD) for name in names]
-    rotary = "full" if family.rotary == "partial" and sizes["r"] == sizes["d"] else family.rotary
     return Attention(
         module=prefix,
         inputs=tuple(
@@ -167,7 +166,7 @@ def _attention(reader: _Reader, family: Family, sizes: Mapping[str, int], *, sli
         ),
         output=Linear(f"{prefix}.{family.output}", ("h",), ("a", "d"), reader.flag("output_bias"), family.transposed),
         grouped=sizes["g"] > 1,
-        rotary=rotary,
+        rotary=family.rotary,
         fused_per_head=family.fused_per_head,
         repeats_heads=reader.value("gqa") == "repeat",
         query_norm=norms[0],

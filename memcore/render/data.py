@@ -85,7 +85,7 @@ def _moment(moment: Moment, estimate: Estimate) -> dict[str, Any]:
         "phase_title": PHASES[moment.phase],
         "place": place(moment.place, estimate.job.model),
         "title": when(moment, estimate),
-        "micro_batch": moment.micro_batch + 1,
+        "micro_batch": moment.turn[1] + 1,
         "repeats": moment.repeats,
         "bytes": moment.peak,
         "end_bytes": moment.end,

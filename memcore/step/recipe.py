@@ -77,6 +77,8 @@ class Recipe:
     early_stop: bool
     micro_batches: int
     """1, or 2 when gradients accumulate: from the second micro-batch on every one is the same."""
+    keeps_gradients: bool
+    """Gradients stay in memory between steps, so that the second step differs from the first."""
     units: frozenset[str]
     """Symbols of size 1."""
     use_cache: bool = False

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from memcore.eager.autograd import backward, checkpoint
 from memcore.eager.operations import new
-from memcore.eager.tape import Tape
+from memcore.eager.tape import Held, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Runtime
 from memcore.model.network import Layer
@@ -49,6 +50,8 @@ class Step:
         if recipe.network.ends.tied:
             self.weights[f"{recipe.network.ends.head.name}.weight"] = self.weights[recipe.network.ends.embedding.name]
         self.slots = list(self._slots())
+        self.cache: Held[list[Tensor]] = {}
+        """Keys and values, if `use_cache` was left on."""
 
     def _slots(self) -> Iterator[Slot]:
         for run, pattern in enumerate(self.recipe.network.runs):
@@ -58,10 +61,10 @@ class Step:
                     yield Slot(layer, unit, self.runtime.layer(unit, layer, repeats), repeats)
 
     def record(self, forward: Forward) -> None:
-        """Run the micro-batches of a step."""
-        for number in range(self.recipe.micro_batches):
-            self.tape.micro_batch = number
-            self.runtime.begin_micro_batch(last=number == self.recipe.micro_batches - 1)
+        """Run the micro-batches of a step; and of a second one, if gradients are kept between steps."""
+        for turn in product(range(2 if self.recipe.keeps_gradients else 1), range(self.recipe.micro_batches)):
+            self.tape.turn = turn
+            self.runtime.begin_micro_batch(last=turn[1] == self.recipe.micro_batches - 1)
             self.tape.enter("forward", "inputs")
             self._micro_batch(forward, self._batch())
         self.tape.finish()
@@ -74,11 +77,17 @@ class Step:
             loss, outputs = forward(self, batch)
         if not self.recipe.loss.keeps_outputs:
             outputs = None
+            self.forget_cache()
         self.tape.enter("loss", "gradient of the loss")
         backward(loss)
         self.tape.enter("backward", "end")
         self.runtime.end_backward()
         del outputs
+        self.forget_cache()
+
+    def forget_cache(self) -> None:
+        """The model's outputs go, and with them the keys and values that nobody read."""
+        self.tape.let_go(self.cache, "end of the cache")
 
     def _batch(self) -> Batch:
         with self.tape.at("inputs"):
