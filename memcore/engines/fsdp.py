@@ -145,9 +145,9 @@ class Group:
         with self._tape.stream(REDUCE):
             rule = "sharded_gradient" if reduce == stored else "reduce_scatter_output"
             output = self._allocate((self._shards,), reduce, rule)
+            if self._sharding.replicated:
+                self._all_reduced = output
             if reduce != stored:
-                if self._sharding.replicated:
-                    self._all_reduced = output
                 output = self._allocate((self._shards,), stored, "sharded_gradient")
         if self._gradients is None and not self._sharding.offloaded:
             self._gradients = output

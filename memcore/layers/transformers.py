@@ -51,8 +51,8 @@ class Context:
     """The attention kernel that was asked for: sdpa (PyTorch chooses), flash, efficient, cudnn or math."""
     rotary: tuple[Tensor, Tensor] | None
     """Cosines and sines."""
-    masks: Mapping[bool, Tensor | None]
-    """The attention mask of layers that see all tokens (False) and of sliding ones (True)."""
+    mask: Tensor | None
+    """The attention mask of this kind of layer."""
     cache: Held[list[Tensor]] | None
     """The KV cache that is filled although nobody reads it, if `use_cache` was left on."""
 
@@ -184,7 +184,7 @@ def _sdpa_attention(
     query: Tensor, key: Tensor, value: Tensor, part: Attention, context: Context
 ) -> tuple[Tensor, Tensor | None]:
     """`sdpa_attention_forward`: grouped keys stay grouped only without a mask (integrations/sdpa_attention.py)."""
-    heads, mask = heads_of(part), context.masks[part.sliding]
+    heads, mask = heads_of(part), context.mask
     if mask is not None:
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
         heads = heads.repeated()
@@ -199,7 +199,7 @@ def _eager_attention(
     query: Tensor, key: Tensor, value: Tensor, part: Attention, context: Context
 ) -> tuple[Tensor, Tensor | None]:
     """`eager_attention_forward`: all scores in memory."""
-    heads, mask = heads_of(part), context.masks[part.sliding]
+    heads, mask = heads_of(part), context.mask
     key_states, value_states = repeat_kv(key, heads), repeat_kv(value, heads)
     attn_weights = scale(matmul(query, permute(key_states, 0, 1, 3, 2)))
     if part.softcap:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from memcore.eager.operations import add, cat, dropout, elementwise, embedding, like, new, scale, tanh, to
 from memcore.eager.tape import Tape
@@ -88,18 +89,22 @@ def _decoder(step: Step, batch: Batch) -> Tensor:
         masks = _masks(step, batch, inputs_embeds.dtype)
         hidden_states = dropout(hidden_states, ends.embedding_dropout)
         rotary = _rotary(step, hidden_states.dtype)
-        context = Context(
-            position_ids, step.recipe.attention, rotary, masks, step.cache if step.recipe.use_cache else None
-        )
-
-        def run_layer(slot: Slot, hidden_states: Tensor) -> Tensor:
-            return decoder_layer(hidden_states, slot.weights, slot.layer, context)
-
+        cache = step.cache if step.recipe.use_cache else None
+        contexts = {
+            sliding: Context(position_ids, step.recipe.attention, rotary, mask, cache)
+            for sliding, mask in masks.items()
+        }
         for slot in step.slots:
-            hidden_states = step.layer(slot, run_layer, hidden_states)
+            # A checkpoint holds on to its layer's arguments, so a mask goes when the last layer that uses it is done.
+            run = partial(_run_layer, contexts[slot.layer.attention.sliding])
+            hidden_states = step.layer(slot, run, hidden_states)
         step.after_layers()
         hidden_states = step.enter("head", hidden_states)
         return norm(hidden_states, step.weights, ends.final_norm)
+
+
+def _run_layer(context: Context, slot: Slot, hidden_states: Tensor) -> Tensor:
+    return decoder_layer(hidden_states, slot.weights, slot.layer, context)
 
 
 def _embed(step: Step, tokens: Tensor) -> Tensor:
