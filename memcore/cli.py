@@ -23,6 +23,7 @@ from memcore.model.catalog import catalog, nickname
 from memcore.render import data, text
 from memcore.timeline import Moment
 from memcore.units import GiB, format_count
+from memcore.untrusted import parse_json
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 
@@ -116,10 +117,10 @@ def _base(source: str | None) -> Mapping[str, object]:
 def _json(source: str) -> dict[str, Any]:
     try:
         content = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        found = json.loads(content)
+        found = parse_json(content)
     except OSError as error:
         raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ConfigError([Problem(source, f"is not JSON: {error}")]) from None
     if not isinstance(found, dict):
         raise ConfigError([Problem(source, "expected a JSON object")])
@@ -173,10 +174,10 @@ def _accuracy(options: argparse.Namespace) -> int:
     cases: list[Any] = []
     for name in options.files:
         try:
-            found = json.loads(Path(name).read_text(encoding="utf-8"))
+            found = parse_json(Path(name).read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError([Problem(name, error.strerror or "cannot be read")]) from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
         cases += found if isinstance(found, list) else [found]
     report = accuracy(cases)

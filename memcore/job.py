@@ -89,6 +89,9 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     _refuse_foreign(read, engine)
     num_gpus, shards = _ranks(read, engine)
     sequence = read.take("training.sequence_length", min(model.sizes["P"], 4096), "the model's maximum, at most 4096")
+    if model.network.ends.positions is not None and sequence > model.sizes["P"]:
+        message = f"found {sequence}; {model.name} has {model.sizes['P']} learned positions"
+        read.refuse("training.sequence_length", message)
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     micro_batches = read.take("training.gradient_accumulation_steps", 1)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"

@@ -31,7 +31,7 @@ def parse_bytes(text: str) -> int:
 
     Raises ValueError if it is not one.
     """
-    number, unit = _split(text)
+    number, unit = _split(text) or (0, "")
     factor = _BYTE_UNITS.get(unit)
     if factor is None:
         raise ValueError(f"expected a number with a unit such as 80GiB or 80GB, found {text!r}")
@@ -48,23 +48,24 @@ def parse_count(text: str) -> int:
     """
     total = 1
     for factor in _PRODUCT.split(text):
-        number, unit = _split(factor)
+        number, unit = _split(factor) or (0, "?")
         if unit not in _COUNT_UNITS:
             raise ValueError(f"expected a whole number such as 8192, 8k or 7B, found {text!r}")
         total *= _whole(number * _COUNT_UNITS[unit], text)
     return total
 
 
-def _split(text: str) -> tuple[float, str]:
+def _split(text: str) -> tuple[float, str] | None:
+    """A number and its unit in lower case."""
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected a number, found {text!r}")
+        return None
     digits = match[1].replace("_", "").replace(",", "")
     return (float(digits) if re.search(r"[.eE]", digits) else int(digits)), match[2].lower()
 
 
 def _whole(value: float, text: str) -> int:
-    if value != int(value):
+    if value == float("inf") or value != int(value):
         raise ValueError(f"expected a whole number, found {text!r}")
     return int(value)
 

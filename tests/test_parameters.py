@@ -103,6 +103,12 @@ def test_a_wrong_config_json_is_named(change, message):
     assert str(caught.value) == message
 
 
+def test_a_model_must_be_json():
+    """What no JSON file can hold is refused."""
+    with pytest.raises(ConfigError, match="not the content of a JSON file"):
+        find_model({"model_type": "llama", "hidden_size": object()})
+
+
 def test_families_use_their_own_key_names():
     """GPT-2 names the same sizes differently, and messages use the file's names."""
     with pytest.raises(ConfigError, match="model.n_embd"):

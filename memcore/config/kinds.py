@@ -16,6 +16,7 @@ from typing import Protocol
 
 from memcore.errors import nearest
 from memcore.units import parse_count
+from memcore.untrusted import parse_json
 
 JsonSchema = dict[str, object]
 
@@ -268,8 +269,8 @@ def inflated(text: str) -> Mapping[str, object]:
     inflate = zlib.decompressobj()
     try:
         raw = inflate.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST)
-        found = json.loads(raw)
-    except (binascii.Error, zlib.error, ValueError, RecursionError):
+        found = parse_json(raw.decode())
+    except (binascii.Error, zlib.error, ValueError):
         found = None
     if not isinstance(found, dict) or not inflate.eof:
         raise ValueError("the model in the link is damaged")

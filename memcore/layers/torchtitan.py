@@ -51,7 +51,7 @@ def check(network: Network) -> None:
     }
     missing = [name for name, has in wanted.items() if not has]
     if missing:
-        message = f"torchtitan's Llama needs {missing[0]}, which {network.family} lacks; use 'transformers'"
+        message = f"torchtitan's Llama needs {' and '.join(missing)}, which {network.family} lacks; use 'transformers'"
         raise UnsupportedError("training.implementation", message)
 
 

@@ -38,12 +38,19 @@ def find_model(model: str | Mapping[str, object]) -> Model:
     Raises ConfigError with the nearest id, or naming the keys that cannot be understood.
     """
     if not isinstance(model, str):
-        return _read(json.dumps(model, sort_keys=True))
+        return _read(_as_text(model))
     hub_id = _names().get(model.strip().lower())
     if hub_id is None:
         message = f"found {model!r}, not one of the {len(catalog())} models of the catalog; give a config.json instead"
         raise ConfigError([Problem("model", message, nearest(model, _names()))])
     return _from_catalog(hub_id)
+
+
+def _as_text(model: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(dict(model), sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError([Problem("model", f"is not the content of a JSON file: {error}")]) from None
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from memcore.describe import spelled
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.estimation import Estimate, estimate
 from memcore.render import html
+from memcore.untrusted import parse_json
 
 EXAMPLE: Mapping[str, object] = {
     "model": "llama-3.1-8b",
@@ -122,8 +123,8 @@ def _parsed(text: str) -> dict[str, object]:
     if len(text) > LARGEST_FILE:
         raise ConfigError([Problem("model-json", f"longer than {LARGEST_FILE:,} characters")])
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(text)
+    except ValueError as error:
         raise ConfigError([Problem("model-json", f"not JSON: {error}")]) from None
     if not isinstance(found, dict):
         raise ConfigError([Problem("model-json", "expected a JSON object")])

@@ -1,0 +1,171 @@
+"""The command line, as a program: what it prints and its exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memcore.render.page import EXAMPLE
+
+pytestmark = pytest.mark.machine
+FLAGS = "--model llama-3.1-8b --gpus 8 --accelerator h100-sxm-80gb --engine fsdp --seq 8k --checkpointing full".split()
+
+
+def memcore(*arguments, stdin=""):
+    """Run the command and return its status and what it prints."""
+    command = [sys.executable, "-m", "memcore", *map(str, arguments)]
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, check=False, timeout=60, encoding="utf-8"
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def job(tmp_path):
+    """The example job as a file."""
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(EXAMPLE))
+    return path
+
+
+def test_one_answer_from_flags_file_stdin_and_link(job):
+    """The same job gives the same bytes, however it is given."""
+    fragment = memcore("url", job)[1].strip()
+    answers = [
+        memcore("estimate", *FLAGS, "--json"),
+        memcore("estimate", job, "--json"),
+        memcore("estimate", "-", "--json", stdin=job.read_text()),
+        memcore("estimate", f"https://example.org/memcore/{fragment}", "--json"),
+        memcore("estimate", fragment, "--json"),
+    ]
+    assert {status for status, _, _ in answers} == {0}
+    assert len({out for _, out, _ in answers}) == 1
+    found = json.loads(answers[0][1])
+    assert found["fits"] is True
+    assert found["allocated_bytes"] == 29_680_748_032
+    assert found["allocated_bytes"] == sum(found["breakdown"].values()) == found["peak"]["bytes"]
+
+
+def test_flags_come_on_top_of_a_file(job):
+    """A flag changes one setting of a file."""
+    status, out, _ = memcore("estimate", job, "--seq", "16k", "--json")
+    assert json.loads(out)["config"]["training"]["sequence_length"] == 16384
+    assert status == 0
+
+
+def test_a_config_json_is_a_model(tmp_path):
+    """`--model` takes a config.json, and a config.json is a config of its own."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 64}))
+    bare, flagged = memcore("estimate", path, "--json"), memcore("estimate", "--model", path, "--json")
+    assert bare == flagged
+    assert json.loads(bare[1])["fits"] is None
+
+
+def test_the_report_in_words(job):
+    """Verdict first, then the peak by category, the readings, the step and what was assumed."""
+    status, out, _ = memcore("estimate", job)
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].startswith(
+        "meta-llama/Llama-3.1-8B (8,030,261,248 parameters) · FSDP2 on 8 × NVIDIA H100-SXM5-80GB"
+    )
+    assert lines[2].startswith("Fits: needs ")
+    assert lines[3].startswith("The peak is in the loss")
+    for heading in ("At the peak", "Readings", "One step", "Assumed"):
+        assert heading in lines
+    assert "logits and loss" in out
+    assert "torch.cuda.max_memory_allocated" in out
+
+
+def test_a_job_that_does_not_fit_fails():
+    """Exit status 1 is a gate for scripts."""
+    status, out, _ = memcore("estimate", "--model", "llama-3.1-8b", "--accelerator", "t4")
+    assert status == 1
+    assert "Does not fit: needs " in out
+
+
+def test_explain_shows_symbols_numbers_and_source(job):
+    """Every line of the breakdown: its formula, the same with numbers, and where the rule can be checked."""
+    status, out, _ = memcore("explain", job)
+    assert status == 0
+    assert "  V  128,256  vocabulary size" in out
+    assert "      b·s·V × 4 B\n      1·8,192·128,256 × 4 B = 4,202,692,608 B\n" in out
+    found = json.loads(memcore("explain", job, "--json")[1])
+    assert found["bytes"] == sum(entry["bytes"] for entry in found["entries"])
+    for entry in found["entries"]:
+        assert entry["formula"]
+        assert f"= {entry['bytes']:,} B" in entry["numbers"]
+        assert entry["source"]
+        assert entry["why"]
+    assert {symbol for entry in found["entries"] for symbol in ("h", "s") if f"·{symbol}" in entry["formula"]} <= set(
+        found["symbols"]
+    )
+
+
+def test_explain_any_phase(job):
+    """`--at` explains the highest moment of a phase."""
+    found = json.loads(memcore("explain", job, "--at", "optimizer_step", "--json")[1])
+    assert found["moment"]["phase"] == "optimizer_step"
+    assert "gradients" in found["breakdown"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["estimate"], "error: model: is required\n"),
+        (["estimate", "missing.json"], "error: missing.json: No such file or directory\n"),
+        (["estimate", "--model", "gpt2", "--seq", "1x"], "error: training.sequence_length: expected a whole number such as 8192, 8k or 7B, "
+         "found '1x'\n"),
+        (["validate", "#v1&model=gpt2&foo=1"], "error: link: foo: unknown key\n"),
+        (["validate", "--model", "gpt2", "--tp", "2"], "error: parallelism.tensor_parallel_size: found 2; only 1 is modelled yet\n"),
+        (["accuracy", "missing.json"], "error: missing.json: No such file or directory\n"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_input_is_status_two(arguments, message):
+    """Wrong input is said on standard error, in one line for each problem."""
+    status, out, errors = memcore(*arguments)
+    assert (status, out, errors) == (2, "", message)
+
+
+def test_bad_input_as_json():
+    """With --json problems are data too."""
+    status, out, _ = memcore("validate", "-", "--json", stdin='{"model": "gpt2", "trainin": 1}')
+    assert status == 2
+    assert json.loads(out) == {"problems": [{"path": "trainin", "message": "unknown key", "suggestion": "training"}]}
+
+
+def test_validate(job):
+    """A valid config is said to be valid, with how much is assumed."""
+    status, out, _ = memcore("validate", job)
+    assert status == 0
+    assert out.startswith("valid: 6 settings given, ")
+
+
+@pytest.mark.parametrize("listing", ["models", "hardware"])
+def test_catalogs(listing):
+    """Both catalogs print as a table and as JSON."""
+    rows = json.loads(memcore(listing, "--json")[1])
+    text = memcore(listing)[1]
+    assert len(text.splitlines()) == len(rows) + 1
+    assert all(row["id"] in text for row in rows)
+
+
+def test_accuracy():
+    """Predicted against measured, per case and in sum."""
+    cases = Path(__file__).parent / "truth" / "simulated.json"
+    status, out, _ = memcore("accuracy", cases)
+    assert status == 0
+    assert "simulated  all     all" in out
+    found = json.loads(memcore("accuracy", cases, "--json")[1])
+    assert set(found) == {"cases", "summary"}
+
+
+def test_help_names_every_flag():
+    """`--help` lists each setting's flag with its help."""
+    out = " ".join(memcore("estimate", "--help")[1].split())
+    assert "--seq VALUE Tokens in a sequence. (default: the model's maximum, at most 4096)" in out
+    assert memcore("--version")[1].startswith("memcore 0.")

@@ -1,0 +1,265 @@
+"""The config: what is accepted, and how what is not is named."""
+
+import json
+
+import pytest
+
+from memcore import Config, ConfigError, UnsupportedError, estimate
+from memcore.config.json_schema import json_schema
+from memcore.config.settings import SETTINGS
+from memcore.config.texts import FLAGS, from_texts, to_texts
+from memcore.config.url import decode_fragment, encode_fragment
+
+JOB = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
+
+
+def with_section(**sections):
+    """The job with further sections."""
+    return {**JOB, **sections}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ([], "expected a JSON object, found a list"),
+        ({}, "model: is required"),
+        ({"model": None}, "model: is required"),
+        ({"model": 5}, "model: expected a catalog id, a hub id or the content of a config.json, found 5"),
+        (with_section(trainin={}), "trainin: unknown key (did you mean 'training'?)"),
+        (with_section(training={"sequence_lenght": 1}), "training.sequence_lenght: unknown key (did you mean 'sequence_length'?)"),
+        (with_section(training={"sequence_length": "8k"}), "training.sequence_length: expected a whole number, found '8k'"),
+        (with_section(training={"sequence_length": 0}), "training.sequence_length: expected a whole number of at least 1, found 0"),
+        (with_section(training={"sequence_length": True}), "training.sequence_length: expected a whole number, found True"),
+        (with_section(training={"sequence_length": 1.5}), "training.sequence_length: expected a whole number, found 1.5"),
+        (with_section(training={"precision": "bf61"}), "training.precision: found 'bf61'; allowed: fp32, bf16, fp16, bf16-mixed, "
+         "fp16-mixed, bf16-autocast (did you mean 'bf16'?)"),
+        (with_section(training={"batch_size": 1, "micro_batch_size": 1}), "training.micro_batch_size: given twice: also as 'micro_batch_size'"),
+        (with_section(training={"optimizer": 3}), "training.optimizer: expected a text or an object with 'name', found a number"),
+        (with_section(training={"optimizer": {"name": "adamx"}}), "training.optimizer.name: found 'adamx'; allowed: adamw, adam, sgd "
+         "(did you mean 'adam'?)"),
+        (with_section(training={"dropout": 0.1}), "training.dropout: expected an object, found a number"),
+        (with_section(training={"dropout": {"hidden": 2}}), "training.dropout.hidden: expected a number from 0 to 1, found 2"),
+        (with_section(training={"loss": "chunked:0"}), "training.loss: found 'chunked:0'; allowed: cross-entropy-fp32, cross-entropy, "
+         "chunked:N (did you mean 'chunked:N'?)"),
+        (with_section(training={"adapter": {}}), "training.adapter: is not modelled yet; leave it out"),
+        (with_section(inference={"batch_size": 1}), "inference: is not modelled yet; leave it out"),
+        (with_section(engine={"reshard_after_forward": "yes"}), "engine.reshard_after_forward: expected true, false or a number of at "
+         "least 2, found 'yes'"),
+        (with_section(hardware={"accelerator": "h100"}), "hardware.accelerator: found 'h100', which is not one of 39 known accelerators "
+         "(did you mean 'h100-sxm-80gb'?)"),
+        (with_section(hardware="h100"), "hardware: expected an object, found a text"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_understood(config, message):
+    """The message names the key's path, what was found, what is allowed and the nearest valid name."""
+    with pytest.raises(ConfigError) as caught:
+        Config.from_dict(config)
+    assert str(caught.value) == message
+
+
+def test_all_problems_come_at_once():
+    """A file with several mistakes is read to its end."""
+    with pytest.raises(ConfigError) as caught:
+        Config.from_dict({"training": {"sequence_length": -1, "optimiser": "sgd"}, "hardware": 3})
+    assert [problem.path for problem in caught.value.problems] == [
+        "training.sequence_length", "training.optimiser", "hardware", "model",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (with_section(model="llama-3.1-9b"), "model: found 'llama-3.1-9b', not one of the 45 models of the catalog; give a config.json "
+         "instead (did you mean 'llama-3.1-8b'?)"),
+        (with_section(engine={"type": "none"}), "engine.type: 'none' runs on one GPU, found hardware.num_gpus 8; allowed: ddp, fsdp"),
+        (with_section(parallelism={"data_parallel_size": 4}), "parallelism.data_parallel_size: found 4, but hardware.num_gpus is 8; they "
+         "must agree"),
+        (with_section(parallelism={"data_parallel_shard_size": 3}), "parallelism.data_parallel_shard_size: found 3, which does not divide "
+         "the 8 data-parallel ranks"),
+        (with_section(engine={"type": "ddp", "wrap": "layer"}), "engine.wrap: applies to engine.type fsdp, found engine.type 'ddp'"),
+        (with_section(engine={"type": "fsdp", "reshard_after_forward": 3}), "engine.reshard_after_forward: found 3; a number must divide "
+         "the 8 ranks of a shard group"),
+        (with_section(training={"precision": "fp32", "attention": "flash"}), "training.attention: 'flash' has no fp32 kernel; allowed: "
+         "sdpa, efficient, math"),
+        (with_section(training={"optimizer": {"name": "adamw", "momentum": 0.9}}), "training.optimizer.momentum: applies to sgd, found "
+         "'adamw'"),
+        (with_section(engine={"type": "ddp"}, training={"compute_dtype": "fp32", "precision": "bf16"}), "training.compute_dtype: found "
+         "'fp32' with parameters in 'bf16'; only FSDP and autocast compute in another dtype"),
+        (with_section(model="gpt2", training={"sequence_length": 2048}), "training.sequence_length: found 2048; openai-community/gpt2 has "
+         "1024 learned positions"),
+        (with_section(training={"use_cache": True, "activation_checkpointing": "full"}), "training.use_cache: found true; transformers "
+         "turns the cache off under checkpointing"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_contradicts_itself(config, message):
+    """A combination that cannot run is refused, not clamped."""
+    with pytest.raises(ConfigError) as caught:
+        estimate(config)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (with_section(parallelism={"tensor_parallel_size": 2}), "parallelism.tensor_parallel_size: found 2; only 1 is modelled yet"),
+        (with_section(training={"compile": True}), "training.compile: compiled blocks are not modelled yet; allowed: false"),
+        (with_section(model="qwen3-0.6b", training={"implementation": "torchtitan"}),
+         "training.implementation: torchtitan's Llama needs no norm on queries and keys and a head of its own, which qwen3 lacks; "
+         "use 'transformers'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_not_modelled(config, message):
+    """What is understood but not modelled is said, never approximated."""
+    with pytest.raises(UnsupportedError) as caught:
+        estimate(config)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "neutral", [{"training": None}, {"training": {"compile": None}}, {"parallelism": {"tensor_parallel_size": 1}}]
+)
+def test_null_and_ones_change_nothing(neutral):
+    """`null` means the same as leaving a key out, and a size of one is no parallelism."""
+    assert estimate({**JOB, **neutral}).peak == estimate(JOB).peak
+
+
+def test_short_forms():
+    """An optimizer and a checkpointing policy may be given as just their names, and come back so."""
+    plain = {"model": "gpt2", "training": {"optimizer": "sgd", "activation_checkpointing": "full", "batch_size": 2}}
+    config = Config.from_dict(plain)
+    assert config.training.micro_batch_size == 2
+    assert config.to_dict()["training"] == {
+        "optimizer": "sgd",
+        "activation_checkpointing": "full",
+        "micro_batch_size": 2,
+    }
+
+
+def test_the_report_names_what_was_assumed():
+    """Every setting that the config leaves open is listed with what was taken."""
+    taken = {each.path: each.value for each in estimate(JOB).assumptions}
+    assert taken["engine.type"] == "fsdp"
+    assert taken["training.precision"] == "bf16-mixed"
+    assert taken["training.micro_batch_size"] == 1
+    assert not set(taken) & {"hardware.num_gpus", "model"}
+    assert "engine.gradient_as_bucket_view" not in taken
+
+
+def test_every_setting_is_described():
+    """Each setting has a label, help, and a flag of its own."""
+    assert len(FLAGS) == len(SETTINGS)
+    for setting in SETTINGS.values():
+        assert setting.label
+        assert setting.help.endswith(".")
+        assert setting.flag == setting.flag.lower()
+
+
+@pytest.mark.machine
+def test_the_json_schema_agrees():
+    """The JSON Schema accepts what is accepted and refuses what is refused."""
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(json_schema())
+    validator = Draft202012Validator(json_schema())
+    good = with_section(training={"optimizer": {"name": "sgd", "momentum": 0.9}, "loss": "chunked:8", "dropout": None})
+    assert validator.is_valid(good)
+    assert json.loads(json.dumps(Config.from_dict(good).to_dict()))["training"]["loss"] == "chunked:8"
+    for bad in (
+        {},
+        with_section(trainin={}),
+        with_section(training={"sequence_length": "8k"}),
+        with_section(engine={"wrap": "x"}),
+    ):
+        assert not validator.is_valid(bad)
+
+
+GOLDEN_LINKS = {
+    "v1&model=llama-3.1-8b&seq=8192&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8": {
+        "model": "llama-3.1-8b",
+        "training": {"sequence_length": 8192, "activation_checkpointing": "full"},
+        "engine": {"type": "fsdp"},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8},
+    },
+    "v1&model=mistralai/Mistral-7B-v0.1&optimizer=sgd&momentum=0.9&loss=chunked:8&reshard=4&gpu-memory=40": {
+        "model": "mistralai/Mistral-7B-v0.1",
+        "training": {"optimizer": {"name": "sgd", "momentum": 0.9}, "loss": "chunked:8"},
+        "engine": {"reshard_after_forward": 4},
+        "hardware": {"gpu_memory_gb": 40},
+    },
+}
+"""Links that people have saved keep their meaning for ever."""
+
+
+@pytest.mark.parametrize("link", GOLDEN_LINKS)
+def test_old_links(link):
+    """A link decodes to what it always meant, and encodes to itself; lengths may be written as people write them."""
+    config = decode_fragment(f"https://example.org/memcore/#{link}")
+    assert config.to_dict() == GOLDEN_LINKS[link]
+    assert encode_fragment(config) == link
+    assert decode_fragment("v1&model=gpt2&seq=8k") == decode_fragment("#v1&model=gpt2&seq=8192")
+
+
+def test_a_pasted_model_travels_in_the_link():
+    """A config.json is deflated into the link, and Llama-3.1-8B's stays short."""
+    model = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "_name": "<b>mine</b>"}
+    link = encode_fragment(Config(model=model))
+    assert len(link) < 200
+    assert "<" not in link
+    assert decode_fragment(link).model == model
+
+
+@pytest.mark.parametrize(
+    ("link", "message"),
+    [
+        ("", "link: found version ''; this version reads 'v1'"),
+        ("v9&model=gpt2", "link: found version 'v9'; this version reads 'v1'"),
+        ("v1&model=gpt2&sequ=1", "link: sequ: unknown key (did you mean 'seq'?)"),
+        ("v1&model=gpt2&seq=1&seq=2", "link: seq: given twice"),
+        (
+            "v1&model=gpt2&seq=ten",
+            "training.sequence_length: expected a whole number such as 8192, 8k or 7B, found 'ten'",
+        ),
+        ("v1&model=deflate:!!!", "model: the model in the link is damaged\nmodel: is required"),
+        ("v1&seq=8192", "model: is required"),
+        ("v1&" + "x" * 70000, "link: longer than 65536 characters"),
+    ],
+)
+def test_broken_links(link, message):
+    """A link that cannot be read says what is wrong with it."""
+    with pytest.raises(ConfigError) as caught:
+        decode_fragment(link)
+    assert str(caught.value).removesuffix("\nmodel: is required") == message.removesuffix("\nmodel: is required")
+
+
+def test_a_deflated_bomb_is_refused():
+    """A small link cannot grow to gigabytes in memory."""
+    bomb = Config(model={"model_type": "llama", "padding": " " * 20_000_000})
+    assert len(encode_fragment(bomb)) < 65536
+    with pytest.raises(ConfigError, match="damaged"):
+        decode_fragment(encode_fragment(bomb))
+
+
+def test_settings_as_text():
+    """Forms, flags and links share one way to write values."""
+    texts = {
+        "model": "gpt2",
+        "training.sequence_length": "1k",
+        "engine.type": " DDP ",
+        "hardware.num_gpus": "2",
+        "training.loss": "",
+    }
+    config = from_texts(texts)
+    assert config.get("training.sequence_length") == 1024
+    assert config.get("engine.type") == "ddp"
+    assert to_texts(config) == {
+        "model": "gpt2",
+        "training.sequence_length": "1024",
+        "engine.type": "ddp",
+        "hardware.num_gpus": "2",
+    }
+    assert from_texts({"training.sequence_length": "2k"}, {"model": "gpt2", "training": {"optimizer": "sgd"}}).to_dict() == {
+        "model": "gpt2", "training": {"sequence_length": 2048, "optimizer": "sgd"},
+    }  # fmt: skip
