@@ -10,7 +10,20 @@ import pytest
 from memcore.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
-FLAGS = "--model llama-3.1-8b --gpus 8 --accelerator h100-sxm-80gb --engine fsdp --seq 8k --checkpointing full".split()
+FLAGS = [
+    "--model",
+    "llama-3.1-8b",
+    "--gpus",
+    "8",
+    "--accelerator",
+    "h100-sxm-80gb",
+    "--engine",
+    "fsdp",
+    "--seq",
+    "8k",
+    "--checkpointing",
+    "full",
+]
 
 
 def memcore(*arguments, stdin=""):

@@ -36,7 +36,9 @@ def watched(context, page, site):
     wrong = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in {"error", "warning"} else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    context.on("request", lambda request: None if request.url.startswith((site, "data:")) else wrong.append(request.url))
+    context.on(
+        "request", lambda request: None if request.url.startswith((site, "data:")) else wrong.append(request.url)
+    )
     yield page
     assert wrong == []
 
@@ -119,7 +121,11 @@ def test_a_link_restores_everything(watched, site):
     fragment = "v1&model=gemma-2-2b&seq=2048&grad-accum=4&optimizer=sgd&momentum=0.9&accelerator=rtx-4090"
     live(watched, f"{site}#{fragment}")
     assert numbers(watched) == native(decode_fragment(fragment))
-    for name, value in (("model", "gemma-2-2b"), ("training.sequence_length", "2048"), ("training.optimizer.momentum", "0.9")):
+    for name, value in (
+        ("model", "gemma-2-2b"),
+        ("training.sequence_length", "2048"),
+        ("training.optimizer.momentum", "0.9"),
+    ):
         assert watched.locator(f'[name="{name}"]').input_value() == value
     assert watched.locator('[name="hardware.num_gpus"]').input_value() == ""
 
@@ -130,7 +136,9 @@ def test_back_and_forward_undo_and_redo(watched, site):
     for value in ("4096", "2048"):
         watched.locator(SEQUENCE).fill(value)
         watched.locator(SEQUENCE).blur()
-        expect(watched).to_have_url(f"{site}#v1&model=llama-3.1-8b&seq={value}&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8")
+        expect(watched).to_have_url(
+            f"{site}#v1&model=llama-3.1-8b&seq={value}&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8"
+        )
         watched.wait_for_timeout(100)
     watched.go_back()
     expect(watched.locator(SEQUENCE)).to_have_value("4096")
@@ -138,7 +146,9 @@ def test_back_and_forward_undo_and_redo(watched, site):
     expect(watched.locator(SEQUENCE)).to_have_value("8192")
     watched.go_forward()
     expect(watched.locator(SEQUENCE)).to_have_value("4096")
-    expect(watched.locator("#verdict")).to_have_attribute("data-allocated-bytes", native(decode_fragment(watched.url))["allocated-bytes"])
+    expect(watched.locator("#verdict")).to_have_attribute(
+        "data-allocated-bytes", native(decode_fragment(watched.url))["allocated-bytes"]
+    )
 
 
 def test_copy_link(context, watched, site):
@@ -184,10 +194,18 @@ def test_a_broken_or_hostile_link_changes_nothing(watched, site, fragment):
 def test_a_pasted_config_json(watched, site):
     """A config.json in the form replaces the model, travels in the link, and a broken one loses nothing."""
     live(watched, site)
-    model = {"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16, "vocab_size": 32000}
+    model = {
+        "model_type": "llama",
+        "hidden_size": 1024,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 16,
+        "vocab_size": 32000,
+    }
     watched.locator("#paste summary").click()
     watched.locator("#model-json").fill(json.dumps(model))
-    expect(watched.locator("#verdict")).to_have_attribute("data-allocated-bytes", native({**EXAMPLE, "model": model})["allocated-bytes"])
+    expect(watched.locator("#verdict")).to_have_attribute(
+        "data-allocated-bytes", native({**EXAMPLE, "model": model})["allocated-bytes"]
+    )
     assert decode_fragment(watched.url).model == model
     watched.locator("#model-json").fill(json.dumps(model)[:-1])
     expect(watched.locator("#model-json-error")).to_contain_text("not JSON")
@@ -214,7 +232,10 @@ def test_a_chosen_file(watched, site, tmp_path):
 def test_settings_of_other_engines_are_hidden(watched, site):
     """Only what applies is shown, and defaults show what they are."""
     live(watched, site)
-    bucket, reshard = watched.locator("#field-engine-gradient_as_bucket_view"), watched.locator("#field-engine-reshard_after_forward")
+    bucket, reshard = (
+        watched.locator("#field-engine-gradient_as_bucket_view"),
+        watched.locator("#field-engine-reshard_after_forward"),
+    )
     expect(bucket).to_be_hidden()
     expect(reshard).to_be_visible()
     expect(reshard).to_have_attribute("placeholder", "true")
@@ -240,7 +261,11 @@ def test_the_keyboard_alone(watched, site):
     reached = []
     for _ in range(5):
         watched.keyboard.press("Tab")
-        reached.append(watched.evaluate("document.activeElement.name || document.activeElement.id || document.activeElement.className"))
+        reached.append(
+            watched.evaluate(
+                "document.activeElement.name || document.activeElement.id || document.activeElement.className"
+            )
+        )
     assert reached[:3] == ["skip", "copy", "model"]
     watched.locator("#ledger-parameters summary").focus()
     watched.keyboard.press("Enter")

@@ -171,9 +171,10 @@ def autocast(x: Tensor) -> Tensor:
     return casts[id(x)]
 
 
-def cat(parts: Sequence[Tensor], shape: Shape) -> Tensor:
-    """Concatenate along one axis; the gradients of the parts are views."""
-    out = new(parts[0].tape, shape, promote(*(part.dtype for part in parts)), "cat")
+def cat(parts: Sequence[Tensor], shape: Shape, empty: str | None = None) -> Tensor:
+    """Concatenate along one axis, perhaps with an empty part of dtype `empty`; the gradients of the parts are views."""
+    dtypes = [part.dtype for part in parts] + ([empty] if empty else [])
+    out = new(parts[0].tape, shape, promote(*dtypes), "cat")
     if tracked(*parts):
         shapes = [part.shape for part in parts]
         attach([out], parts, [], lambda g, s: [view(only(g), each, only(g).order) for each in shapes])

@@ -105,7 +105,11 @@ def attend(
         if context.rotary is not None:
             query_states, key_states, *_kept = _ROTATIONS[part.rotary](query_states, key_states, *context.rotary)
         if context.cache is not None:
-            key_states, value_states = cat([key_states], key_states.shape), cat([value_states], value_states.shape)
+            # DynamicCache.update: appended to empty tensors, both of the dtype of the keys.
+            keys = cat([key_states], key_states.shape)
+            values = cat([value_states], value_states.shape, empty=key_states.dtype)
+            key_states, value_states = keys, values
+            del keys, values
             context.cache.setdefault(hidden_states.tape.repeats, []).extend((key_states, value_states))
         interface = _eager_attention if context.kernel == "math" else _sdpa_attention
         attn_output, attn_weights = interface(query_states, key_states, value_states, part, context)
