@@ -183,10 +183,10 @@ class Hardware:
         default="none: no verdict whether it fits",
     )
     num_gpus: int | None = setting(
-        Integer(unit="GPUs"), "GPUs", "GPUs of the whole job.", flag="gpus", default="the product of the parallel sizes"
+        Integer(), "GPUs", "GPUs of the whole job.", flag="gpus", default="the product of the parallel sizes"
     )
     gpus_per_node: int | None = setting(
-        Integer(unit="GPUs"),
+        Integer(),
         "GPUs in a node",
         "For the record; memory does not depend on it yet.",
         flag="gpus-per-node",

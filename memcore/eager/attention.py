@@ -9,19 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.operations import (
-    autocast,
-    elementwise,
-    like,
-    matmul,
-    narrow,
-    new,
-    only,
-    permute,
-    scale,
-    softmax,
-    view,
-)
+from memcore.eager.basics import autocast, elementwise, like, narrow, new, only, permute, view
+from memcore.eager.operations import matmul, scale, softmax
 from memcore.eager.tensor import Tensor
 from memcore.symbols import Axis, Rounded, Shape
 

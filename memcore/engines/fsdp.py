@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memcore.eager.operations import identity
+from memcore.eager.basics import identity
 from memcore.eager.tape import Storage, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Engine, Runtime, precision

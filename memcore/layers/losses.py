@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memcore.eager.autograd import attach, save, tracked
-from memcore.eager.operations import add, clone, like, new, only, scale, split, to, view
+from memcore.eager.basics import clone, like, new, only, split, to, view
+from memcore.eager.operations import add, scale
 from memcore.eager.tensor import Tensor
 from memcore.step.recipe import Loss
 from memcore.symbols import Quotient, Shape, Shifted

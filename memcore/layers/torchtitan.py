@@ -11,22 +11,8 @@ from collections.abc import Sequence
 
 from memcore.eager.attention import choose_kernel, repeat_kv, sdpa
 from memcore.eager.autograd import Gradient, attach, tracked
-from memcore.eager.operations import (
-    ACTIVATIONS,
-    add,
-    contiguous,
-    embedding,
-    like,
-    mean,
-    mul,
-    new,
-    only,
-    permute,
-    power,
-    rms_norm,
-    rsqrt,
-    to,
-)
+from memcore.eager.basics import contiguous, like, new, only, permute, to
+from memcore.eager.operations import ACTIVATIONS, add, embedding, mean, mul, power, rms_norm, rsqrt
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss

@@ -9,28 +9,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
+from memcore.eager.basics import cat, contiguous, narrow, permute, split, to, unmerged
 from memcore.eager.operations import (
     ACTIVATIONS,
     add,
     add_scalar,
-    cat,
-    contiguous,
     dropout,
     layer_norm,
     linear,
     matmul,
     mean,
     mul,
-    narrow,
-    permute,
     power,
     rsqrt,
     scale,
     softmax,
-    split,
     tanh,
-    to,
-    unmerged,
 )
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from memcore.eager.operations import add, cat, dropout, elementwise, embedding, like, new, scale, tanh, to
+from memcore.eager.basics import cat, elementwise, like, new, to
+from memcore.eager.operations import add, dropout, embedding, scale, tanh
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Tensor
 from memcore.layers.losses import causal_lm_loss, chunked_loss

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 
 from memcore.eager.autograd import backward, checkpoint
-from memcore.eager.operations import new
+from memcore.eager.basics import new
 from memcore.eager.tape import Held, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Runtime

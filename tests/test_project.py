@@ -1,0 +1,209 @@
+"""Promises of the project itself: documents that are true, imports that point one way, files of a readable size."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memcore
+
+pytestmark = pytest.mark.machine
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "memcore").rglob("*.py"))
+TEXTS = [
+    path
+    for name in subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    if (path := ROOT / name).suffix
+    in {".py", ".md", ".toml", ".txt", ".in", ".json", ".mjs", ".js", ".css", ".html", ".yml", ".svg", ""}
+    and path.is_file()
+]
+
+LAYERS = (
+    {"symbols", "units", "dtypes", "errors", "rules", "untrusted"},
+    {"hardware", "optimizers"},
+    {"eager"},
+    {"model"},
+    {"step.recipe"},
+    {"timeline"},
+    {"engines.base"},
+    {"step.step"},
+    {"engines", "layers"},
+    {"step.record"},
+    {"config"},
+    {"job"},
+    {"ledger", "allocator"},
+    {"persistent"},
+    {"rank"},
+    {"readings"},
+    {"estimation"},
+    {"describe"},
+    {"render"},
+    {"accuracy"},
+    {"cli"},
+    {"__main__"},
+)
+"""Modules from the ground up; each may import those before it."""
+
+
+def layer(module):
+    """The layer of a module below memcore, by its longest known prefix."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:length])
+        for number, names in enumerate(LAYERS):
+            if prefix in names:
+                return number
+    raise AssertionError(f"{module} has no layer")
+
+
+def imports(path):
+    """What a module imports when it is loaded, with the names."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def name_of(path):
+    """A file as a module below memcore."""
+    return ".".join(path.relative_to(ROOT / "memcore").with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if path.parent != ROOT / "memcore" or path.stem != "__init__"], ids=name_of
+)
+def test_imports_point_downwards(path):
+    """No module imports from above itself."""
+    modules = {name_of(each) for each in SOURCES}
+    here = name_of(path)
+    for imported in imports(path):
+        target = imported.removeprefix("memcore.")
+        if imported.startswith("memcore.") and target in modules and not here.startswith(target):
+            assert layer(target) <= layer(here), f"{here} imports {target}"
+
+
+def test_only_the_standard_library():
+    """memcore has no dependencies, and imports nothing that Pyodide's standard library lacks."""
+    allowed = sys.stdlib_module_names - {
+        "multiprocessing",
+        "socket",
+        "subprocess",
+        "threading",
+        "tkinter",
+        "sqlite3",
+        "ssl",
+    }
+    for path in SOURCES:
+        for imported in imports(path):
+            assert imported.partition(".")[0] in allowed | {"memcore"}, f"{path} imports {imported}"
+
+
+def test_importing_is_cheap():
+    """`import memcore` alone loads none of its modules."""
+    code = "import sys, memcore; print([name for name in sys.modules if name.startswith('memcore.')])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )
+    assert set(dir(memcore)) == set(memcore.__all__)
+    with pytest.raises(AttributeError):
+        memcore.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("path", [*SOURCES, ROOT / "build.py", ROOT / "site" / "main.py"], ids=lambda path: path.name)
+def test_files_and_functions_are_short(path):
+    """No file beyond 400 lines, and no function that must be scrolled."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno - node.lineno < 60, node.name
+
+
+def test_the_generated_pages_are_current():
+    """reference.md, accuracy.md and the example's pictures are what their generator writes."""
+    done = subprocess.run(
+        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("", 0)
+
+
+def test_the_readme_is_true(tmp_path):
+    """Its Python runs, its commands run, and the files that it names exist."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = dict(reversed(re.findall(r"```(\w+)\n(.*?)```", readme, re.DOTALL)))
+    python = subprocess.run(
+        [sys.executable, "-c", blocks["python"]], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert python.stdout.startswith("False loss ")
+    (tmp_path / "job.json").write_text(json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}))
+    commands = [
+        block for kind, block in re.findall(r"```(\w+)\n(.*?)```", readme, re.DOTALL) if "memcore estimate" in block
+    ]
+    for line in commands[0].splitlines():
+        for command in line.partition("  #")[0].split(";"):
+            arguments = command.split()[1:]
+            done = subprocess.run([sys.executable, "-m", "memcore", *arguments], cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+                                  capture_output=True, check=False)  # fmt: skip
+            assert done.returncode == 0, command
+    for target in re.findall(r'\]\(([^)#:]+)\)|(?:src|srcset)="([^"]+)"', readme):
+        assert (ROOT / (target[0] or target[1])).exists()
+
+
+def test_the_changelog_names_this_version():
+    """The newest entry is the version of the package."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changelog, re.MULTILINE)[0] == memcore.__version__
+
+
+def test_no_registry_is_named():
+    """Where packages come from is a setting of the machine: no file names a registry or a content delivery network."""
+    hosts = re.compile("|".join(re.escape(".".join(parts)) for parts in [
+        ("pypi", "org"), ("pythonhosted", "org"), ("registry", "npmjs"), ("npmjs", "com"), ("jsdelivr", "net"), ("unpkg", "com"),
+        ("pyscript", "net"),
+    ]))  # fmt: skip
+    assert TEXTS
+    for path in TEXTS:
+        assert not hosts.search(path.read_text(encoding="utf-8", errors="ignore")), path
+
+
+def test_the_wheel_is_complete(dist, tmp_path):
+    """The published wheel installs without dependencies, its record is right, and its command answers."""
+    wheel = next(dist.glob("wheels/*/*.whl"))
+    target = tmp_path / "installed"
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-compile",
+        "--target",
+        target,
+        wheel,
+    ]
+    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    assert (target / "memcore" / "py.typed").exists()
+    assert (target / "memcore" / "data" / "catalog.json").exists()
+    code = "import memcore; print(memcore.estimate({'model': 'gpt2', 'training': {'sequence_length': 512}}).peak.phase)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(target)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "loss\n"
+    metadata = next(target.glob("memcore-*.dist-info/METADATA")).read_text(encoding="utf-8")
+    assert "License-Expression: MIT" in metadata
+    assert "Requires-Dist" not in metadata
