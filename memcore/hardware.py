@@ -77,7 +77,7 @@ def communicators(count: int) -> Overhead:
 
 
 def matmul_workspaces(accelerator: Accelerator | None) -> Sequence[tuple[str, int]]:
-    """CuBLAS's workspaces, which PyTorch allocates from its own pool: one for each thread that multiplies.
+    """Workspaces of cuBLAS, which PyTorch allocates from its own pool: one for each thread that multiplies.
 
     aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from compute capability 9 on, else 8 320 KiB; cuBLASLt 1 MiB. The
     forward pass and the backward pass run in threads of their own.

@@ -123,7 +123,7 @@ def _rotate(x: Tensor) -> Tensor:
 
 
 def _complex_product(x: Tensor) -> Tensor:
-    """X as complex numbers times the rotations; the backward pass conjugates the rotations first."""
+    """The input as complex numbers times the rotations; the backward pass conjugates the rotations first."""
     tape = x.tape
     out = like(x, "rotary")
 
