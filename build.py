@@ -47,10 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--path", default="/", help="the path that serve pretends to be hosted under, like /memcore/")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="for test: arguments of pytest")
     options = parser.parse_args(arguments)
-    if options.command == "test":
-        return test(options.rest)
-    prepare()
-    build()
+    try:
+        if options.command == "test":
+            return test(options.rest)
+        prepare()
+        build()
+    except subprocess.CalledProcessError as error:
+        print(f"failed: {' '.join(map(str, error.cmd))}", file=sys.stderr)
+        return error.returncode
     if options.command == "serve":
         serve(options.port, options.path)
     return 0

@@ -188,7 +188,7 @@ def _fused_norm(rule: str, x: Tensor, affine: list[Parameter], *, statistics: in
 
 
 def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, addmm: bool = False) -> Tensor:
-    """The product with a transposed weight, plus a bias; saves x if the weight trains, and the weight if x needs a gradient.
+    """x @ weight.T + bias; saves x if the weight trains, and the weight if x needs a gradient.
 
     `x` ends in the axes `weight.inner`, the result in `weight.outer`. Leading axes that a view cannot merge into
     rows are copied first, and so is the gradient. Arguments are cast from the last to the first: the bias is the
