@@ -14,15 +14,16 @@ import memcore
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "memcore").rglob("*.py"))
-TEXTS = [
-    path
-    for name in subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+KINDS = {".py", ".md", ".toml", ".txt", ".in", ".json", ".mjs", ".js", ".css", ".html", ".yml", ".svg", ""}
+
+
+def texts():
+    """Every text file of the project."""
+    names = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    if (path := ROOT / name).suffix
-    in {".py", ".md", ".toml", ".txt", ".in", ".json", ".mjs", ".js", ".css", ".html", ".yml", ".svg", ""}
-    and path.is_file()
-]
+    return [path for name in names if (path := ROOT / name).suffix in KINDS and path.is_file()]
+
 
 LAYERS = (
     {"symbols", "units", "dtypes", "errors", "rules", "untrusted"},
@@ -170,8 +171,7 @@ def test_no_registry_is_named():
         ("pypi", "org"), ("pythonhosted", "org"), ("registry", "npmjs"), ("npmjs", "com"), ("jsdelivr", "net"), ("unpkg", "com"),
         ("pyscript", "net"),
     ]))  # fmt: skip
-    assert TEXTS
-    for path in TEXTS:
+    for path in texts():
         assert not hosts.search(path.read_text(encoding="utf-8", errors="ignore")), path
 
 
