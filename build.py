@@ -2,7 +2,7 @@
 
     python build.py              build dist/
     python build.py serve        build it, serve it and print the address
-    python build.py test         set up everything the tests need and run them all
+    python build.py test         set up everything the tests need and run them all; further arguments go to pytest
 
 Everything is pinned: Python tools in requirements-dev.txt, the page's runtime in vendor/. Nothing is fetched when the
 page is used. Two builds of one checkout are identical, byte for byte.
@@ -45,11 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs="?", choices=("build", "serve", "test"), default="build")
     parser.add_argument("--port", type=int, default=8000, help="where serve listens")
     parser.add_argument("--path", default="/", help="the path that serve pretends to be hosted under, like /memcore/")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help="for test: arguments of pytest")
-    options = parser.parse_args(arguments)
+    options, rest = parser.parse_known_args(arguments)
+    if rest and options.command != "test":
+        parser.error(f"unknown arguments: {' '.join(rest)}")
     try:
         if options.command == "test":
-            return test(options.rest)
+            return test(rest)
         prepare()
         build()
     except subprocess.CalledProcessError as error:
