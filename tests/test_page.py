@@ -229,6 +229,22 @@ def test_a_chosen_file(watched, site, tmp_path):
     expect(watched.locator("#verdict")).to_have_attribute("data-fits", "unknown")
 
 
+def test_a_dropped_file(watched, site):
+    """A config.json dropped anywhere on the page becomes the model."""
+    live(watched, site)
+    model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3}
+    carried = watched.evaluate_handle(
+        """(text) => { const carried = new DataTransfer();
+           carried.items.add(new File([text], "config.json", { type: "application/json" })); return carried; }""",
+        json.dumps(model),
+    )
+    watched.locator(SEQUENCE).fill("512")
+    watched.dispatch_event("body", "drop", {"dataTransfer": carried})
+    expect(watched.locator("#model-json")).to_have_value(json.dumps(model, indent=2))
+    config = {**EXAMPLE, "model": model, "training": {**EXAMPLE["training"], "sequence_length": 512}}
+    expect(watched.locator("#verdict")).to_have_attribute("data-allocated-bytes", native(config)["allocated-bytes"])
+
+
 def test_settings_of_other_engines_are_hidden(watched, site):
     """Only what applies is shown, and defaults show what they are."""
     live(watched, site)
