@@ -22,7 +22,7 @@ from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS
 from memcore.ledger import CATEGORIES
 from memcore.model.catalog import catalog, nickname
-from memcore.model.network import SYMBOLS
+from memcore.model.glossary import SYMBOLS
 from memcore.render import svg
 from memcore.render.page import EXAMPLE
 from memcore.rules import RULES

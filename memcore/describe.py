@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from memcore.config.settings import SETTINGS
 from memcore.estimation import Estimate
 from memcore.ledger import Entry
-from memcore.model.network import SYMBOLS, Model
+from memcore.model.glossary import SYMBOLS, meaning
+from memcore.model.network import Model
 from memcore.step.recipe import HEAD, TAIL
 from memcore.timeline import Moment
 from memcore.units import format_bytes
@@ -23,9 +24,8 @@ PHASES: Mapping[str, str] = {
 }
 """Phases of a step in order, in words."""
 
-_MEANINGS = {**SYMBOLS, "z": "ranks over which FSDP shards", "N": "all parameters"}
 _LAYER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-_NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]")
+_NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
 
 def place(name: str, model: Model) -> str:
@@ -133,7 +133,9 @@ def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
     """Every symbol that the formulas of an estimate use, with its value."""
     sizes = estimate.job.sizes
     used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
-    return tuple(Symbol(name, sizes[name], meaning) for name, meaning in _MEANINGS.items() if name in used & set(sizes))
+    order = list(SYMBOLS)
+    found = sorted(used & set(sizes), key=lambda name: (order.index(name.rstrip("′")), name))
+    return tuple(Symbol(name, sizes[name], meaning(name)) for name in found)
 
 
 def spelled(path: str, value: object) -> str:

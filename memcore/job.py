@@ -293,10 +293,14 @@ def _recipe(
         early_stop=read.take("training.activation_checkpointing.early_stop", True),
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=keeps,
-        units=frozenset(name for name in ("b", "s", "a", "k") if sizes[name] == 1),
+        units=frozenset(name for name, size in sizes.items() if size == 1 and name.rstrip("′") in _AXES),
         use_cache=_use_cache(read, code),
         fake=fake,
     )
+
+
+_AXES = frozenset({"b", "s", "a", "k", "e", "E"})
+"""Sizes that shapes have as axes of their own, where an axis of one element changes what must be copied."""
 
 
 def _use_cache(read: _Defaults, code: LayerCode) -> bool:
@@ -315,8 +319,10 @@ def _with_dropout(read: _Defaults, model: Model) -> Network:
         return model.network
 
     def changed(layer: Layer) -> Layer:
-        scores = layer.attention if attention is None else replace(layer.attention, dropout=float(attention))
-        return replace(layer, attention=scores, dropout=layer.dropout if hidden is None else float(hidden))
+        scores = layer.mixer
+        if attention is not None and scores is not None:
+            scores = replace(scores, dropout=float(attention))
+        return replace(layer, mixer=scores, dropout=layer.dropout if hidden is None else float(hidden))
 
     ends = model.network.ends if hidden is None else replace(model.network.ends, embedding_dropout=float(hidden))
     runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)

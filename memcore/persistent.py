@@ -11,7 +11,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.job import Job
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
-from memcore.model.network import Weight
+from memcore.model.parts import Weight
 from memcore.rules import RULES
 from memcore.step.recipe import Buffer
 from memcore.symbols import Shape, product
@@ -158,8 +158,7 @@ def _one_by_one(pair: tuple[Stored | None, Stored]) -> int:
 def persistent(job: Job) -> Persistent:
     """What one rank of a job keeps."""
     network, recipe = job.model.network, job.recipe
-    weights = [(w, f"{network.path}.*.{w.name}", count) for layer, count in job.model.layers for w in layer.weights()]
-    weights += [(weight, weight.name, 1) for weight in network.ends.weights()]
+    weights = list(job.model.tensors)
     tensors = [
         *job.engine.buffers([(weight, count) for weight, _, count in weights], recipe),
         *IMPLEMENTATIONS[recipe.implementation].buffers(network),

@@ -106,6 +106,11 @@ def gelu_new(x: Tensor) -> Tensor:
     return mul(scale(x), add_scalar(tanh(scale(add(x, scale(power(x)))))))
 
 
+def relu2(x: Tensor) -> Tensor:
+    """relu(x)², spelled out in Python (transformers/activations.py)."""
+    return power(relu(x))
+
+
 ACTIVATIONS = {
     "silu": silu,
     "swish": silu,
@@ -113,6 +118,10 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": gelu,
     "gelu_new": gelu_new,
     "relu": relu,
+    "relu2": relu2,
+    "quick_gelu": gelu,
+    "gelu_bloom": gelu,
+    "xielu": relu2,
 }
 """Activation functions by the name that a config.json gives them."""
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Parameter, Tensor
-from memcore.model.network import Layer, Weight
+from memcore.model.network import Layer
+from memcore.model.parts import Weight
 from memcore.step.recipe import Buffer, Precision, Recipe
 from memcore.symbols import Shape
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from memcore.eager.tensor import Parameter
 from memcore.engines.base import AUTOCAST_PRESETS, Engine, Runtime
-from memcore.model.network import Weight
+from memcore.model.parts import Weight
 from memcore.step.recipe import Buffer, Recipe
 from memcore.symbols import Total
 

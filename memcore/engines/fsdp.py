@@ -12,7 +12,8 @@ from memcore.eager.basics import identity
 from memcore.eager.tape import Storage, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Engine, Runtime, precision
-from memcore.model.network import Layer, Weight
+from memcore.model.network import Layer
+from memcore.model.parts import Weight
 from memcore.step.recipe import Recipe
 from memcore.symbols import Quotient, Shape, Total
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.layers import torchtitan, transformers_model
-from memcore.model.families import FAMILIES
+from memcore.layers import torchtitan
+from memcore.layers.transformers import model as transformers
+from memcore.layers.transformers import support
 from memcore.model.network import Network
 from memcore.step.recipe import Buffer
 from memcore.step.step import Forward
@@ -33,13 +34,13 @@ class LayerCode:
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "transformers": LayerCode(
         title="transformers",
-        forward=transformers_model.forward,
-        check=lambda network: None,
-        has_sdpa=lambda network: FAMILIES[network.family].sdpa,
+        forward=transformers.forward,
+        check=support.check,
+        has_sdpa=lambda network: network.sdpa,
         computes_loss=True,
         has_cache=True,
         default_wrap="layer",
-        buffers=transformers_model.buffers,
+        buffers=transformers.buffers,
     ),
     "torchtitan": LayerCode(
         title="torchtitan",

@@ -16,24 +16,31 @@ from memcore.eager.operations import ACTIVATIONS, add, embedding, mean, mul, pow
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
-from memcore.layers.transformers import Weights, heads_of, leaf, project
-from memcore.model.network import Attention, Ends, FeedForward, Layer, Network, Norm
+from memcore.layers.transformers.attention import heads_of
+from memcore.layers.transformers.context import Weights, leaf, project
+from memcore.model.network import Ends, Layer, Network
+from memcore.model.parts import Attention, FeedForward, Norm
 from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
 
 
 def check(network: Network) -> None:
     """Refuse networks that torchtitan's Llama cannot express."""
-    layers = [layer for run in network.runs for layer in run]
+    layers = network.kinds
+    attention = [layer.mixer for layer in layers if isinstance(layer.mixer, Attention)]
+    feeds = [layer.feed_forward for layer in layers if isinstance(layer.feed_forward, FeedForward)]
     wanted = {
         "layers one after the other": all(layer.residual == "sequential" for layer in layers),
+        "attention in every layer": len(attention) == len(layers),
+        "a dense feed-forward layer in every layer": len(feeds) == len(layers),
         "RMSNorm": all(norm.kind == "rms" for layer in layers for norm in layer.norms),
-        "separate query, key and value matrices": all(len(layer.attention.inputs) == 3 for layer in layers),
-        "no norm on queries and keys": all(layer.attention.query_norm is None for layer in layers),
-        "rotary embeddings over whole heads": all(layer.attention.rotary == "full" for layer in layers),
-        "attention to all tokens": not any(layer.attention.sliding for layer in layers),
-        "a gated feed-forward layer": all(layer.feed_forward.gate is not None for layer in layers),
+        "separate query, key and value matrices": all(len(part.inputs) == 3 for part in attention),
+        "no norm on queries and keys": all(part.query_norm is None for part in attention),
+        "rotary embeddings over whole heads": all(part.rotary == "full" for part in attention),
+        "attention to all tokens": all(part.mask == "full" for part in attention),
+        "a gated feed-forward layer": all(part.gate is not None for part in feeds),
         "a head of its own": not network.ends.tied,
+        "no towers": not network.towers,
     }
     missing = [name for name, has in wanted.items() if not has]
     if missing:
@@ -79,7 +86,9 @@ def _embed(step: Step, tokens: Tensor, ends: Ends) -> Tensor:
 
 
 def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
-    h = add(x, _attention(_norm(x, weights, layer.norms[0]), weights, layer.attention, step))
+    if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
+        raise TypeError(layer)
+    h = add(x, _attention(_norm(x, weights, layer.norms[0]), weights, layer.mixer, step))
     return add(h, _feed_forward(_norm(h, weights, layer.norms[1]), weights, layer.feed_forward))
 
 

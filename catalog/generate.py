@@ -1,0 +1,77 @@
+"""Write `memcore/data/catalog.json`, the models that are known by name.
+
+    python catalog/generate.py            write it
+    python catalog/generate.py --check    fail if it is out of date
+
+It joins the checkpoints of the tests (`tests/truth/checkpoints.json`) and those of `catalog/further.json`; of a
+checkpoint in both, the tests have the last word. Configurations that leave out the longest sequence get it from
+`further.json`. Names with a remark, like `google/gemma-4-31B (text stack)`, belong to the tests only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+TRUTH = ROOT / "tests/truth/checkpoints.json"
+FURTHER = ROOT / "catalog/further.json"
+CATALOG = ROOT / "memcore/data/catalog.json"
+
+LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
+"""Names of the longest sequence, one of them for each family."""
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check the catalog."""
+    text = catalog()
+    if "--check" not in arguments:
+        CATALOG.write_text(text, encoding="utf-8")
+    elif not CATALOG.exists() or CATALOG.read_text(encoding="utf-8") != text:
+        sys.stderr.write("memcore/data/catalog.json is out of date: run catalog/generate.py\n")
+        return 1
+    return 0
+
+
+def catalog() -> str:
+    """The file, one checkpoint a line, sorted by name whatever the case."""
+    further = json.loads(FURTHER.read_text(encoding="utf-8"))
+    checkpoints: dict[str, Any] = further["checkpoints"]
+    truth: dict[str, Any] = json.loads(TRUTH.read_text(encoding="utf-8"))
+    entries = {hub_id: entry(found, {}) for hub_id, found in checkpoints.items()}
+    for hub_id, found in truth.items():
+        if " " not in hub_id:
+            config = checkpoints.get(hub_id, {"config": {}})["config"]
+            entries[hub_id] = entry(found, further["maximum_lengths"].get(hub_id) or length(section(config)))
+    lines = (
+        f"{json.dumps(hub_id)}: {json.dumps(entries[hub_id], separators=(',', ':'))}"
+        for hub_id in sorted(entries, key=lambda name: (name.lower(), name))
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def entry(checkpoint: dict[str, Any], longest: dict[str, int]) -> dict[str, Any]:
+    """What the catalog keeps of a checkpoint; `longest` is added if its configuration says nothing about it."""
+    config = {key: value for key, value in checkpoint["config"].items() if key != "architectures"}
+    text = section(config)
+    if not length(text):
+        text = {**text, **longest}
+    config = {**config, "text_config": text} if "text_config" in config else text
+    return {"config": config, "parameters": checkpoint["parameters"]}
+
+
+def section(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that describes the language model."""
+    found: dict[str, Any] = config.get("text_config", config)
+    return found
+
+
+def length(config: dict[str, Any]) -> dict[str, int]:
+    """The longest sequence, under the name that it has there."""
+    return {key: config[key] for key in LENGTHS if key in config}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

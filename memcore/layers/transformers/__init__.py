@@ -1,0 +1,1 @@
+"""Hugging Face transformers 5.23, line by line."""

@@ -1,0 +1,56 @@
+"""Which networks the code of this package covers: everything that its tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memcore.errors import UnsupportedError
+from memcore.layers.transformers.feeds import FEEDS, feed_kind
+from memcore.layers.transformers.mixers import MIXERS, mixer_kind
+from memcore.layers.transformers.norms import NORMS
+from memcore.layers.transformers.rotary import ROTATIONS
+from memcore.layers.transformers.wiring import WIRINGS
+from memcore.model.network import Layer, Network
+from memcore.model.parts import Attention
+
+
+def check(network: Network) -> None:
+    """Refuse networks with parts whose activations are not modelled."""
+    missing = list(dict.fromkeys(part for layer in network.kinds for part in _missing(layer)))
+    if missing:
+        message = f"activations of {network.family} are not modelled yet: {', '.join(missing)}"
+        raise UnsupportedError("model.model_type", message)
+
+
+def _missing(layer: Layer) -> Iterator[str]:
+    if layer.residual not in WIRINGS:
+        yield f"layers wired as {layer.residual!r}"
+    for mixer in layer.mixers:
+        if mixer_kind(mixer) not in MIXERS:
+            yield f"mixer {mixer_kind(mixer)!r}"
+        if isinstance(mixer, Attention):
+            yield from _missing_in_attention(mixer)
+    for part in layer.feeds:
+        if feed_kind(part) not in FEEDS:
+            yield f"experts {feed_kind(part)!r}"
+    yield from (f"norm {norm.kind!r}" for norm in layer.norms if norm.kind not in NORMS)
+
+
+def _missing_in_attention(part: Attention) -> Iterator[str]:
+    norms = (norm for norm in (part.query_norm, part.key_norm, part.value_norm) if norm is not None)
+    yield from (f"norm {norm.kind!r}" for norm in norms if norm.kind not in NORMS)
+    if part.rotary not in (*ROTATIONS, "none"):
+        yield f"rotation {part.rotary!r}"
+    special = {
+        "sinks": part.sinks is not None,
+        "gated outputs": part.gated,
+        "ALiBi": part.biased,
+        "shared caches": part.shares_cache,
+        "cross attention": part.crosses,
+        "clamped heads": part.clamped,
+        f"norms per {part.norm_place}": part.query_norm is not None and part.norm_place != "head",
+        f"fused matrices laid out {part.fused}": part.fused not in ("no", "per-head", "thirds"),
+        "values of another width": part.heads.value != part.heads.width,
+        "values that are keys": len(part.inputs) == 2,
+    }
+    yield from (name for name, has in special.items() if has)

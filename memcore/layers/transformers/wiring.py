@@ -1,0 +1,82 @@
+"""Decoder layers of transformers: how norms, mixers and feed-forward layers are wired.
+
+Local variables live as long here as they do there (`models/*/modeling_*.py`): that decides what is in memory at a peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from memcore.eager.operations import add, dropout
+from memcore.eager.tensor import Tensor
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.mixers import mix
+from memcore.layers.transformers.norms import norm
+from memcore.model.network import Layer
+
+
+def decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """A decoder layer, wired as its family does."""
+    return WIRINGS[layer.residual](hidden_states, weights, layer, context)
+
+
+def _sequential(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    hidden_states, _scores = mix(hidden_states, weights, layer, context)
+    hidden_states = add(residual, hidden_states)
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[1])
+    hidden_states = feed(hidden_states, weights, layer, context)
+    return add(residual, hidden_states)
+
+
+def _sequential_kept(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    attn_output, _scores = mix(hidden_states, weights, layer, context, layer.dropout)
+    hidden_states = add(attn_output, residual)
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[1])
+    feed_forward_hidden_states = dropout(feed(hidden_states, weights, layer, context), layer.dropout)
+    return add(residual, feed_forward_hidden_states)
+
+
+def _sandwich(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    hidden_states, _scores = mix(hidden_states, weights, layer, context)
+    hidden_states = norm(hidden_states, weights, layer.norms[1])
+    hidden_states = add(residual, hidden_states)
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[2])
+    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = norm(hidden_states, weights, layer.norms[3])
+    return add(residual, hidden_states)
+
+
+def _parallel(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    attn_output, _scores = mix(norm(hidden_states, weights, layer.norms[0]), weights, layer, context)
+    attn_output = dropout(attn_output, layer.dropout)
+    mlp_output = feed(norm(hidden_states, weights, layer.norms[1]), weights, layer, context)
+    mlp_output = dropout(mlp_output, layer.dropout)
+    return add(add(mlp_output, attn_output), hidden_states)
+
+
+def _parallel_shared(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    attn_outputs, _scores = mix(hidden_states, weights, layer, context)
+    attn_outputs = dropout(attn_outputs, layer.dropout)
+    mlp_outputs = dropout(feed(hidden_states, weights, layer, context), layer.dropout)
+    return add(add(attn_outputs, mlp_outputs), residual)
+
+
+WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
+    "sequential": _sequential,
+    "sequential-kept": _sequential_kept,
+    "sandwich": _sandwich,
+    "parallel": _parallel,
+    "parallel-shared": _parallel_shared,
+}

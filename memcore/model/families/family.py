@@ -1,0 +1,76 @@
+"""What a row of the family tables says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from memcore.model.network import Tower
+from memcore.model.parts import Extra, Weight
+from memcore.model.patterns import FeedPlan, MixerPlan, Place, dense, uniform
+from memcore.model.reader import Reader
+from memcore.model.rows import Dense, FeedRow, Grouped, MixerRow
+
+Names: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """How one `model_type` names and wires its parts.
+
+    Names of tensors are those of transformers 5.23; what an absent key means stands in `data/classes.json`.
+    """
+
+    mixers: Mapping[str, MixerRow] = field(default_factory=lambda: {"attention": Grouped()})
+    feeds: Mapping[str, FeedRow] = field(default_factory=lambda: {"dense": Dense()})
+    mixer_plan: MixerPlan = uniform
+    feed_plan: FeedPlan = dense
+    second_mixer: Callable[[Place], MixerRow | None] | None = None
+    second_feed: FeedRow | None = None
+    second_if: str | None = None
+    """A key without which (or with zero) there is no second feed-forward layer."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Canonical name -> this family's own name of a key, beside those of its class."""
+    path: str = "model.layers"
+    embedding: str = "model.embed_tokens"
+    embedding_rows: Callable[[Reader], int] | None = None
+    """Rows of the embedding, where it has others than the head."""
+    embedding_norm: str | None = None
+    positions: str | None = None
+    position_offset: int = 0
+    """Rows of the position table beyond the maximum length."""
+    final_norm: str | None = "model.norm"
+    head: str = "lm_head"
+    head_bias: str | bool = False
+    norm: str = "rms"
+    norm_bias: str | bool = False
+    norms: Names | Callable[[Reader, Place], Names] = ("input_layernorm", "post_attention_layernorm")
+    residual: str | Callable[[Reader, Place], str] = "sequential"
+    embedding_scaled: bool = False
+    head_scaled: bool = False
+    softcap: str | None = "final_logit_softcapping"
+    """The key of a cap on logits."""
+    extra: Callable[[Reader, Place], Extra | None] | None = None
+    """Further parameters of a layer."""
+    others: Callable[[Reader], tuple[Weight, ...]] | None = None
+    """Further parameters outside the layers."""
+    prediction: str | None = None
+    """Layers that predict several tokens, which transformers does not build but checkpoints hold: `copies` embedding
+    and head, or `shares` them."""
+    sdpa: bool = True
+    """Whether transformers runs this family with SDPA; if not, it falls back to eager attention."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
+    """A language model with towers."""
+
+    text: str
+    """The language model's type, where the file does not say."""
+    towers: Callable[[Reader, Reader], tuple[Tower, ...]]
+    """Reads them, given the whole configuration and that of the language model."""
+    text_key: str = "text_config"
+    moved: tuple[str, str] = ("model.", "model.language_model.")
+    """How the language model's tensors are renamed."""
+    head: str = "lm_head"

@@ -1,0 +1,426 @@
+"""Decoders with recurrent mixers, alone or beside attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memcore.model import patterns
+from memcore.model.families.decoders import HEAD_NORMS
+from memcore.model.families.family import Family
+from memcore.model.families.sparse import CORRECTION
+from memcore.model.parts import Extra, Weight
+from memcore.model.patterns import Place, every, first_dense, typed
+from memcore.model.reader import Reader
+from memcore.model.recurrences import (
+    GatedDelta,
+    KimiDelta,
+    Lightning,
+    Mamba,
+    Mamba2,
+    RealGated,
+    ShortConvolution,
+)
+from memcore.model.rows import Dense, Grouped, Latent, Routed, shared_expert
+from memcore.symbols import Shape
+
+_HYBRID_NORMS = ("input_layernorm", "pre_ff_layernorm")
+
+
+def _listed(key: str, kind: str, others: str) -> patterns.MixerPlan:
+    """Layers of one kind at the places that a key lists."""
+
+    def rule(reader: Reader) -> list[str]:
+        places = reader.listed(key)
+        chosen = set(range(patterns.depth(reader))) if places is None and others == "conv" else set(places or ())
+        return [kind if i in chosen else others for i in range(patterns.depth(reader))]
+
+    return typed(rule)
+
+
+_LETTERS = {"M": "linear_attention", "E": "moe", "*": "full_attention", "-": "mlp"}
+
+
+def _lettered(reader: Reader) -> list[Place]:
+    """One part in each layer, by `layers_block_type` or a pattern of letters (Nemotron-H)."""
+    pattern = reader.value("hybrid_override_pattern")
+    if isinstance(pattern, str):
+        unknown = set(pattern) - set(_LETTERS)
+        if unknown:
+            reader.refuse("hybrid_override_pattern", f"found {min(unknown)!r}; allowed: {' '.join(_LETTERS)}")
+        return [patterns.TYPES[_LETTERS.get(letter, "mlp")] for letter in pattern]
+    words = typed(lambda _: list(_LETTERS.values()), "layers_block_type")
+    return list(words(reader))
+
+
+def _part_of(reader: Reader) -> list[str | None]:
+    feeds = {"mlp": "dense", "moe": "sparse"}
+    return [feeds.get(place.tag) for place in _lettered(reader)]
+
+
+def _kimi_types(reader: Reader) -> list[str]:
+    listed = reader.value("linear_attn_config.full_attn_layers")
+    if isinstance(listed, list):
+        return ["full_attention" if i + 1 in listed else "linear_attention" for i in range(patterns.depth(reader))]
+    return ["full_attention" if i and not i % 4 else "linear_attention" for i in range(patterns.depth(reader))]
+
+
+def _cycled(reader: Reader) -> list[str]:
+    """The pattern of `block_types`, again and again (RecurrentGemma)."""
+    cycle = reader.listed("block_types") or ("attention",)
+    return [str(cycle[i % len(cycle)]) for i in range(patterns.depth(reader))]
+
+
+def _zamba_types(reader: Reader) -> list[str]:
+    """The class's own layout, or what `hybrid_layer_ids` lists."""
+    ids = reader.listed("hybrid_layer_ids")
+    if ids is None:
+        ids = [*range(6, 48, 6), 47, 51]
+    return ["hybrid" if i in ids else "linear_attention" for i in range(patterns.depth(reader))]
+
+
+def zamba_places(reader: Reader) -> list[Place]:
+    """The first hybrid layers own the shared blocks, in turn; later ones use them again."""
+    blocks, seen, places = reader.integer("num_mem_blocks"), 0, []
+    for place in typed(_zamba_types, "layers_block_type")(reader):
+        if place.tag:
+            places.append(Place("hybrid", tag=f"owner {seen}" if seen < blocks else "borrower"))
+            seen += 1
+        else:
+            places.append(place)
+    return places
+
+
+_SHARED = "shared_transformer."
+_SHARED_ATTENTION = Grouped(
+    module=f"{_SHARED}self_attn",
+    bias=False,
+    output_bias=False,
+    kv_heads=None,
+    width=lambda reader: 2 * reader.sizes["h"] // reader.integer("num_attention_heads"),
+    source="t",
+)
+_SHARED_FEED = Dense(module=f"{_SHARED}feed_forward", gate=None, up="gate_up_proj", fused=True)
+
+
+def _zamba_attention(place: Place) -> Grouped | None:
+    if not place.tag:
+        return None
+    return replace(_SHARED_ATTENTION, borrowed=place.tag == "borrower")
+
+
+def _zamba_feeds(reader: Reader) -> list[str | None]:
+    reader.symbol("t", 2 * reader.sizes["h"])
+    kinds = {"": None, "borrower": "borrowed"}
+    return [kinds.get(place.tag, "dense") for place in zamba_places(reader)]
+
+
+def _adapters(reader: Reader, owner: int) -> Iterator[Weight]:
+    """Low-rank matrices for every use of a shared block, held by the block (Zamba 2)."""
+    uses = sum(bool(place.tag) for place in zamba_places(reader))
+    reader.symbol("la", reader.integer("adapter_rank"))
+    kinds: list[tuple[str, Shape, str]] = [("feed_forward.gate_up_proj_adapter_list", (2, "f"), "h")]
+    if reader.flag("use_shared_attention_adapter"):
+        kinds += [(f"self_attn.linear_{each}_adapter_list", ("a", "d"), "t") for each in "qkv"]
+    for use in range(owner, uses, reader.integer("num_mem_blocks")):
+        for name, outer, inner in kinds:
+            yield Weight(f"{_SHARED}{name}.{use}.0.weight", (("la",), (inner,)), "other")
+            yield Weight(f"{_SHARED}{name}.{use}.1.weight", (outer, ("la",)), "other")
+
+
+def _zamba_extra(reader: Reader, place: Place) -> Extra | None:
+    """What a hybrid layer has beside its Mamba layer: a way back from the shared block, and perhaps the block."""
+    if not place.tag:
+        return None
+    found = [Weight("linear.weight", (("h",), ("h",)), "other")]
+    kind, _, owner = place.tag.partition(" ")
+    if kind == "owner":
+        found += _adapters(reader, int(owner))
+        found.append(Weight(f"{_SHARED}input_layernorm.weight", (("t",),), "norm"))
+        found.append(Weight(f"{_SHARED}pre_ff_layernorm.weight", (("h",),), "norm"))
+    return Extra("zamba2", tuple(found))
+
+
+def _zamba_norms(reader: Reader, place: Place) -> tuple[str, ...]:
+    return ("mamba_decoder.input_layernorm",) if place.tag else ("input_layernorm",)
+
+
+def _lfm_width(reader: Reader) -> int:
+    """`block_ff_dim` is that of an ungated layer; two thirds of it, rounded up to a multiple (LFM2)."""
+    width = reader.integer("block_ff_dim", reader.integer("intermediate_size"))
+    if not reader.flag("block_auto_adjust_ff_dim"):
+        return width
+    width = int(2 * width / 3)
+    if reader.has("block_ffn_dim_multiplier"):
+        width = int(reader.number("block_ffn_dim_multiplier") * width)
+    multiple = reader.integer("block_multiple_of")
+    return multiple * -(-width // multiple)
+
+
+_MAMBA_ONLY = Family(
+    mixers={"linear": Mamba()},
+    feeds={},
+    mixer_plan=patterns.all_linear,
+    feed_plan=lambda reader: [None] * patterns.depth(reader),
+    path="backbone.layers",
+    embedding="backbone.embeddings",
+    final_norm="backbone.norm_f",
+    norms=("norm",),
+    residual="single",
+)
+_GATED_ATTENTION = Grouped(norms=HEAD_NORMS, norm="rms-offset", gated=True, rotary="partial", share=0.25)
+_QWEN_SHARED = Routed(
+    variant="qwen",
+    shared=shared_expert("mlp.shared_expert", "shared_expert_intermediate_size"),
+    shared_gate="shared_expert_gate",
+)
+_BAMBA_MIXER = Mamba2(
+    module="mamba",
+    heads="mamba_n_heads",
+    inner=lambda reader: reader.integer("mamba_expand") * reader.sizes["h"],
+    groups="mamba_n_groups",
+    state="mamba_d_state",
+    kernel="mamba_d_conv",
+    bias="mamba_proj_bias",
+    conv_bias="mamba_conv_bias",
+)
+
+_ZAMBA_MIXER = Mamba2(
+    module="mamba",
+    heads="n_mamba_heads",
+    inner=lambda reader: int(reader.number("mamba_expand") * reader.sizes["h"]),
+    groups="mamba_ngroups",
+    state="mamba_d_state",
+    kernel="mamba_d_conv",
+    bias="add_bias_linear",
+    conv_bias=True,
+)
+_H1_MIXER = replace(
+    _BAMBA_MIXER,
+    inner=lambda reader: reader.integer("mamba_d_ssm", reader.integer("mamba_expand") * reader.sizes["h"]),
+    norm_if="mamba_rms_norm",
+)
+
+HYBRIDS: Mapping[str, Family] = {
+    "mamba": _MAMBA_ONLY,
+    "falcon_mamba": _MAMBA_ONLY,
+    "mamba2": replace(_MAMBA_ONLY, mixers={"linear": Mamba2()}),
+    "jamba": Family(
+        mixers={
+            "attention": Grouped(bias=False, output_bias=False, rotary="none"),
+            "linear": Mamba(
+                module="mamba",
+                state="mamba_d_state",
+                kernel="mamba_d_conv",
+                expand="mamba_expand",
+                rank="mamba_dt_rank",
+                bias="mamba_proj_bias",
+                conv_bias="mamba_conv_bias",
+                normed=True,
+            ),
+        },
+        feeds={
+            "dense": Dense(module="feed_forward"),
+            "sparse": Routed(variant="jamba", module="feed_forward", router="router", width="intermediate_size"),
+        },
+        mixer_plan=patterns.periodic("attn_layer_period", "attn_layer_offset"),
+        feed_plan=patterns.expert_period,
+        final_norm="model.final_layernorm",
+        norms=_HYBRID_NORMS,
+    ),
+    "bamba": Family(
+        mixers={"attention": Grouped(rotary="partial", share=0.5), "linear": _BAMBA_MIXER},
+        feeds={"dense": Dense(module="feed_forward", bias="mlp_bias")},
+        mixer_plan=_listed("attn_layer_indices", "full_attention", "linear_attention"),
+        final_norm="model.final_layernorm",
+        norms=_HYBRID_NORMS,
+    ),
+    "granitemoehybrid": Family(
+        mixers={"attention": Grouped(), "linear": _BAMBA_MIXER},
+        feeds={
+            "sparse": Routed(
+                variant="granite",
+                module="block_sparse_moe",
+                router="router",
+                width="intermediate_size",
+                count="num_local_experts",
+            )
+        },
+        second_feed=Dense(
+            module="shared_mlp",
+            gate=None,
+            up="input_linear",
+            down="output_linear",
+            fused=True,
+            width="shared_intermediate_size",
+            symbol="w",
+            kind="shared-expert",
+        ),
+        second_if="shared_intermediate_size",
+        mixer_plan=typed(lambda reader: ["linear_attention"] * patterns.depth(reader), windowed=False),
+        feed_plan=lambda reader: (
+            ["sparse" if reader.integer("num_local_experts", 0, least=0) else None] * patterns.depth(reader)
+        ),
+        residual="sequential-scaled",
+        embedding_scaled=True,
+        head_scaled=True,
+    ),
+    "falcon_h1": Family(
+        mixers={"attention": Grouped()},
+        second_mixer=lambda place: _H1_MIXER,
+        feeds={"dense": Dense(module="feed_forward", bias="mlp_bias")},
+        final_norm="model.final_layernorm",
+        norms=_HYBRID_NORMS,
+        residual="falcon-h1",
+    ),
+    "nemotron_h": Family(
+        mixers={
+            "attention": Grouped(module="mixer", bias=False, output_bias=False, rotary="none"),
+            "linear": Mamba2(heads="mamba_num_heads", width="mamba_head_dim", state="ssm_state_size"),
+        },
+        feeds={
+            "dense": Dense(module="mixer", gate=None, bias="mlp_bias", activation="mlp_hidden_act"),
+            "sparse": Routed(
+                variant="nemotron_h",
+                module="mixer",
+                layout="ungated",
+                count="n_routed_experts",
+                activation="mlp_hidden_act",
+                shared=shared_expert(
+                    "mixer.shared_experts",
+                    "moe_shared_expert_intermediate_size",
+                    gate=None,
+                    bias="mlp_bias",
+                    activation="mlp_hidden_act",
+                ),
+                correction=CORRECTION,
+                latent="moe_latent_size",
+            ),
+        },
+        mixer_plan=_lettered,
+        feed_plan=_part_of,
+        embedding="model.embeddings",
+        final_norm="model.norm_f",
+        norms=("norm",),
+        residual="single",
+    ),
+    "zamba2": Family(
+        mixers={"linear": _ZAMBA_MIXER, "hybrid": replace(_ZAMBA_MIXER, module="mamba_decoder.mamba")},
+        feeds={"dense": _SHARED_FEED, "borrowed": replace(_SHARED_FEED, borrowed=True)},
+        mixer_plan=zamba_places,
+        feed_plan=_zamba_feeds,
+        second_mixer=_zamba_attention,
+        final_norm="model.final_layernorm",
+        norms=_zamba_norms,
+        residual=lambda reader, place: "zamba2" if place.tag else "single",
+        extra=_zamba_extra,
+    ),
+    "lfm2": Family(
+        mixers={
+            "attention": Grouped(
+                output="out_proj", bias=False, output_bias=False, norms=("q_layernorm", "k_layernorm")
+            ),
+            "linear": ShortConvolution(),
+        },
+        feeds={
+            "dense": Dense(
+                module="feed_forward", gate="w1", up="w3", down="w2", width=_lfm_width, fixed_activation="silu"
+            )
+        },
+        mixer_plan=_listed("full_attn_idxs", "full_attention", "conv"),
+        keys={"tie_word_embeddings": "tie_embedding"},
+        final_norm="model.embedding_norm",
+        norms=("operator_norm", "ffn_norm"),
+    ),
+    "lfm2_moe": Family(
+        mixers={
+            "attention": Grouped(
+                output="out_proj", bias=False, output_bias=False, norms=("q_layernorm", "k_layernorm")
+            ),
+            "linear": ShortConvolution(),
+        },
+        feeds={
+            "dense": Dense(module="feed_forward", gate="w1", up="w3", down="w2", fixed_activation="silu"),
+            "sparse": Routed(
+                variant="lfm2", module="feed_forward", fixed_activation="silu", correction="expert_bias"
+            ),
+        },
+        mixer_plan=_listed("full_attn_idxs", "full_attention", "conv"),
+        feed_plan=first_dense("num_dense_layers"),
+        keys={"tie_word_embeddings": "tie_embedding"},
+        final_norm="model.embedding_norm",
+        norms=("operator_norm", "ffn_norm"),
+    ),
+    "recurrent_gemma": Family(
+        mixers={
+            "attention": Grouped(
+                module="temporal_block",
+                output_bias=True,
+                keeps_window=True,
+                rotary="partial",
+                share=0.5,
+            ),
+            "linear": RealGated(),
+        },
+        feeds={
+            "dense": Dense(
+                module="mlp_block", bias=True, width=lambda reader: reader.integer("intermediate_size") // 2,
+                activation="hidden_activation",
+            )
+        },
+        mixer_plan=typed(_cycled, "layers_block_type"),
+        final_norm="model.final_norm",
+        norm="rms-offset",
+        norms=("temporal_pre_norm", "channel_pre_norm"),
+        softcap="logits_soft_cap",
+        embedding_scaled=True,
+    ),
+    "minimax": Family(
+        mixers={"attention": Grouped(bias=False, output_bias=False), "linear": Lightning()},
+        feeds={"sparse": Routed(variant="mixtral", width="intermediate_size", count="num_local_experts")},
+        mixer_plan=typed(
+            lambda reader: ["linear_attention" if i % 2 else "full_attention" for i in range(patterns.depth(reader))]
+        ),
+        feed_plan=patterns.sparse,
+        residual="minimax",
+    ),
+    "kimi_linear": Family(
+        mixers={"attention": Latent(variant="kimi_linear"), "linear": KimiDelta()},
+        feeds={
+            "dense": Dense(),
+            "sparse": Routed(
+                variant="deepseek_v3",
+                count="num_local_experts",
+                chosen="num_experts_per_tok",
+                shared=shared_expert("mlp.shared_experts", times="n_shared_experts"),
+                shared_if="n_shared_experts",
+                correction=CORRECTION,
+            ),
+        },
+        keys={"linear_head_dim": "linear_attn_config.head_dim", "linear_num_heads": "linear_attn_config.num_heads",
+              "linear_conv_kernel_dim": "linear_attn_config.short_conv_kernel_size"},
+        mixer_plan=typed(_kimi_types),
+        feed_plan=first_dense(default=1),
+    ),
+    "qwen3_next": Family(
+        mixers={"attention": _GATED_ATTENTION, "linear": GatedDelta()},
+        feeds={"dense": Dense(), "sparse": _QWEN_SHARED},
+        mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
+        feed_plan=patterns.stepped,
+        norm="rms-offset",
+        prediction="shares",
+    ),
+    "qwen3_5_text": Family(
+        mixers={"attention": _GATED_ATTENTION, "linear": GatedDelta(fused=False)},
+        mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
+        norm="rms-offset",
+    ),
+    "qwen3_5_moe_text": Family(
+        mixers={"attention": _GATED_ATTENTION, "linear": GatedDelta(fused=False)},
+        feeds={"sparse": _QWEN_SHARED},
+        mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
+        feed_plan=patterns.sparse,
+        norm="rms-offset",
+    ),
+}
+"""Rows by `model_type`."""
