@@ -19,15 +19,16 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 FAMILIES = """
 apertus arcee bamba bloom cohere cohere2 dbrx deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 dots1 ernie4_5
 ernie4_5_moe exaone4 falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text gemma3n_text gemma4_text glm glm4
-glm4_moe glm4_moe_lite glm_moe_dsa gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite granitemoe granitemoehybrid
-hunyuan_v1_dense hunyuan_v1_moe hy_v3 internvl jamba kimi_linear lfm2 lfm2_moe llama llama4 llava mamba mamba2
-mimo_v2_flash minimax minimax_m2 mistral mistral3 mistral4 mixtral mllama mpt nemotron nemotron_h olmo olmo2 olmo3
-olmoe opt paligemma phi phi3 phimoe qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe
-qwen3_next qwen3_vl qwen3_vl_moe recurrent_gemma seed_oss smollm3 solar_open stablelm starcoder2 zamba2
-clip_vision_model internvl_vision llama4_text llama4_vision_model mllama_text_model mllama_vision_model pixtral
-qwen2_5_vl_text qwen2_5_vl_vision qwen2_vl_text qwen2_vl_vision qwen3_vl_moe_text qwen3_vl_moe_vision qwen3_vl_text
-qwen3_vl_vision siglip_vision_model
-""".split()
+glm4_moe glm4_moe_lite glm_moe_dsa gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite granitemoe
+granitemoehybrid hunyuan_v1_dense hunyuan_v1_moe hy_v3 internvl jamba kimi_linear lfm2 lfm2_moe llama llama4 llava
+mamba mamba2 mimo_v2_flash minimax minimax_m2 mistral mistral3 mistral4 mixtral mllama mpt nemotron nemotron_h olmo
+olmo2 olmo3 olmoe opt paligemma phi phi3 phimoe qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_5_moe_text
+qwen3_5_text qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe recurrent_gemma seed_oss smollm3 solar_open stablelm
+starcoder2 zamba2 clip_vision_model internvl_vision llama4_text llama4_vision_model mllama_text_model
+mllama_vision_model pixtral qwen2_5_vl_text qwen2_5_vl_vision qwen2_vl_text qwen2_vl_vision qwen3_vl_moe_text
+qwen3_vl_moe_vision qwen3_vl_text qwen3_vl_vision siglip_vision_model ministral ministral3 granitemoeshared gemma3n
+gemma4 qwen3_5 qwen3_5_moe qwen3_5_vision qwen3_5_moe_vision
+""".split()  # noqa: SIM905 - a hundred words
 """Model types to write, those of sub-configurations last."""
 
 NO_MATTER = re.compile(

@@ -19,8 +19,10 @@ from memcore.describe import PHASES
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.hardware import ACCELERATORS
-from memcore.model.catalog import catalog, nickname
+from memcore.model.catalog import MATCHES, find_model, nickname, search
+from memcore.model.read import known_families
 from memcore.render import data, text
+from memcore.render.model import model_data, model_text
 from memcore.timeline import Moment
 from memcore.units import GiB, format_count
 from memcore.untrusted import parse_json
@@ -70,6 +72,11 @@ def _parser() -> argparse.ArgumentParser:
             _add_config(added)
         if name == "explain":
             added.add_argument("--at", choices=list(PHASES), help="the highest moment of a phase; default: the peak")
+        if name == "model":
+            added.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, or -")
+        if name == "models":
+            added.add_argument("query", nargs="*", metavar="QUERY", help=f"words that must all match: {MATCHES}")
+            added.add_argument("--families", action="store_true", help="list the families that are understood")
         if name == "accuracy":
             added.add_argument("files", nargs="+", metavar="FILE", help="JSON files with measured cases")
     return parser
@@ -188,7 +195,24 @@ def _accuracy(options: argparse.Namespace) -> int:
     return FITS
 
 
+def _model(options: argparse.Namespace) -> int:
+    source: str = options.model
+    found = find_model(_json(source) if source == "-" or source.endswith(".json") else source)
+    if options.json:
+        _print_json(model_data(found))
+    else:
+        print(model_text(found), end="")
+    return FITS
+
+
 def _models(options: argparse.Namespace) -> int:
+    if options.families:
+        families = known_families()
+        if options.json:
+            _print_json(families)
+        else:
+            print("\n".join(families))
+        return FITS
     rows = [
         {
             "id": nickname(hub_id),
@@ -196,7 +220,7 @@ def _models(options: argparse.Namespace) -> int:
             "family": entry["config"]["model_type"],
             "parameters": entry["parameters"],
         }
-        for hub_id, entry in catalog().items()
+        for hub_id, entry in search(" ".join(options.query)).items()
     ]
     if options.json:
         _print_json(rows)
@@ -231,6 +255,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "validate": (_validate, "check a config without computing more than that takes"),
     "url": (_url, "the part of the page's URL that holds a config"),
     "accuracy": (_accuracy, "compare predictions with measured cases"),
-    "models": (_models, "the catalog of models"),
+    "model": (_model, "what a model is made of: layers, parameters by kind, cache for each token"),
+    "models": (_models, "the catalog of models, or those that match a query"),
     "hardware": (_hardware, "the catalog of accelerators"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memcore import readings
@@ -29,7 +29,8 @@ def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Es
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
     job = resolve(described, fake=fake)
-    return Estimate(job, (rank_of(job),))
+    others = (replace(described, model=other) for other in job.model.alternatives)
+    return Estimate(job, (rank_of(job),), tuple(estimate(other, fake=fake) for other in others))
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Estimate:
     job: Job
     ranks: tuple[Rank, ...]
     """Every class of ranks that hold the same."""
+    alternatives: tuple[Estimate, ...] = ()
+    """The same job with other networks that its model may stand for."""
 
     @cached_property
     def rank(self) -> Rank:
@@ -68,17 +71,29 @@ class Estimate:
     @cached_property
     def allocated(self) -> Reading:
         """Bytes in tensors at the peak."""
-        return readings.allocated(self.rank)
+        return self._widened(readings.allocated(self.rank), "allocated")
 
     @cached_property
     def reserved(self) -> Reading:
         """Bytes that the caching allocator holds."""
-        return readings.reserved(self.rank)
+        return self._widened(readings.reserved(self.rank), "reserved")
 
     @cached_property
     def device(self) -> Reading:
         """Bytes that the driver shows for the GPU."""
-        return readings.device(self.rank, self.reserved)
+        return self._widened(readings.device(self.rank, self.reserved), "device")
+
+    def _widened(self, own: Reading, name: str) -> Reading:
+        """A reading whose range covers every network that the model may stand for."""
+        others: list[Reading] = [getattr(other, name) for other in self.alternatives]
+        if not others:
+            return own
+        return replace(
+            own,
+            low=min(own.low, *(other.low for other in others)),
+            high=max(own.high, *(other.high for other in others)),
+            range_because=f"{own.range_because}; and every network that the model's config may stand for",
+        )
 
     @property
     def readings(self) -> tuple[Reading, Reading, Reading]:

@@ -1,13 +1,21 @@
 """Parameter counts of public checkpoints: exact, tensor by tensor."""
 
 import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from conftest import truth
 
+from memcore import estimate
+from memcore.eager.operations import ACTIVATIONS
 from memcore.errors import ConfigError
-from memcore.model.catalog import catalog, find_model, nickname
-from memcore.model.read import read_model
+from memcore.model.catalog import catalog, find_model, nickname, search
+from memcore.model.placement import placement
+from memcore.model.read import known_families, read_model
+from memcore.model.table import layer_rows, ranges
 
 CHECKPOINTS = truth("checkpoints")
 
@@ -52,23 +60,192 @@ def test_what_each_key_adds(change, difference):
     assert read_model({**TINY, **change}).parameters - read_model(TINY).parameters == difference
 
 
+def tensors(model):
+    """Every tensor of a model with its shape, and how many there are."""
+    found = Counter()
+    for weight, name, count in model.tensors:
+        found[name, tuple(model.size(axis) for axis in weight.axes)] += count
+    return found
+
+
+def expected_tensors(checkpoint):
+    """The same of a checkpoint's truth."""
+    found = Counter({(name, tuple(shape)): 1 for name, shape in checkpoint["ends"]})
+    for group in checkpoint["layers"]:
+        for name, shape in group["tensors"]:
+            found[f"{group['path']}.*.{name}", tuple(shape)] += group["count"]
+    return found
+
+
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_checkpoints_are_exact(name):
     """The count and every tensor's name and shape, layer by layer, are those of the published checkpoint."""
     expected = CHECKPOINTS[name]
     model = read_model(expected["config"])
     assert model.parameters == expected["parameters"]
-    found = {}
-    for layer, count in model.layers:
-        tensors = frozenset((w.name, tuple(model.size(axis) for axis in w.axes)) for w in layer.weights())
-        found[tensors] = found.get(tensors, 0) + count
-    wanted = {}
-    for group in expected["layers"]:
-        tensors = frozenset((tensor, tuple(shape)) for tensor, shape in group["tensors"])
-        wanted[tensors] = wanted.get(tensors, 0) + group["count"]
-    assert found == wanted
-    ends = {(w.name, tuple(model.size(axis) for axis in w.axes)) for w in model.network.ends.weights()}
-    assert ends == {(tensor, tuple(shape)) for tensor, shape in expected["ends"]}
+    assert tensors(model) == expected_tensors(expected)
+    assert model.active_parameters == expected["active"]
+    assert sum(model.parameters_by_kind.values()) == model.parameters
+
+
+@pytest.mark.parametrize("name", [name for name, each in CHECKPOINTS.items() if "cached" in each])
+def test_caches_are_exact(name):
+    """Elements of the KV cache for each token, and of recurrent states for each sequence."""
+    model = read_model(CHECKPOINTS[name]["config"])
+    assert model.cached_elements == CHECKPOINTS[name]["cached"]
+    assert model.state_elements == CHECKPOINTS[name]["state"]
+
+
+def test_every_kind_of_mixer_and_feed_forward_is_among_them():
+    """The checkpoints above cover dense, sparse, latent, windowed, recurrent, per-layer and multimodal networks."""
+    words = {row.mixer.split(",")[0] for each in CHECKPOINTS.values() for row in layer_rows(read_model(each["config"]))}
+    assert words >= {
+        "multi-head attention", "grouped-query attention", "multi-query attention", "cross attention",
+        "latent attention", "compressed attention", "gated delta rule", "Kimi delta attention", "lightning attention",
+        "Mamba", "Mamba 2", "real-gated linear recurrence", "short convolution",
+    }  # fmt: skip
+
+
+DEEPSEEK = CHECKPOINTS["deepseek-ai/DeepSeek-V3"]["config"]
+BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "published"),
+    [
+        ("deepseek-ai/DeepSeek-V3", {"num_nextn_predict_layers": 1, "quantization_config": BLOCKS}, 684_531_386_000),
+        ("MiniMaxAI/MiniMax-M2", {"quantization_config": BLOCKS}, 228_703_644_928),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", {}, 81_324_862_720),
+        ("zai-org/GLM-4.5-Air", {"num_nextn_predict_layers": 1}, 110_468_824_832),
+    ],
+)
+def test_what_published_sizes_count_in_addition(name, more, published):
+    """Prediction layers, router biases and block scales explain the size that a hub shows, to the element."""
+    model = read_model({**CHECKPOINTS[name]["config"], **more})
+    assert model.parameters + sum(model.published_extras.values()) == published
+
+
+def test_a_mixture_of_experts_by_hand():
+    """Four experts of width 4 of which a token sees two: gate, up and down of each, and a router."""
+    config = {**TINY, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 4}
+    model = read_model(config)
+    experts = 4 * 3 * 8 * 4
+    assert model.parameters - read_model({**TINY, "intermediate_size": 4}).parameters == 2 * (
+        experts + 4 * 8 - 3 * 8 * 4
+    )
+    assert model.parameters - model.active_parameters == 2 * experts // 2
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "expected"),
+    [
+        ("deepseek-ai/DeepSeek-V3", "model.layers.*.mlp.experts.gate_up_proj", (1, 0, "layer")),
+        ("deepseek-ai/DeepSeek-V3", "model.layers.*.mlp.experts.down_proj", (2, 0, "layer")),
+        ("deepseek-ai/DeepSeek-V3", "model.layers.*.self_attn.kv_a_proj_with_mqa.weight", (None, None, "layer")),
+        ("deepseek-ai/DeepSeek-V3", "model.layers.*.self_attn.kv_b_proj.weight", (0, None, "layer")),
+        ("deepseek-ai/DeepSeek-V3", "model.layers.*.self_attn.o_proj.weight", (1, None, "layer")),
+        ("deepseek-ai/DeepSeek-V3", "model.layers.*.input_layernorm.weight", (None, None, "layer")),
+        ("deepseek-ai/DeepSeek-V3", "model.embed_tokens.weight", (0, None, "first")),
+        ("deepseek-ai/DeepSeek-V3", "lm_head.weight", (0, None, "last")),
+        ("openai/gpt-oss-20b", "model.layers.*.mlp.experts.gate_up_proj", (2, 0, "layer")),
+        ("google/gemma-2-2b", "model.embed_tokens.weight", (0, None, "first and last")),
+        ("openai-community/gpt2-xl", "transformer.h.*.attn.c_attn.weight", (1, None, "layer")),
+        ("openai-community/gpt2-xl", "transformer.h.*.attn.c_proj.weight", (0, None, "layer")),
+    ],
+)
+def test_where_parallelism_puts_a_tensor(name, tensor, expected):
+    """The axis that tensor and expert parallelism shard, and the pipeline stage that holds it."""
+    model = read_model(CHECKPOINTS[name]["config"])
+    weight = next(weight for weight, full, _ in model.tensors if full == tensor)
+    placed = placement(weight, tensor, model.network)
+    assert (placed.tensor, placed.expert, placed.pipeline) == expected
+
+
+def test_layers_are_runs_of_equal_layers():
+    """Which layers are of one kind, in words."""
+    rows = layer_rows(read_model(DEEPSEEK))
+    assert [(row.layers, row.count) for row in rows] == [("0-2", 3), ("3-60", 58)]
+    assert rows[1].feed == "8 of 256 experts of 2048 and 2048 shared"
+    assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+
+
+UNKNOWN = {**TINY, "model_type": "brand-new"}
+
+
+def test_an_unknown_family_is_read_like_llama_with_a_warning():
+    """Its keys decide; what they leave open widens the range of the estimate."""
+    model = read_model({key: value for key, value in UNKNOWN.items() if key != "tie_word_embeddings"})
+    assert model.parameters == read_model(TINY).parameters
+    assert "'brand-new' is not known" in model.warnings[0]
+    assert [read_model(other).parameters for other in model.alternatives] == [
+        read_model({**TINY, "model_type": "arcee"}).parameters,
+        read_model({**TINY, "tie_word_embeddings": True}).parameters,
+        read_model({**TINY, "model_type": "arcee", "tie_word_embeddings": True}).parameters,
+    ]
+    job = {"training": {"sequence_length": 64}, "hardware": {"accelerator": "a100-sxm-80gb"}}
+    known, unknown = estimate({"model": TINY, **job}), estimate({"model": UNKNOWN, **job})
+    assert unknown.allocated.expected == known.allocated.expected
+    assert unknown.device.low < known.device.low
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_size": None, "vocab_size": None}, "it lacks hidden_size, vocab_size"),
+        ({"num_experts": 8}, "it has parts that Llama has not: num_experts"),
+        ({"kv_lora_rank": 512, "ssm_cfg": {"a": 1}}, "it has parts that Llama has not: kv_lora_rank, ssm_cfg"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "it has parts that Llama has not: layer_types"),
+        ({"vision_config": {}}, "it has parts that Llama has not: vision_config"),
+    ],
+    ids=str,
+)
+def test_what_is_not_like_llama_is_refused(change, message):
+    """Nothing is silently treated as dense: the keys that were missed, or that tell of other parts, are named."""
+    with pytest.raises(ConfigError) as caught:
+        read_model({**UNKNOWN, **change})
+    assert message in str(caught.value)
+
+
+def test_composites_may_have_the_language_model_on_top():
+    """Older files of Qwen2-VL list the language model's keys beside the tower's."""
+    nested = CHECKPOINTS["Qwen/Qwen2-VL-2B-Instruct"]["config"]
+    text = {key: value for key, value in nested["text_config"].items() if key != "model_type"}
+    flat = {key: value for key, value in nested.items() if key != "text_config"}
+    assert read_model({**flat, **text}).parameters == read_model(nested).parameters
+
+
+def test_layers_may_differ_in_size():
+    """A list gives every layer its own width."""
+    config = {"model_type": "gemma3n_text", "num_hidden_layers": 4, "num_kv_shared_layers": 0, "vocab_size": 64}
+    one, other = ({**config, "intermediate_size": widths} for widths in ([32, 32, 32, 32], [32, 64, 32, 64]))
+    assert read_model(other).parameters - read_model(one).parameters == 2 * 3 * 32 * 2048
+    assert read_model({**config, "intermediate_size": 32}).parameters == read_model(one).parameters
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("llama-3.1-8b", {"meta-llama/Llama-3.1-8B"}),
+        ("deepseek_v3 <20b", {"moonshotai/Moonlight-16B-A3B"}),
+        ("GPT2-XL", {"openai-community/gpt2-xl"}),
+        ("gpt-oss >100b", {"openai/gpt-oss-120b"}),
+        ("no-such-model", set()),
+    ],
+)
+def test_the_catalog_is_searched_by_id_family_and_size(query, expected):
+    """Every word must match."""
+    found = set(search(query))
+    assert found >= expected if expected else not found
+
+
+def test_the_catalog_is_large_and_generated():
+    """Two hundred checkpoints and more, written by a script from the tests' truth and further configs."""
+    assert len(catalog()) > 400
+    assert {entry["config"]["model_type"] for entry in catalog().values()} <= set(known_families())
+    root = Path(__file__).parents[1]
+    script = root / "catalog/generate.py"
+    if script.exists():
+        assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("hub_id", catalog())
@@ -82,15 +259,16 @@ def test_the_catalog_keeps_its_word(hub_id):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "lama"}, "model.model_type: found 'lama'; known families: gemma2, gpt2, gpt_neox, llama, mistral, "
-         "phi, qwen2, qwen3 (did you mean 'llama'?)"),
+        ({"model_type": "lama", "vocab_size": None}, "model.model_type: found 'lama', not one of the "
+         f"{len(known_families())} known families (`memcore models --families`), and to be read like Llama it lacks "
+         "vocab_size (did you mean 'llama'?)"),
         ({"hidden_size": "8"}, "model.hidden_size: expected a positive integer, found '8'"),
         ({"hidden_size": 0}, "model.hidden_size: expected a positive integer, found 0"),
         ({"num_attention_heads": 3}, "model.num_attention_heads: 3 does not divide the hidden size 8, and head_dim is absent"),
         ({"num_key_value_heads": 3, "num_attention_heads": 4, "head_dim": 2},
          "model.num_key_value_heads: 3 does not divide the 4 attention heads"),
-        ({"hidden_act": "silly"}, "model.hidden_act: found 'silly'; known: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, "
-         "swish (did you mean 'silu'?)"),
+        ({"hidden_act": "silly"}, f"model.hidden_act: found 'silly'; known: {', '.join(sorted(ACTIVATIONS))} "
+         "(did you mean 'silu'?)"),
         ({"tie_word_embeddings": "no"}, "model.tie_word_embeddings: expected true or false, found 'no'"),
         ({"num_hidden_layers": True}, "model.num_hidden_layers: expected a positive integer, found True"),
     ],

@@ -40,6 +40,7 @@ def check(network: Network) -> None:
         "attention to all tokens": all(part.mask == "full" for part in attention),
         "a gated feed-forward layer": all(part.gate is not None for part in feeds),
         "a head of its own": not network.ends.tied,
+        "a final norm": network.ends.final_norm is not None,
         "no towers": not network.towers,
     }
     missing = [name for name, has in wanted.items() if not has]
@@ -71,10 +72,16 @@ def _transformer(step: Step, tokens: Tensor) -> Tensor:
         h = step.layer(slot, run_block, h)
     step.after_layers()
     h = step.enter("head", h)
-    h = _norm(h, step.weights, ends.final_norm)
+    h = _norm(h, step.weights, _final(ends))
     step.loss_begins(h)
     logits = step.leave("head", project(h, step.weights, ends.head))
     return step.leave("root", logits)
+
+
+def _final(ends: Ends) -> Norm:
+    if ends.final_norm is None:
+        raise TypeError(ends)
+    return ends.final_norm
 
 
 def _embed(step: Step, tokens: Tensor, ends: Ends) -> Tensor:
@@ -113,7 +120,7 @@ def _attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tens
             heads = heads.repeated()
         xq, xk, xv = (permute(each, 0, 2, 1, 3) for each in (xq, xk, xv))
         kernel = step.recipe.attention
-        kernel = choose_kernel(xq, heads, masked=False) if kernel == "sdpa" else kernel
+        kernel = choose_kernel(xq, xv, heads, masked=False) if kernel == "sdpa" else kernel
         output = contiguous(permute(sdpa(xq, xk, xv, heads, kernel, None), 0, 2, 1, 3))
         return project(output, weights, part.output)
 

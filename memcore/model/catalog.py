@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import operator
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pkgutil import get_data
 from typing import Any
@@ -30,6 +32,35 @@ def nickname(hub_id: str) -> str:
 def _names() -> Mapping[str, str]:
     """Hub ids by every name they are found under."""
     return {name: hub_id for hub_id in catalog() for name in (nickname(hub_id), hub_id.lower())}
+
+
+MATCHES = "part of an id, of a hub id or of a family, or a size such as >30b or <=9b"
+"""What a word of a query may be."""
+_SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def search(query: str) -> Mapping[str, Mapping[str, Any]]:
+    """The entries of the catalog that match every word of a query.
+
+    >>> list(search("qwen3 moe >100b"))
+    ['Qwen/Qwen3-235B-A22B', 'Qwen/Qwen3-Coder-480B-A35B-Instruct']
+    """
+    words = query.lower().split()
+    return {hub_id: entry for hub_id, entry in catalog().items() if all(_matches(w, hub_id, entry) for w in words)}
+
+
+def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
+    size = _SIZE.fullmatch(word)
+    if size is None:
+        return word in f"{hub_id} {entry['config']['model_type']}".lower()
+    limit = float(size[2]) * {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}[size[3]]
+    return _COMPARE[size[1]](entry["parameters"], limit)
 
 
 def find_model(model: str | Mapping[str, object]) -> Model:

@@ -53,7 +53,7 @@ class Ends:
     """What stands around the layers: embeddings, final norm and head."""
 
     embedding: Weight
-    final_norm: Norm
+    final_norm: Norm | None
     head: Linear
     tied: bool
     """The head shares the embedding's tensor."""
@@ -73,7 +73,8 @@ class Ends:
         if self.embedding_norm is not None:
             found += self.embedding_norm.weights()
         found += self.others
-        found += self.final_norm.weights()
+        if self.final_norm is not None:
+            found += self.final_norm.weights()
         found += [weight for weight in self.head.weights("head") if not (self.tied and len(weight.axes) == 2)]
         return tuple(found)
 
@@ -129,6 +130,8 @@ class Model:
     """Elements that a checkpoint's published size counts in addition, by what they are for."""
     warnings: tuple[str, ...] = ()
     """What had to be assumed to understand the config."""
+    alternatives: tuple[Mapping[str, object], ...] = ()
+    """Other configs that it may stand for."""
 
     def size(self, shape: Shape) -> int:
         """Elements of a shape."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from memcore.symbols import Axis, Shape
 
@@ -148,6 +148,8 @@ class Attention:
     """Fewer key heads than query heads."""
     rotary: str
     """A row of the rotations in `layers.transformers.rotary`: none, full, partial, interleaved …"""
+    table: str = "main"
+    """Which cosines and sines it takes: main, or those of its kind of layer where each kind has its own frequencies."""
     fused: str = "no"
     """How a fused matrix is laid out: `per-head` yields (q, k, v) of head after head (GPT-NeoX), `thirds` all q, all k,
     all v (GPT-2), `grouped` all q, all k, all v with fewer key heads (Phi-3), `per-group` (Falcon), `shared` one key
@@ -158,10 +160,12 @@ class Attention:
     key_norm: Norm | None = None
     value_norm: Norm | None = None
     norm_place: str = "head"
-    """`head`: over each head; `row`: over all heads together, before they are split; `after`: over each head, after the
-    rotation."""
+    """`head`: over each head; `projected`: over each head, once queries, keys and values are all there; `row`: over all
+    heads together, before they are split; `after`: over each head, after the rotation."""
     mask: str = "full"
     """Which tokens it sees: full, sliding (a window of the last ones), chunked (those of its chunk)."""
+    bidirectional: bool = False
+    """It also sees later tokens."""
     softcap: bool = False
     """Scores go through tanh."""
     softmax_fp32: bool = True
@@ -214,8 +218,13 @@ class LatentAttention:
     expand: Linear
     """From the latent vector to keys and values."""
     output: Linear
+    heads: Heads
+    rotary: str
+    """A row of the rotations in `layers.transformers.latent`: none, complex, interleaved, halves."""
     variant: str
     """The family whose code it is: `deepseek_v2`, `deepseek_v3` …"""
+    table: str = "main"
+    """Which cosines and sines it takes."""
     indexer: tuple[Weight, ...] = ()
     """The lightning indexer of sparse attention."""
     dropout: float = 0.0
@@ -223,6 +232,9 @@ class LatentAttention:
     cached: tuple[Shape, ...] = ()
     state: tuple[Shape, ...] = ()
     kept: tuple[Shape, ...] = ()
+    grouped: ClassVar[bool] = False
+    softcap: ClassVar[bool] = False
+    softmax_fp32: ClassVar[bool] = True
 
     def weights(self) -> Iterator[Weight]:
         """Its parameters."""

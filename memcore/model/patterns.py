@@ -164,9 +164,7 @@ def stepped(reader: Reader) -> Sequence[str | None]:
     """Experts in every `decoder_sparse_step`-th layer that `mlp_only_layers` does not exclude (Qwen)."""
     step, only = reader.integer("decoder_sparse_step", 1), reader.listed("mlp_only_layers") or ()
     some = reader.integer("num_experts", 0, least=0) > 0
-    return [
-        "sparse" if some and i not in only and not (i + 1) % step else "dense" for i in range(depth(reader))
-    ]
+    return ["sparse" if some and i not in only and not (i + 1) % step else "dense" for i in range(depth(reader))]
 
 
 def expert_period(reader: Reader) -> Sequence[str | None]:
@@ -181,9 +179,7 @@ def between(reader: Reader) -> Sequence[str | None]:
     count = depth(reader)
     start, last = reader.integer("moe_layer_start_index", least=0), reader.integer("moe_layer_end_index", least=-1)
     last, interval = count - 1 if last == -1 else last, reader.integer("moe_layer_interval")
-    return [
-        "sparse" if not (i + 1) % interval and start <= i <= last else "dense" for i in range(count)
-    ]
+    return ["sparse" if not (i + 1) % interval and start <= i <= last else "dense" for i in range(count)]
 
 
 def listed_experts(reader: Reader) -> Sequence[str | None]:

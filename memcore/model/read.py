@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.model.families import COMPOSITES, FAMILIES, Composite, Family
-from memcore.model.network import Ends, Layer, Model, Network, Tower
+from memcore.model.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
+from memcore.model.network import Ends, Layer, Model, Network
 from memcore.model.parts import Linear, Mixer, Norm, Weight
-from memcore.model.patterns import Place, depth
+from memcore.model.patterns import Place
+from memcore.model.published import published_extras
 from memcore.model.reader import Reader
+from memcore.model.unknown import as_llama
 
 
 def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
@@ -20,18 +22,31 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     Raises ConfigError naming every key that cannot be understood, or an unknown `model_type`.
     """
     model_type = config.get("model_type")
-    if isinstance(model_type, str) and model_type in COMPOSITES:
-        model = _composite(config, model_type, COMPOSITES[model_type])
-    elif isinstance(model_type, str) and model_type in FAMILIES:
-        reader = Reader(config, model_type, FAMILIES[model_type].keys)
-        model = _language_model(reader, model_type, ())
+    known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
+    if known in COMPOSITES:
+        model = _composite(config, known, COMPOSITES[known])
+    elif known in FAMILIES:
+        model = _language_model(Reader(config, known, FAMILIES[known].keys), known)
     else:
-        known = (*FAMILIES, *COMPOSITES)
-        allowed = ", ".join(sorted(known))
-        hint = nearest(model_type, known) if isinstance(model_type, str) else None
-        raise ConfigError([Problem("model.model_type", f"found {model_type!r}; known families: {allowed}", hint)])
+        model = _unknown(config)
     title = name or config.get("_name") or config.get("_name_or_path") or model_type
     return replace(model, name=str(title))
+
+
+def known_families() -> tuple[str, ...]:
+    """Every `model_type` that has a row."""
+    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES}))
+
+
+def _unknown(config: Mapping[str, object]) -> Model:
+    """A family without a row, read as Llama-like with a warning; what its keys leave open widens the range."""
+    first, *others = as_llama(config, known_families())
+    model_type = config.get("model_type")
+    warning = (
+        f"the family {model_type!r} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward "
+        "layer; the range also covers plain feed-forward layers, and a tied head where the file does not say"
+    )
+    return replace(read_model(first), warnings=(warning,), alternatives=tuple(others))
 
 
 def _composite(config: Mapping[str, object], model_type: str, row: Composite) -> Model:
@@ -51,11 +66,12 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
         reader = whole.sub(row.text_key, text, family.keys)
     tied = whole.flag("tie_word_embeddings")
     reader.config = {**reader.config, family.keys.get("tie_word_embeddings", "tie_word_embeddings"): tied}
-    model = _language_model(reader, text, row)
+    model = _language_model(reader, text)
     towers = row.towers(whole, reader)
     whole.check()
     moved = _moved(model.network, row)
-    return replace(model, network=replace(moved, family=model_type, towers=towers))
+    warnings = (row.warning,) if row.warning else ()
+    return replace(model, network=replace(moved, family=model_type, towers=towers), warnings=warnings)
 
 
 def _moved(network: Network, row: Composite) -> Network:
@@ -68,7 +84,7 @@ def _moved(network: Network, row: Composite) -> Network:
     def weight(one: Weight) -> Weight:
         return replace(one, name=renamed(one.name))
 
-    ends = network.ends
+    ends, last = network.ends, network.ends.final_norm
     return replace(
         network,
         path=renamed(network.path),
@@ -76,48 +92,59 @@ def _moved(network: Network, row: Composite) -> Network:
             ends,
             embedding=weight(ends.embedding),
             positions=None if ends.positions is None else weight(ends.positions),
-            final_norm=replace(ends.final_norm, name=renamed(ends.final_norm.name)),
+            final_norm=None if last is None else replace(last, name=renamed(last.name)),
             head=replace(ends.head, name=row.head),
             others=tuple(weight(each) for each in ends.others),
         ),
     )
 
 
-def _language_model(reader: Reader, model_type: str, row: object) -> Model:
+def _language_model(reader: Reader, model_type: str) -> Model:
     family = FAMILIES[model_type]
     reader.symbol("h", reader.integer("hidden_size"))
     reader.symbol("V", reader.integer("vocab_size"))
     reader.symbol("P", reader.integer("max_position_embeddings", 4096) + family.position_offset)
     reader.check()
-    layers = _layers(reader, family)
+    kinds, order = _layers(reader, family)
     reader.check()
-    runs, repeats = _compress(layers)
+    found = _compress(order)
+    runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
     network = Network(model_type, family.path, runs, _ends(reader, family), sdpa=family.sdpa)
     reader.check()
     window = reader.value("sliding_window")
-    return Model("", network, repeats, reader.sizes, window if isinstance(window, int) else None)
+    return Model(
+        name="",
+        network=network,
+        repeats=tuple(repeats for _, repeats in found),
+        sizes=reader.sizes,
+        window=window if isinstance(window, int) else None,
+        published_extras=published_extras(reader, family, kinds, order),
+    )
 
 
-def _layers(reader: Reader, family: Family) -> list[Layer]:
+def _layers(reader: Reader, family: Family) -> tuple[list[Layer], list[int]]:
+    """Every kind of layer, and which kind each layer is."""
     places, feeds = family.mixer_plan(reader), family.feed_plan(reader)
     reader.check()
-    read: dict[object, Layer] = {}
-    found: list[Layer] = []
-    for index, (place, feed) in enumerate(zip(places, feeds, strict=True)):
-        key = (place, feed, *_own_values(reader, index))
-        if key not in read:
+    numbers: dict[object, int] = {}
+    kinds: dict[Layer, int] = {}
+    order = []
+    for index, (place, feed, values) in enumerate(zip(places, feeds, _own_values(reader, len(places)), strict=True)):
+        key = (place, feed, values)
+        if key not in numbers:
             reader.layer = index
-            read[key] = _layer(reader, family, place, feed)
-        found.append(read[key])
+            numbers[key] = kinds.setdefault(_layer(reader, family, place, feed), len(kinds))
+        order.append(numbers[key])
     reader.layer = None
-    return found
+    return list(kinds), order
 
 
-def _own_values(reader: Reader, index: int) -> tuple[object, ...]:
+def _own_values(reader: Reader, count: int) -> list[object]:
     """What a file lists for each layer, so that layers that differ in a size are read apart."""
     shared = reader.value("num_kv_shared_layers")
-    late = isinstance(shared, int) and index >= depth(reader) - shared
-    return (late, *(found[index] for found in reader.lists if index < len(found)))
+    own = count - shared if isinstance(shared, int) else count
+    listed = [each for each in reader.lists if len(each) >= count]
+    return [(index >= own, *(each[index] for each in listed)) for index in range(count)]
 
 
 def _layer(reader: Reader, family: Family, place: Place, feed: str | None) -> Layer:
@@ -138,7 +165,7 @@ def _layer(reader: Reader, family: Family, place: Place, feed: str | None) -> La
         dropout=reader.number("hidden_dropout", 0.0),
         second_mixer=second.read(reader, "full", rotates=True) if second else None,
         second_feed_forward=beside.read(reader) if beside else None,
-        extra=family.extra(reader, place) if family.extra else None,
+        extra=family.more(reader, place) if family.more else None,
     )
 
 
@@ -149,6 +176,7 @@ def _ends(reader: Reader, family: Family) -> Ends:
     def norm(name: str) -> Norm:
         return Norm(name, family.norm, ("h",), bias, fused=reader.value("norm") != "composite")
 
+    last = family.final_norm(reader) if callable(family.final_norm) else family.final_norm
     width = "h"
     if reader.has("word_embed_proj_dim"):
         width = reader.symbol("h", reader.integer("word_embed_proj_dim"))
@@ -156,7 +184,7 @@ def _ends(reader: Reader, family: Family) -> Ends:
         embedding=Weight(f"{family.embedding}.weight", ((rows,), (width,)), "embedding"),
         positions=Weight(f"{family.positions}.weight", (("P",), ("h",)), "position") if family.positions else None,
         embedding_norm=norm(family.embedding_norm) if family.embedding_norm else None,
-        final_norm=norm(family.final_norm) if family.final_norm else None,
+        final_norm=norm(last) if last else None,
         head=Linear(family.head, ("V",), (width,), reader.flag(family.head_bias)),
         tied=reader.flag("tie_word_embeddings"),
         embedding_scaled=family.embedding_scaled,
@@ -167,15 +195,13 @@ def _ends(reader: Reader, family: Family) -> Ends:
     )
 
 
-def _compress(layers: Sequence[Layer]) -> tuple[tuple[tuple[Layer, ...], ...], tuple[int, ...]]:
-    """Write a sequence of layers as runs of a repeated pattern.
+def _compress(order: Sequence[int]) -> list[tuple[Sequence[int], int]]:
+    """Write a sequence of kinds as runs of a repeated pattern, with how often each repeats.
 
     One run and a rest if the whole repeats a pattern of at most eight layers, else stretches of equal layers.
     """
-    for period in range(1, min(8, len(layers) // 2) + 1):
-        if all(layer == layers[index % period] for index, layer in enumerate(layers)):
-            whole, rest = divmod(len(layers), period)
-            runs = [tuple(layers[:period])] + ([tuple(layers[:rest])] if rest else [])
-            return tuple(runs), (whole,) + ((1,) if rest else ())
-    stretches = [list(group) for _, group in groupby(layers)]
-    return tuple((group[0],) for group in stretches), tuple(len(group) for group in stretches)
+    for period in range(1, min(8, len(order) // 2) + 1):
+        if all(kind == order[index % period] for index, kind in enumerate(order)):
+            whole, rest = divmod(len(order), period)
+            return [(order[:period], whole)] + ([(order[:rest], 1)] if rest else [])
+    return [([kind], len(list(group))) for kind, group in groupby(order)]

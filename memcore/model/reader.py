@@ -147,4 +147,3 @@ class Reader:
         """Raise ConfigError if there are problems: what follows would only repeat them."""
         if self.problems:
             raise ConfigError(self.problems)
-

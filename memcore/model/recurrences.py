@@ -1,5 +1,6 @@
-"""Mixers that carry a state from token to token, one row class for each kind. Sources: transformers 5.23,
-`models/<family>/modeling_<family>.py`.
+"""Mixers that carry a state from token to token, one row class for each kind.
+
+Sources: transformers 5.23, `models/<family>/modeling_<family>.py`.
 """
 
 from __future__ import annotations
@@ -50,8 +51,12 @@ class Mamba:
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
         hidden = reader.sizes["h"]
-        reader.symbol("D", reader.integer("intermediate_size", 0, least=0) if self._sized(reader) else
-                      reader.integer(self.expand) * hidden)
+        reader.symbol(
+            "D",
+            reader.integer("intermediate_size", 0, least=0)
+            if self._sized(reader)
+            else reader.integer(self.expand) * hidden,
+        )
         state, rank = reader.integer(self.state), _rank(reader, self.rank)
         reader.symbol("N", state)
         reader.symbol("R", rank)
@@ -69,7 +74,8 @@ class Mamba:
         ]
         if self.normed:
             weights += [
-                Weight(f"{name}_layernorm.weight", ((axis,),), "norm") for name, axis in (("dt", "R"), ("b", "N"), ("c", "N"))
+                Weight(f"{name}_layernorm.weight", ((axis,),), "norm")
+                for name, axis in (("dt", "R"), ("b", "N"), ("c", "N"))
             ]
         return SpecialMixer(
             module=self.module,

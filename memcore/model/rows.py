@@ -8,7 +8,18 @@ from typing import Protocol, TypeAlias
 
 from memcore.eager.operations import ACTIVATIONS
 from memcore.errors import nearest
-from memcore.model.parts import Attention, Experts, Feed, FeedForward, Heads, LatentAttention, Linear, Mixer, Norm, Weight
+from memcore.model.parts import (
+    Attention,
+    Experts,
+    Feed,
+    FeedForward,
+    Heads,
+    LatentAttention,
+    Linear,
+    Mixer,
+    Norm,
+    Weight,
+)
 from memcore.model.reader import Reader
 from memcore.symbols import Axis, Shape
 
@@ -61,6 +72,9 @@ class Grouped:
     """Layers without positions have no such norms (Llama 4)."""
     value_norm: str | None = None
     rotary: str = "full"
+    bidirectional: str | bool = False
+    own_table: bool = False
+    """Sliding and full layers rotate at different frequencies."""
     share: float = 1.0
     """How much of a head is rotated, where the file does not say."""
     transposed: bool = False
@@ -106,6 +120,7 @@ class Grouped:
             heads=heads,
             grouped=reader.sizes[str(heads.groups)] > 1,
             rotary=self.rotary if rotates and not biased else "none",
+            table=mask if self.own_table else "main",
             fused=self._layout(reader),
             repeats_heads=reader.value("gqa") == "repeat",
             query_norm=self._norm(reader, names[0], query),
@@ -113,6 +128,7 @@ class Grouped:
             value_norm=self._norm(reader, self.value_norm, (heads.key, heads.value), kind="rms-plain"),
             norm_place=self.norm_place,
             mask=mask,
+            bidirectional=reader.flag(self.bidirectional),
             softcap=self.softcap is not None and reader.has(self.softcap),
             softmax_fp32=self.softmax_fp32,
             dropout=reader.number(self.dropout, 0.0),
@@ -210,6 +226,8 @@ class Latent:
     """Multi-head latent attention."""
 
     variant: str
+    rotary: str | None = None
+    """What the code fixes; else `rope_interleave` decides."""
     module: str = "self_attn"
     indexed: bool = False
     """DeepSeek sparse attention: an indexer chooses the tokens."""
@@ -220,9 +238,10 @@ class Latent:
         rotary, plain = reader.integer("qk_rope_head_dim"), reader.integer("qk_nope_head_dim")
         value, latent = reader.integer("v_head_dim"), reader.integer("kv_lora_rank")
         d, u = reader.symbol("d", rotary + plain), reader.symbol("u", plain + value)
-        c, lk, v = reader.symbol("c", latent + rotary), reader.symbol("lk", latent), reader.symbol("v", value)
-        r = reader.symbol("r", rotary)
+        c, lk, r = reader.symbol("c", latent + rotary), reader.symbol("lk", latent), reader.symbol("r", rotary)
+        v = d if value == rotary + plain else reader.symbol("v", value)
         reader.symbol("p", plain)
+        interleaved = "interleaved" if reader.flag("rope_interleave", default=True) else "halves"
         bias, m = reader.flag("attention_bias"), self.module
         queries: tuple[Linear, ...] = (Linear(f"{m}.q_proj", (heads, d), ("h",), split="outer"),)
         if reader.has("q_lora_rank"):
@@ -239,6 +258,8 @@ class Latent:
             latent_norm=Norm(f"{m}.kv_a_layernorm", "rms", (lk,)),
             expand=Linear(f"{m}.kv_b_proj", (heads, u), (lk,), split="outer"),
             output=Linear(f"{m}.o_proj", ("h",), (heads, v), bias, split="inner"),
+            heads=Heads(heads, heads, 1, d, v, r, (rotary + plain) % 8 != 0),
+            rotary=self.rotary or interleaved,
             variant=self.variant,
             indexer=self._indexer(reader) if self.indexed else (),
             dropout=reader.number("attention_dropout", 0.0),
@@ -364,7 +385,9 @@ class Routed:
             variant=self.variant,
             shared=self.shared.read(reader) if self.shared is not None and has_shared else None,
             shared_gate=Linear(f"{prefix}{self.shared_gate}", (1,), ("h",)) if self.shared_gate else None,
-            routing=tuple(Weight(f"{prefix}{name}", tuple((axis,) for axis in axes), "router") for name, axes in self.routing),
+            routing=tuple(
+                Weight(f"{prefix}{name}", tuple((axis,) for axis in axes), "router") for name, axes in self.routing
+            ),
             latent=around,
             correction=f"{prefix}{self.correction}" if self.correction else None,
             routed=chosen,
@@ -385,16 +408,22 @@ class Routed:
             "stacked": dict.fromkeys(("w1", "v1", "w2"), ((many, m), (source,))),
         }
         found = {
-            matrix: Weight(f"{name}.{matrix}", axes, "routed-expert", split="outer" if "down" not in matrix else "inner")
+            matrix: Weight(
+                f"{name}.{matrix}", axes, "routed-expert", split="outer" if "down" not in matrix else "inner"
+            )
             for matrix, axes in shapes[self.layout].items()
         }
         if not self.bias:
             return list(found.values())
         widths: dict[str, Shape] = {"gate_up_proj": (2, m), "down_proj": ("h",)}
-        biases = {matrix: Weight(f"{name}.{matrix}_bias", ((many,), axes), "routed-expert") for matrix, axes in widths.items()}
+        biases = {
+            matrix: Weight(f"{name}.{matrix}_bias", ((many,), axes), "routed-expert") for matrix, axes in widths.items()
+        }
         return [weight for matrix in found for weight in (found[matrix], biases[matrix])]
 
 
-def shared_expert(name: str, width: str = "moe_intermediate_size", times: str | None = None, **changes: object) -> Dense:
+def shared_expert(
+    name: str, width: str = "moe_intermediate_size", times: str | None = None, **changes: object
+) -> Dense:
     """A dense layer beside routed experts."""
     return replace(Dense(module=name, width=width, times=times, symbol="w", kind="shared-expert"), **changes)  # type: ignore[arg-type]

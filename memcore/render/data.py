@@ -29,6 +29,7 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "headroom_bytes": estimate.headroom,
         "readings": {reading.name: _reading(reading) for reading in estimate.readings},
         "parameters": estimate.job.model.parameters,
+        "warnings": list(estimate.job.model.warnings),
         "peak": _moment(estimate.peak, estimate),
         "breakdown": dict(estimate.ledger.by_category),
         "after_init_bytes": estimate.rank.after_init,

@@ -15,6 +15,7 @@ from memcore.job import Assumption
 from memcore.ledger import CATEGORIES, Entry
 from memcore.readings import outside
 from memcore.render import svg
+from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count
 
 _ICONS = {"fits": "✓", "tight": "!", "over": "!", "no": "✕", "unknown": "?"}
@@ -31,6 +32,7 @@ def sections(estimate: Estimate) -> dict[str, str]:
         "moments": moments(estimate),
         "ledger": ledger(estimate),
         "assumptions": assumptions(estimate),
+        "model-view": model_html(estimate.job.model),
     }
 
 
@@ -52,7 +54,8 @@ def verdict_text(estimate: Estimate) -> str:
     """The verdict's sentences."""
     found = verdict(estimate)
     icon = f'<span class="icon" aria-hidden="true">{_ICONS[found.level]}</span>'
-    return f'<p class="headline">{icon} {escape(found.headline)}</p><p>{escape(found.reason)}</p>'
+    warnings = "".join(f'<p class="warning">{escape(each)}</p>' for each in estimate.job.model.warnings)
+    return f'<p class="headline">{icon} {escape(found.headline)}</p><p>{escape(found.reason)}</p>{warnings}'
 
 
 def legend(estimate: Estimate) -> str:

@@ -12,7 +12,7 @@ from memcore.estimation import estimate
 from memcore.render import html
 from memcore.render.form import Values, form
 from memcore.render.page import defaults, example
-from memcore.render.svg import COLOURS
+from memcore.render.svg import COLOURS, STRIP_COLOURS
 
 
 def parts() -> dict[str, Any]:
@@ -34,6 +34,7 @@ def parts() -> dict[str, Any]:
 
 def colours() -> str:
     """A style rule for each category of memory, on a light and on a dark ground."""
-    light = "\n".join(f".{name} {{ --colour: {colour}; }}" for name, (colour, _) in COLOURS.items())
-    dark = "\n".join(f".{name} {{ --colour: {colour}; }}" for name, (_, colour) in COLOURS.items())
+    every = {**COLOURS, **STRIP_COLOURS}
+    light = "\n".join(f".{name} {{ --colour: {colour}; }}" for name, (colour, _) in every.items())
+    dark = "\n".join(f".{name} {{ --colour: {colour}; }}" for name, (_, colour) in every.items())
     return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"

@@ -31,6 +31,16 @@ COLOURS = {
 }
 """Fill of each class on a light and on a dark ground."""
 
+STRIP_COLOURS = {
+    "strip-attention": ("#0072b2", "#56b4e9"),
+    "strip-window": ("#8fc4e0", "#2b5f7f"),
+    "strip-recurrent": ("#7a3b63", "#cc79a7"),
+    "strip-dense": ("#8a4f00", "#e69f00"),
+    "strip-experts": ("#005f48", "#009e73"),
+    "strip-none": ("#d9d9d9", "#4a4a4a"),
+}
+"""The same for the parts of layers."""
+
 
 def slug(category: str) -> str:
     """A category as a class name."""

@@ -41,17 +41,19 @@ def title(job: Job) -> str:
 def summary(estimate: Estimate) -> str:
     """What `memcore estimate` prints."""
     found: Verdict = verdict(estimate)
-    lines = [title(estimate.job), "", found.headline, found.reason, ""]
-    lines += _section("At the peak", table(_breakdown(estimate), right=(1, 2)))
-    lines += _section("Readings", table(_readings(estimate), right=(1,)))
-    lines += _section("One step", table(_phases(estimate), right=(1,)))
+    warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
+    lines = [title(estimate.job), "", found.headline, found.reason, *warnings, ""]
+    lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
+    lines += section("Readings", table(_readings(estimate), right=(1,)))
+    lines += section("One step", table(_phases(estimate), right=(1,)))
     rows = list(_assumptions(estimate))
     if rows:
-        lines += _section("Assumed", table(rows))
+        lines += section("Assumed", table(rows))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(heading: str, lines: Sequence[str]) -> list[str]:
+def section(heading: str, lines: Sequence[str]) -> list[str]:
+    """A heading over indented lines."""
     return [heading, *(f"  {line}" for line in lines), ""]
 
 
@@ -92,7 +94,7 @@ def explanation(estimate: Estimate, moment: Moment) -> str:
     """What `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
     ledger = estimate.rank.ledger(moment)
     lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} in tensors", ""]
-    lines += _section(
+    lines += section(
         "Symbols", table([(each.name, format_count(each.value), each.meaning) for each in symbols(estimate)])
     )
     for category, size in ledger.by_category.items():

@@ -19,7 +19,15 @@ FAMILIES: Mapping[str, Family] = {
     **HYBRIDS,
     **SPECIAL,
     "qwen2_5_vl_text": DECODERS["qwen2_vl_text"],
+    "ministral3": DECODERS["mistral"],
 }
 """Language models."""
 
-__all__ = ["COMPOSITES", "FAMILIES", "Composite", "Family"]
+ALIASES: Mapping[str, str] = {
+    "kimi_k2": "deepseek_v3",
+    "RefinedWeb": "falcon",
+    "RefinedWebModel": "falcon",
+}
+"""Names under which checkpoints were published before transformers, or without it, for networks that have a row."""
+
+__all__ = ["ALIASES", "COMPOSITES", "FAMILIES", "Composite", "Family"]

@@ -79,13 +79,19 @@ def _falcon_residual(reader: Reader, place: Place) -> str:
 
 def _opt_projections(reader: Reader) -> tuple[Weight, ...]:
     """The smallest OPT models embed in fewer dimensions (OPT-350m)."""
-    width = reader.integer("word_embed_proj_dim", reader.sizes["h"])
-    if width == reader.sizes["h"]:
+    width = reader.symbol("h", reader.integer("word_embed_proj_dim", reader.sizes["h"]))
+    if width == "h":
         return ()
     return (
-        Weight("model.decoder.project_out.weight", (("o",), ("h",)), "embedding"),
-        Weight("model.decoder.project_in.weight", (("h",), ("o",)), "embedding"),
+        Weight("model.decoder.project_out.weight", ((width,), ("h",)), "embedding"),
+        Weight("model.decoder.project_in.weight", (("h",), (width,)), "embedding"),
     )
+
+
+def _opt_final_norm(reader: Reader) -> str | None:
+    """Models with norms after their parts, and some old ones, end without a norm."""
+    ends = reader.flag("do_layer_norm_before") and not reader.flag("_remove_final_layer_norm")
+    return "model.decoder.final_layer_norm" if ends else None
 
 
 CLASSICS: Mapping[str, Family] = {
@@ -225,7 +231,7 @@ CLASSICS: Mapping[str, Family] = {
         embedding="model.decoder.embed_tokens",
         positions="model.decoder.embed_positions",
         position_offset=2,
-        final_norm="model.decoder.final_layer_norm",
+        final_norm=_opt_final_norm,
         norm="layer",
         norm_bias=True,
         norms=("self_attn_layer_norm", "final_layer_norm"),
@@ -246,7 +252,11 @@ CLASSICS: Mapping[str, Family] = {
                 biased=True,
             )
         },
-        feeds={"dense": Dense(gate=None, up="dense_h_to_4h", down="dense_4h_to_h", bias=True, fixed_activation="gelu_bloom")},
+        feeds={
+            "dense": Dense(
+                gate=None, up="dense_h_to_4h", down="dense_4h_to_h", bias=True, fixed_activation="gelu_bloom"
+            )
+        },
         path="transformer.h",
         embedding="transformer.word_embeddings",
         embedding_norm="transformer.word_embeddings_layernorm",
@@ -279,7 +289,11 @@ CLASSICS: Mapping[str, Family] = {
                 width=lambda reader: int(reader.number("expansion_ratio") * reader.sizes["h"]),
             )
         },
-        keys={"hidden_dropout": "resid_pdrop", "embedding_dropout": "emb_pdrop", "max_position_embeddings": "max_seq_len"},
+        keys={
+            "hidden_dropout": "resid_pdrop",
+            "embedding_dropout": "emb_pdrop",
+            "max_position_embeddings": "max_seq_len",
+        },
         path="transformer.blocks",
         embedding="transformer.wte",
         final_norm="transformer.norm_f",

@@ -120,9 +120,7 @@ DECODERS: Mapping[str, Family] = {
     ),
     "phi3": Family(
         mixers={
-            "attention": Grouped(
-                inputs=("qkv_proj",), fused="grouped", bias=False, output_bias=False, rotary="partial"
-            )
+            "attention": Grouped(inputs=("qkv_proj",), fused="grouped", bias=False, output_bias=False, rotary="partial")
         },
         mixer_plan=patterns.sliding,
         feeds={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
@@ -186,7 +184,15 @@ DECODERS: Mapping[str, Family] = {
     ),
     "gemma3_text": replace(
         _GEMMA,
-        mixers={"attention": Grouped(norms=HEAD_NORMS, norm="rms-offset")},
+        mixers={
+            "attention": Grouped(
+                norms=HEAD_NORMS,
+                norm="rms-offset",
+                norm_place="projected",
+                own_table=True,
+                bidirectional="use_bidirectional_attention",
+            )
+        },
         mixer_plan=typed(every(6, "sliding_window_pattern")),
         norms=SANDWICH,
         residual="sandwich",

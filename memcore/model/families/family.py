@@ -40,7 +40,7 @@ class Family:
     positions: str | None = None
     position_offset: int = 0
     """Rows of the position table beyond the maximum length."""
-    final_norm: str | None = "model.norm"
+    final_norm: str | Callable[[Reader], str | None] = "model.norm"
     head: str = "lm_head"
     head_bias: str | bool = False
     norm: str = "rms"
@@ -51,7 +51,7 @@ class Family:
     head_scaled: bool = False
     softcap: str | None = "final_logit_softcapping"
     """The key of a cap on logits."""
-    extra: Callable[[Reader, Place], Extra | None] | None = None
+    more: Callable[[Reader, Place], Extra | None] | None = None
     """Further parameters of a layer."""
     others: Callable[[Reader], tuple[Weight, ...]] | None = None
     """Further parameters outside the layers."""
@@ -74,3 +74,5 @@ class Composite:
     moved: tuple[str, str] = ("model.", "model.language_model.")
     """How the language model's tensors are renamed."""
     head: str = "lm_head"
+    warning: str | None = None
+    """What a user must know about what is counted."""

@@ -313,7 +313,7 @@ HYBRIDS: Mapping[str, Family] = {
         final_norm="model.final_layernorm",
         norms=_zamba_norms,
         residual=lambda reader, place: "zamba2" if place.tag else "single",
-        extra=_zamba_extra,
+        more=_zamba_extra,
     ),
     "lfm2": Family(
         mixers={
@@ -341,9 +341,7 @@ HYBRIDS: Mapping[str, Family] = {
         },
         feeds={
             "dense": Dense(module="feed_forward", gate="w1", up="w3", down="w2", fixed_activation="silu"),
-            "sparse": Routed(
-                variant="lfm2", module="feed_forward", fixed_activation="silu", correction="expert_bias"
-            ),
+            "sparse": Routed(variant="lfm2", module="feed_forward", fixed_activation="silu", correction="expert_bias"),
         },
         mixer_plan=_listed("full_attn_idxs", "full_attention", "conv"),
         feed_plan=first_dense("num_dense_layers"),
@@ -364,7 +362,9 @@ HYBRIDS: Mapping[str, Family] = {
         },
         feeds={
             "dense": Dense(
-                module="mlp_block", bias=True, width=lambda reader: reader.integer("intermediate_size") // 2,
+                module="mlp_block",
+                bias=True,
+                width=lambda reader: reader.integer("intermediate_size") // 2,
                 activation="hidden_activation",
             )
         },
@@ -385,7 +385,7 @@ HYBRIDS: Mapping[str, Family] = {
         residual="minimax",
     ),
     "kimi_linear": Family(
-        mixers={"attention": Latent(variant="kimi_linear"), "linear": KimiDelta()},
+        mixers={"attention": Latent(variant="kimi_linear", rotary="none"), "linear": KimiDelta()},
         feeds={
             "dense": Dense(),
             "sparse": Routed(
@@ -397,8 +397,11 @@ HYBRIDS: Mapping[str, Family] = {
                 correction=CORRECTION,
             ),
         },
-        keys={"linear_head_dim": "linear_attn_config.head_dim", "linear_num_heads": "linear_attn_config.num_heads",
-              "linear_conv_kernel_dim": "linear_attn_config.short_conv_kernel_size"},
+        keys={
+            "linear_head_dim": "linear_attn_config.head_dim",
+            "linear_num_heads": "linear_attn_config.num_heads",
+            "linear_conv_kernel_dim": "linear_attn_config.short_conv_kernel_size",
+        },
         mixer_plan=typed(_kimi_types),
         feed_plan=first_dense(default=1),
     ),

@@ -14,7 +14,9 @@ _PROJECTOR = "model.multi_modal_projector."
 Projector = Callable[[Reader, Reader], Tensors]
 
 
-def _tower(default: str, prefix: str, projector: Projector | None = None) -> Callable[[Reader, Reader], tuple[Tower, ...]]:
+def _tower(
+    default: str, prefix: str, projector: Projector | None = None
+) -> Callable[[Reader, Reader], tuple[Tower, ...]]:
     """A tower of the kind that the file names, and a projector."""
 
     def read(whole: Reader, text: Reader) -> tuple[Tower, ...]:
@@ -84,7 +86,12 @@ def _mllama(whole: Reader, vision: Reader) -> Tensors:
     return linear("model.multi_modal_projector", "h", out, "projector")
 
 
+def _no_towers(whole: Reader, text: Reader) -> tuple[Tower, ...]:
+    return ()
+
+
 _TOWER = "model.vision_tower."
+_TEXT_ONLY = "only the language model is counted: the vision and audio towers of this family are not described"
 
 COMPOSITES: Mapping[str, Composite] = {
     "llava": Composite(text="llama", towers=_tower("clip_vision_model", _TOWER, _llava)),
@@ -98,12 +105,14 @@ COMPOSITES: Mapping[str, Composite] = {
         moved=("model.", "language_model.model."),
         head="language_model.lm_head",
     ),
-    "mllama": Composite(
-        text="mllama_text_model", towers=_tower("mllama_vision_model", "model.vision_model.", _mllama)
-    ),
+    "mllama": Composite(text="mllama_text_model", towers=_tower("mllama_vision_model", "model.vision_model.", _mllama)),
     "qwen2_vl": Composite(text="qwen2_vl_text", towers=_tower("qwen2_vl_vision", "model.visual.")),
     "qwen2_5_vl": Composite(text="qwen2_5_vl_text", towers=_tower("qwen2_5_vl_vision", "model.visual.")),
     "qwen3_vl": Composite(text="qwen3_vl_text", towers=_tower("qwen3_vl_vision", "model.visual.")),
+    "qwen3_5": Composite(text="qwen3_5_text", towers=_tower("qwen3_5_vision", "model.visual.")),
+    "qwen3_5_moe": Composite(text="qwen3_5_moe_text", towers=_tower("qwen3_5_moe_vision", "model.visual.")),
+    "gemma3n": Composite(text="gemma3n_text", towers=_no_towers, warning=_TEXT_ONLY),
+    "gemma4": Composite(text="gemma4_text", towers=_no_towers, warning=_TEXT_ONLY),
     "qwen3_vl_moe": Composite(text="qwen3_vl_moe_text", towers=_tower("qwen3_vl_moe_vision", "model.visual.")),
 }
 """Rows by `model_type`."""

@@ -24,9 +24,9 @@ _SIGMOID = Routed(
 """Sigmoid scores, groups and a correction bias (DeepSeek-V3)."""
 
 
-def _deepseek(variant: str, routed: Routed = _SIGMOID, *, indexed: bool = False) -> Family:
+def _deepseek(variant: str, routed: Routed = _SIGMOID, *, rotary: str | None = None, indexed: bool = False) -> Family:
     return Family(
-        mixers={"attention": Latent(variant=variant, indexed=indexed)},
+        mixers={"attention": Latent(variant=variant, rotary=rotary, indexed=indexed)},
         feeds={"dense": Dense(), "sparse": routed},
         feed_plan=first_dense(),
         prediction="copies",
@@ -45,7 +45,9 @@ def llama4_places(reader: Reader) -> list[Place]:
 
 
 def _mimo_types(reader: Reader) -> list[str]:
-    return ["full_attention" if not i or not (i + 1) % 6 else "sliding_attention" for i in range(patterns.depth(reader))]
+    return [
+        "full_attention" if not i or not (i + 1) % 6 else "sliding_attention" for i in range(patterns.depth(reader))
+    ]
 
 
 def _mimo_places(reader: Reader) -> list[Place]:
@@ -170,14 +172,16 @@ SPARSE: Mapping[str, Family] = {
         sdpa=False,
     ),
     "llama4_text": Family(
-        mixers={"attention": Grouped(
+        mixers={
+            "attention": Grouped(
                 norms=HEAD_NORMS,
                 norm_if="use_qk_norm",
                 norms_rotated_only=True,
                 norm="rms-plain",
                 norm_place="after",
                 rotary="complex",
-            )},
+            )
+        },
         feeds={
             "dense": Dense(module="feed_forward", width="intermediate_size_mlp"),
             "sparse": Routed(
@@ -287,10 +291,14 @@ SPARSE: Mapping[str, Family] = {
         mixer_plan=_mimo_places,
         feed_plan=first_dense(default=1),
     ),
-    "deepseek_v2": _deepseek("deepseek_v2", replace(_SIGMOID, variant="deepseek_v2", correction=None)),
+    "deepseek_v2": _deepseek(
+        "deepseek_v2", replace(_SIGMOID, variant="deepseek_v2", correction=None), rotary="complex"
+    ),
     "deepseek_v3": _deepseek("deepseek_v3"),
-    "deepseek_v32": _deepseek("deepseek_v32", indexed=True),
-    "glm_moe_dsa": replace(_deepseek("deepseek_v32", indexed=True), feed_plan=first_dense(default=3)),
+    "deepseek_v32": _deepseek("deepseek_v32", rotary="interleaved", indexed=True),
+    "glm_moe_dsa": replace(
+        _deepseek("glm_moe_dsa", rotary="interleaved", indexed=True), feed_plan=first_dense(default=3)
+    ),
     "glm4_moe_lite": replace(_deepseek("deepseek_v3"), feed_plan=first_dense(default=1)),
     "mistral4": _deepseek("mistral4", replace(_SIGMOID, variant="mistral4", correction=None)),
 }

@@ -136,16 +136,12 @@ class Compressed:
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
-        sparse, m = self.kind == "compressed_sparse_attention", "self_attn"
+        m = "self_attn"
         reader.symbol("a", reader.integer("num_attention_heads"))
         d = reader.symbol("d", reader.integer("head_dim"))
         lq = reader.symbol("lq", reader.integer("q_lora_rank"))
         groups = reader.symbol("go", reader.integer("o_groups"))
         lo = reader.symbol("lo", reader.integer("o_lora_rank"))
-        rate = reader.integer(f"compress_rates.{self.kind}", 4 if sparse else 128)
-        t = reader.symbol("t", rate)
-        wide: Shape = (2, d) if sparse else (d,)
-        c = f"{m}.compressor"
         weights = [
             _other(f"{m}.sinks", ("a",), kind="attention"),
             _other(f"{m}.q_a_proj.weight", (lq,), ("h",), kind="attention"),
@@ -155,6 +151,17 @@ class Compressed:
             _other(f"{m}.kv_norm.weight", (d,), kind="norm"),
             _other(f"{m}.o_a_proj.weight", (groups, lo), (Quotient(("a", d), groups),), kind="attention"),
             _other(f"{m}.o_b_proj.weight", ("h",), (groups, lo), kind="attention"),
+        ]
+        if self.kind == "sliding_attention":
+            return SpecialMixer(m, "deepseek_v4", tuple(weights), (), cached=((2, d),), mask="sliding")
+        return self._compressed(reader, weights, d, lq)
+
+    def _compressed(self, reader: Reader, weights: list[Weight], d: str, lq: str) -> SpecialMixer:
+        sparse, m = self.kind == "compressed_sparse_attention", "self_attn"
+        t = reader.symbol("t", reader.integer(f"compress_rates.{self.kind}", 4 if sparse else 128))
+        wide: Shape = (2, d) if sparse else (d,)
+        c = f"{m}.compressor"
+        weights += [
             _other(f"{c}.position_bias", (t,), wide, kind="attention"),
             _other(f"{c}.kv_proj.weight", wide, ("h",), kind="attention"),
             _other(f"{c}.gate_proj.weight", wide, ("h",), kind="attention"),
@@ -164,7 +171,10 @@ class Compressed:
         cached: tuple[Shape, ...] = ((d,), (2, d))
         state: tuple[Shape, ...] = ()
         if sparse:
-            i, j = reader.symbol("i", reader.integer("index_n_heads")), reader.symbol("j", reader.integer("index_head_dim"))
+            i, j = (
+                reader.symbol("i", reader.integer("index_n_heads")),
+                reader.symbol("j", reader.integer("index_head_dim")),
+            )
             x = f"{c}.indexer"
             weights += [
                 _other(f"{x}.position_bias", (t,), (2, j), kind="attention"),
@@ -179,20 +189,24 @@ class Compressed:
         return SpecialMixer(m, "deepseek_v4", tuple(weights), state, frozenset({"sparse"} if sparse else ()), cached)
 
 
+_COMPRESSION = {128: "heavily_compressed_attention", 4: "compressed_sparse_attention", 0: "sliding_attention"}
+"""Kinds of attention by how many tokens become one."""
+
+
 def _v4_types(reader: Reader) -> list[Place]:
     count = patterns.depth(reader)
-    rates = {128: "heavily_compressed_attention", 4: "compressed_sparse_attention", 0: "sliding_attention"}
+    rates = _COMPRESSION
     listed, legacy = reader.listed("layer_types"), reader.listed("compress_ratios")
     if listed is None and legacy is not None:
         listed = [rates.get(rate, "?") if isinstance(rate, int) else "?" for rate in legacy]
     if listed is None:
         listed = [rates[128] if i < 2 or not i % 2 else rates[4] for i in range(count)]
-    unknown = [word for word in listed if word not in (rates[128], rates[4])]
+    unknown = [word for word in listed if word not in rates.values()]
     if unknown:
-        reader.refuse("layer_types", f"found {unknown[0]!r}; allowed: {rates[128]}, {rates[4]}")
+        reader.refuse("layer_types", f"found {unknown[0]!r}; allowed: {', '.join(rates.values())}")
     if len(listed) < count:
         reader.refuse("layer_types", f"lists {len(listed)} layers of {count}")
-    return [Place(str(word) if word in (rates[128], rates[4]) else rates[4]) for word in listed[:count]]
+    return [Place(str(word) if word in rates.values() else rates[4]) for word in listed[:count]]
 
 
 def _hyper_connections(reader: Reader, place: Place) -> Extra:
@@ -249,7 +263,7 @@ SPECIAL: Mapping[str, Family] = {
         mixers=_gemma_mixers(_GEMMA4, _GEMMA4),
         mixer_plan=_shared_late(typed(every(5))),
         residual="gemma3n",
-        extra=_gemma3n_extra,
+        more=_gemma3n_extra,
         others=_gemma3n_ends,
     ),
     "gemma4_text": replace(
@@ -274,13 +288,11 @@ SPECIAL: Mapping[str, Family] = {
         second_if="enable_moe_block",
         mixer_plan=_shared_late(_last_full),
         residual="gemma4",
-        extra=_gemma4_extra,
+        more=_gemma4_extra,
         others=_per_layer_ends,
     ),
     "deepseek_v4": Family(
-        mixers={
-            kind: Compressed(kind) for kind in ("heavily_compressed_attention", "compressed_sparse_attention")
-        },
+        mixers={kind: Compressed(kind) for kind in _COMPRESSION.values()},
         feeds={
             "sparse": Routed(
                 variant="deepseek_v4",
@@ -293,7 +305,7 @@ SPECIAL: Mapping[str, Family] = {
         mixer_plan=_v4_types,
         feed_plan=patterns.sparse,
         residual="hyper-connections",
-        extra=_hyper_connections,
+        more=_hyper_connections,
         others=_hyper_head,
         sdpa=False,
     ),
@@ -306,7 +318,7 @@ SPECIAL: Mapping[str, Family] = {
         },
         mixer_plan=_crossing,
         residual=lambda reader, place: "mllama-cross" if place.tag else "sequential",
-        extra=_gates,
+        more=_gates,
         embedding_rows=lambda reader: reader.integer("vocab_size") + 8,
     ),
 }

@@ -163,7 +163,11 @@ def internvit(reader: Reader, prefix: str) -> Tower:
     ends = [
         tensor(f"{p}cls_token", 1, 1, "ht"),
         *([tensor(f"{p}mask_token", 1, 1, "ht")] if reader.flag("use_mask_token") else []),
-        *([tensor(f"{p}position_embeddings", 1, "nt", "ht")] if reader.flag("use_absolute_position_embeddings") else []),
+        *(
+            [tensor(f"{p}position_embeddings", 1, "nt", "ht")]
+            if reader.flag("use_absolute_position_embeddings")
+            else []
+        ),
         tensor(f"{p}patch_embeddings.projection.weight", "ht", *_PATCH),
         tensor(f"{p}patch_embeddings.projection.bias", "ht"),
         *([] if reader.flag("use_mean_pooling") else affine(f"{prefix}layernorm", "ht")),
@@ -338,5 +342,9 @@ TOWERS: Mapping[str, Callable[[Reader, str], Tower | tuple[Tower, ...]]] = {
     "qwen3_vl_vision": qwen3,
     "qwen3_vl_moe": qwen3,
     "qwen3_vl_moe_vision": qwen3,
+    "qwen3_5": qwen3,
+    "qwen3_5_vision": qwen3,
+    "qwen3_5_moe": qwen3,
+    "qwen3_5_moe_vision": qwen3,
 }
 """By the `model_type` of a vision configuration."""

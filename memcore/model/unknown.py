@@ -1,0 +1,65 @@
+"""Configs of families that are not in the tables: read as Llama-like where their keys allow it, else refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from memcore.errors import ConfigError, Problem, nearest
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
+    "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"),
+    "vocab_size": ("vocab_size",),
+    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"),
+    "head_dim": ("head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels"),
+    "max_position_embeddings": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+    "tie_word_embeddings": ("tie_word_embeddings",),
+    "attention_bias": ("attention_bias",),
+    "mlp_bias": ("mlp_bias",),
+}
+"""Names that one size has in different families; the first five are needed."""
+_NEEDED = 5
+_FOREIGN = re.compile(
+    r"expert|moe(_|$)|router|(^|_)ssm|mamba|lora_rank|linear_(num|attn|conv|key|value)|conv|vision|audio|cross_att"
+    r"|encoder_|recurrent|hybrid|block_configs|altup|laurel|indexer|index_n|hc_mult|text_config|llm_config"
+)
+"""Keys that tell of parts which Llama does not have."""
+_PLAIN_LAYERS = {"full_attention", "sliding_attention", "attention"}
+
+
+def as_llama(config: Mapping[str, object], known: tuple[str, ...]) -> tuple[dict[str, object], ...]:
+    """The config as Llama's, and further readings of what its keys leave open: plain feed-forward layers, tied heads.
+
+    Raises ConfigError naming the keys that are missing, or those that tell of other parts.
+    """
+    found = {name: config[key] for name, keys in ALIASES.items() for key in keys if config.get(key) is not None}
+    missing = [name for name in list(ALIASES)[:_NEEDED] if name not in found]
+    foreign = sorted(key for key, value in config.items() if _tells(key, value))
+    if missing or foreign:
+        raise ConfigError([_refusal(config, known, missing, foreign)])
+    llama: dict[str, object] = {"model_type": "llama", **found}
+    readings = [llama, {**llama, "model_type": "arcee"}]
+    if "tie_word_embeddings" not in found:
+        readings += [{**each, "tie_word_embeddings": True} for each in readings]
+    return tuple(readings)
+
+
+def _tells(key: str, value: object) -> bool:
+    """Whether a key tells of parts that Llama does not have."""
+    if key == "layer_types":
+        return not (isinstance(value, list) and all(each in _PLAIN_LAYERS for each in value))
+    nothing = value is None or value in (False, 0, [])
+    return bool(_FOREIGN.search(key)) and not nothing
+
+
+def _refusal(config: Mapping[str, object], known: tuple[str, ...], missing: list[str], foreign: list[str]) -> Problem:
+    model_type = config.get("model_type")
+    message = f"found {model_type!r}, not one of the {len(known)} known families (`memcore models --families`), "
+    if missing:
+        message += f"and to be read like Llama it lacks {', '.join(missing)}"
+    else:
+        message += f"and it has parts that Llama has not: {', '.join(foreign)}"
+    return Problem("model.model_type", message, nearest(model_type, known) if isinstance(model_type, str) else None)
