@@ -291,3 +291,40 @@ def test_families_use_their_own_key_names():
     """GPT-2 names the same sizes differently, and messages use the file's names."""
     with pytest.raises(ConfigError, match="model.n_embd"):
         read_model({"model_type": "gpt2", "n_embd": -1})
+
+
+@pytest.mark.parametrize("size", ["124M", "1.5B", "7B", "70B", 13_000_000_000])
+def test_only_a_number_of_parameters(size):
+    """A network of Llama's proportions is assumed, of that size within one percent, and said."""
+    model = read_model({"name": "mine", "num_parameters": size})
+    wanted = size if isinstance(size, int) else float(size[:-1]) * {"M": 1e6, "B": 1e9}[size[-1]]
+    assert model.parameters == pytest.approx(wanted, rel=0.01)
+    assert "assumed a network of Llama's proportions" in model.warnings[0]
+    assert model.name == "mine"
+
+
+def test_the_short_form_of_a_model():
+    """A few sizes, in words of their own, are those of a Llama; what is left out is Llama 2's, and said."""
+    short = {"num_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 32}
+    model = read_model({**short, "intermediate_size": 16, "max_seq_len": 64})
+    assert model.parameters == read_model(TINY).parameters
+    assert not model.warnings
+    assert read_model(short).warnings == ("assumed like Llama 2: intermediate_size 256",)
+
+
+@pytest.mark.parametrize(
+    ("short", "message"),
+    [
+        (
+            {"num_parameters": "big"},
+            "model.num_parameters: expected a number of parameters such as 7B or 350M, found 'big'",
+        ),
+        ({"num_layers": 2}, "model: a short form needs num_parameters or hidden_size, num_attention_heads"),
+        ({"num_parameters": "7B", "hiden_size": 8}, "model.hiden_size: unknown"),
+    ],
+)
+def test_a_wrong_short_form_is_named(short, message):
+    """As in every config: the key, what was found, what is allowed."""
+    with pytest.raises(ConfigError) as caught:
+        read_model(short)
+    assert message in str(caught.value)

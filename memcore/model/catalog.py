@@ -48,8 +48,8 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 def search(query: str) -> Mapping[str, Mapping[str, Any]]:
     """The entries of the catalog that match every word of a query.
 
-    >>> list(search("qwen3 moe >100b"))
-    ['Qwen/Qwen3-235B-A22B', 'Qwen/Qwen3-Coder-480B-A35B-Instruct']
+    >>> list(search("qwen3 moe >450b"))
+    ['Qwen/Qwen3-Coder-480B-A35B-Instruct']
     """
     words = query.lower().split()
     return {hub_id: entry for hub_id, entry in catalog().items() if all(_matches(w, hub_id, entry) for w in words)}

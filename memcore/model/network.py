@@ -7,11 +7,13 @@ numbers. Shapes are written in the symbols of `SYMBOLS`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from memcore.model.parts import Experts, Extra, Feed, Linear, Mixer, Norm, Weight
+from memcore.model.images import Images
+from memcore.model.parts import Attention, Experts, Extra, Feed, Mixer
+from memcore.model.weights import Linear, Norm, Weight
 from memcore.symbols import Shape, product
 
 
@@ -31,6 +33,10 @@ class Layer:
     second_feed_forward: Feed | None = None
     """Runs beside the first (Gemma 4, Granite 4)."""
     extra: Extra | None = None
+    order: tuple[str, ...] = ()
+    """Its modules as the original makes them, where that is not mixers, feed-forward layers, norms."""
+    kind: str | None = None
+    """What all its parameters are for, where it is not what its parts say (`parts.KINDS`)."""
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
@@ -45,7 +51,14 @@ class Layer:
     def weights(self) -> tuple[Weight, ...]:
         """Its parameters, named relative to the layer."""
         parts = [*self.mixers, *self.feeds, *self.norms, *([self.extra] if self.extra else [])]
-        return tuple(weight for part in parts for weight in part.weights())
+        found = [weight for part in parts for weight in part.weights()]
+        if self.order:
+            found.sort(key=self._place)
+        return tuple(found if self.kind is None else (replace(weight, kind=self.kind) for weight in found))
+
+    def _place(self, weight: Weight) -> int:
+        places = (place for place, name in enumerate(self.order) if weight.name.startswith(f"{name}."))
+        return next(places, len(self.order))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +73,44 @@ class Ends:
     positions: Weight | None = None
     embedding_norm: Norm | None = None
     embedding_scaled: bool = False
+    """Its module scales the embedding by a buffer (Gemma)."""
+    embedding_multiplied: bool = False
+    """The model scales it by a number (Granite)."""
     embedding_dropout: float = 0.0
     head_softcap: bool = False
     head_scaled: bool = False
+    head_upcast: bool = False
+    """Logits are cast to fp32 as soon as they exist."""
+    project_out: Linear | None = None
+    """To the width of the embedding, where that is smaller than the layers' (OPT)."""
+    project_in: Linear | None = None
     others: tuple[Weight, ...] = ()
+    start: str = "decoder"
+    """What runs before the layers: a row of the starts in `layers.transformers`."""
+    reads_tokens: bool = True
+    """There is an embedding; only the first stage of a pipeline has one."""
+    predicts: bool = True
+    """There is a head; only the last stage of a pipeline has one."""
 
     def weights(self) -> tuple[Weight, ...]:
         """The parameters outside the layers; a tied head has no matrix of its own."""
-        found = [self.embedding]
+        found = [self.embedding] if self.reads_tokens else []
         if self.positions is not None:
             found.append(self.positions)
         if self.embedding_norm is not None:
             found += self.embedding_norm.weights()
-        found += self.others
+        for projection in (self.project_out, self.project_in):
+            if projection is not None:
+                found += projection.weights("embedding")
         if self.final_norm is not None:
             found += self.final_norm.weights()
-        found += [weight for weight in self.head.weights("head") if not (self.tied and len(weight.axes) == 2)]
+        found += self.others
+        if self.predicts:
+            found += [weight for weight in self.head.weights("head") if not (self.tied and len(weight.axes) == 2)]
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
     """A stack of layers beside the decoder, such as a vision encoder, and what leads into the decoder."""
 
@@ -87,11 +118,24 @@ class Tower:
     """The family whose code it is."""
     path: str
     """Where its layers are: `model.vision_tower.encoder.layers`."""
-    layer: Layer
-    count: str
-    """The symbol for how many layers there are."""
-    ends: tuple[Weight, ...]
+    runs: tuple[tuple[Layer, ...], ...]
+    """Its layers from first to last: in each run a pattern repeats."""
+    taps: tuple[int, ...]
+    """The runs after which its hidden states go on to the decoder; layers after the last of them learn nothing."""
+    ends: tuple[Weight, ...] = ()
     """Its parameters outside the layers, by full name, those of the projector last."""
+    idle: frozenset[str] = frozenset()
+    """Those of them that compute what nobody reads, so that no gradient reaches them."""
+    units: tuple[str, ...] = ()
+    """Modules outside the layers that transformers' `_no_split_modules` names, so that FSDP shards each on its own."""
+    checkpointed: bool = True
+    """Its layers are `GradientCheckpointingLayer`s."""
+    options: frozenset[str] = frozenset()
+    """What the variant leaves open."""
+    activation: str = "gelu"
+    """Of the projector."""
+    dropout: float = 0.0
+    """In the projector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +149,8 @@ class Network:
     """The decoder from first to last: in each run a pattern of layers repeats."""
     ends: Ends
     towers: tuple[Tower, ...] = ()
+    adapted: bool = False
+    """Everything is frozen but its adapters."""
     sdpa: bool = True
     """Whether transformers runs it with SDPA; if not, it falls back to eager attention."""
 
@@ -124,14 +170,22 @@ class Model:
     """How often the pattern of each run repeats."""
     sizes: Mapping[str, int]
     """The value of each symbol."""
+    tower_repeats: tuple[tuple[int, ...], ...] = ()
+    """The same for each tower."""
+    images: Images | None = None
+    """What an image becomes, if there is a tower."""
     window: int | None = None
     """Tokens that sliding or chunked layers see."""
+    rope_scaling: str | None = None
+    """How the file scales rotary frequencies (llama3, longrope, yarn …; `default` for not at all), if it says."""
     published_extras: Mapping[str, int] = field(default_factory=dict)
     """Elements that a checkpoint's published size counts in addition, by what they are for."""
     warnings: tuple[str, ...] = ()
     """What had to be assumed to understand the config."""
     alternatives: tuple[Mapping[str, object], ...] = ()
     """Other configs that it may stand for."""
+    first_layer: int = 0
+    """The number of its first layer: the stage of a pipeline begins anywhere."""
 
     def size(self, shape: Shape) -> int:
         """Elements of a shape."""
@@ -140,11 +194,7 @@ class Model:
     @cached_property
     def layers(self) -> tuple[tuple[Layer, int], ...]:
         """Each kind of layer in order of appearance, with how many there are."""
-        found: Counter[Layer] = Counter()
-        for pattern, repeats in zip(self.network.runs, self.repeats, strict=True):
-            for layer in pattern:
-                found[layer] += repeats
-        return tuple(found.items())
+        return tuple(_counted(self.network.runs, self.repeats).items())
 
     @cached_property
     def num_layers(self) -> int:
@@ -157,9 +207,10 @@ class Model:
         return tuple(self._tensors())
 
     def _tensors(self) -> Iterator[tuple[Weight, str, int]]:
-        for tower in self.network.towers:
-            for weight in tower.layer.weights():
-                yield weight, f"{tower.path}.*.{weight.name}", self.sizes[tower.count]
+        for tower, repeats in zip(self.network.towers, self.tower_repeats, strict=True):
+            for layer, count in _counted(tower.runs, repeats).items():
+                for weight in layer.weights():
+                    yield weight, f"{tower.path}.*.{weight.name}", count
             for weight in tower.ends:
                 yield weight, weight.name, 1
         for layer, count in self.layers:
@@ -167,6 +218,22 @@ class Model:
                 yield weight, f"{self.network.path}.*.{weight.name}", count
         for weight in self.network.ends.weights():
             yield weight, weight.name, 1
+
+    def idle(self, *, images: bool) -> Counter[str]:
+        """For the full name of a parameter, how many of these tensors no gradient reaches; `images`: there are some."""
+        found: Counter[str] = Counter()
+        for tower, repeats in zip(self.network.towers, self.tower_repeats, strict=True):
+            last = max(tower.taps, default=-1) + 1 if images else 0
+            for layer, count in _counted(tower.runs[last:], repeats[last:]).items():
+                found.update({f"{tower.path}.*.{weight.name}": count for weight in layer.weights()})
+            found.update(weight.name for weight in tower.ends if weight.name in tower.idle or not images)
+        for layer, count in self.layers:
+            indexers = (weight for mixer in layer.mixers for weight in mixer.weights() if ".indexer." in weight.name)
+            found.update({f"{self.network.path}.*.{weight.name}": count for weight in indexers})
+        for layer, count in self.layers if not images else ():
+            if any(isinstance(mixer, Attention) and mixer.crosses for mixer in layer.mixers):
+                found.update({f"{self.network.path}.*.{weight.name}": count for weight in layer.weights()})
+        return found
 
     @cached_property
     def parameters(self) -> int:
@@ -207,6 +274,15 @@ class Model:
     def kept_elements(self) -> int:
         """Elements that modules keep for each sequence outside the cache, over all layers."""
         return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "kept"))
+
+
+def _counted(runs: Sequence[Sequence[Layer]], repeats: Sequence[int]) -> Counter[Layer]:
+    """Each kind of layer of some runs in order of appearance, with how many there are."""
+    found: Counter[Layer] = Counter()
+    for pattern, times in zip(runs, repeats, strict=True):
+        for layer in pattern:
+            found[layer] += times
+    return found
 
 
 def _shapes(layer: Layer, name: str) -> Iterator[Shape]:

@@ -10,105 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from memcore.model.weights import Constant, Linear, Norm, Weight
 from memcore.symbols import Axis, Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """One parameter tensor of a network."""
-
-    name: str
-    axes: tuple[Shape, ...]
-    """Its axes; each is a product of symbols, so that `(a·d, h)` is `(("a", "d"), ("h",))`."""
-    kind: str
-    """A row of `KINDS`."""
-    transposed: bool = False
-    """A matrix stored as (in, out)."""
-    split: str | None = None
-    """How tensor parallelism shards it: `outer` (column), `inner` (row), or None for a replica."""
-
-    @property
-    def outer(self) -> Shape:
-        """The axes of the result of a product with it."""
-        return self.axes[-1] if self.transposed else self.axes[0]
-
-    @property
-    def inner(self) -> Shape:
-        """The axes that a product with it sums over."""
-        return tuple(symbol for axis in (self.axes[:-1] if self.transposed else self.axes[1:]) for symbol in axis)
-
-    @property
-    def shape(self) -> Shape:
-        """All symbols of the shape in a row."""
-        return tuple(symbol for axis in self.axes for symbol in axis)
-
-
-KINDS = {
-    "attention": "attention",
-    "linear-attention": "linear attention and state space",
-    "feed-forward": "dense feed-forward",
-    "routed-expert": "routed experts",
-    "shared-expert": "shared experts",
-    "router": "routers",
-    "norm": "norms",
-    "embedding": "embeddings",
-    "position": "learned positions",
-    "head": "output head",
-    "tower": "vision tower",
-    "projector": "projector",
-    "other": "others",
-}
-"""What parameters are for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Norm:
-    """A normalization over the last axis."""
-
-    name: str
-    kind: str
-    """`rms`: x · w · rsqrt(mean x²), in fp32 and cast before the weight; `rms-offset`: with 1 + w, cast after it;
-    `rms-after`: with w, cast after it; `rms-plain`: without a weight; `layer`: LayerNorm; `layer-offset`: with 1 + w;
-    `layer-fp32`: LayerNorm spelled out in fp32; `layer-plain`: LayerNorm without parameters."""
-    width: Shape = ("h",)
-    bias: bool = False
-    fused: bool = True
-    """Where the implementation uses PyTorch's RMSNorm: a kernel of its own, or (before PyTorch 2.8) composed."""
-    leading: Shape = ()
-    """Axes before the normalized one for which each has a weight of its own (Cohere's per-head norms)."""
-    listed: int | None = None
-    """So many separate norms, one for each head (StableLM)."""
-
-    def weights(self, kind: str = "norm") -> Iterator[Weight]:
-        """Its parameters."""
-        if self.kind.endswith("plain"):
-            return
-        shape = (self.leading, self.width) if self.leading else (self.width,)
-        names = [self.name] if self.listed is None else [f"{self.name}.norms.{each}" for each in range(self.listed)]
-        for name in names:
-            yield Weight(f"{name}.weight", shape, kind)
-            if self.bias:
-                yield Weight(f"{name}.bias", shape, kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """A matrix with an optional bias, named as in the checkpoint."""
-
-    name: str
-    outer: Shape
-    inner: Shape
-    bias: bool = False
-    transposed: bool = False
-    """Stored as (in, out), like GPT-2's Conv1D."""
-    split: str | None = None
-
-    def weights(self, kind: str) -> Iterator[Weight]:
-        """Its parameters."""
-        axes = (self.inner, self.outer) if self.transposed else (self.outer, self.inner)
-        yield Weight(f"{self.name}.weight", axes, kind, self.transposed, self.split)
-        if self.bias:
-            yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)
 
 
 def _weights(parts: Iterable[Linear | None], kind: str) -> Iterator[Weight]:
@@ -132,6 +35,8 @@ class Heads:
     """Elements of a head that are rotated."""
     unaligned: bool = False
     """The head width is not a multiple of 8, so flash attention pads it."""
+    wide: bool = False
+    """It is above 256, the most that flash attention takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +53,22 @@ class Attention:
     """Fewer key heads than query heads."""
     rotary: str
     """A row of the rotations in `layers.transformers.rotary`: none, full, partial, interleaved …"""
+    variant: str = "attention"
+    """The family whose code it is, where that is another than most families': `bloom`, `falcon` …"""
+    scales_queries: bool = False
+    """Queries are scaled as soon as they are projected (OPT)."""
+    scales_keys: bool = False
+    """Keys are scaled as soon as they are projected (Falcon-H1)."""
+    tuned: bool = False
+    """Queries are scaled by their position (Llama 4's layers without rotations)."""
+    splits_late: bool = False
+    """Heads are split once queries, keys and values are all there (OLMo)."""
     table: str = "main"
-    """Which cosines and sines it takes: main, or those of its kind of layer where each kind has its own frequencies."""
+    """Which cosines and sines it takes: main, or those of its kind of layer where each kind has its own frequencies, or
+    those that every module makes itself (`module`)."""
+    grids: str | None = None
+    """Positions are those of time, height and width: `grids-sections` of frequencies (Qwen2-VL), or `grids-interleaved`
+    ones (Qwen3-VL)."""
     fused: str = "no"
     """How a fused matrix is laid out: `per-head` yields (q, k, v) of head after head (GPT-NeoX), `thirds` all q, all k,
     all v (GPT-2), `grouped` all q, all k, all v with fewer key heads (Phi-3), `per-group` (Falcon), `shared` one key
@@ -177,6 +96,8 @@ class Attention:
     """A learned logit for each head that takes part in softmax (gpt-oss)."""
     biased: bool = False
     """Scores are biased by distance (ALiBi)."""
+    stores_cache: bool = False
+    """Later layers use its keys and values."""
     shares_cache: bool = False
     """Uses keys and values of an earlier layer (Gemma 3n)."""
     crosses: bool = False
@@ -261,6 +182,12 @@ class SpecialMixer:
     kept: tuple[Shape, ...] = ()
     mask: str = "full"
     dropout: float = 0.0
+    chunk: Axis = 1
+    """Tokens that PyTorch's code takes at once."""
+    trips: Axis = 1
+    """How often its loop over tokens or chunks runs."""
+    constants: tuple[Weight, ...] = ()
+    """Buffers that the module holds, in the dtype of stored parameters."""
 
     def weights(self) -> Iterator[Weight]:
         """Its parameters."""
@@ -278,6 +205,8 @@ class FeedForward:
     activation: str
     fused: bool = False
     """Gate and up are one matrix, called `up`."""
+    gating: str = "plain"
+    """`kept`: each step stays until the end (Gemma 3n); `sparse`: and only the largest elements of the gate count."""
     kind: str = "feed-forward"
     activation_weights: tuple[Weight, ...] = ()
     """What the activation itself learns (Apertus' xIELU)."""
@@ -312,21 +241,35 @@ class Experts:
     """Further parameters of the router."""
     latent: tuple[Linear, ...] = ()
     """Into a smaller width in which experts work, and out of it (Nemotron 3)."""
-    correction: str | None = None
+    correction: Constant | None = None
     """A buffer that biases the choice of experts."""
+    table: Constant | None = None
+    """A buffer with the experts of every word (DeepSeek-V4)."""
     routed: str = "e"
     """The symbol for experts of each token."""
+    groups: tuple[Axis, Axis] | None = None
+    """Groups of experts, and how many of them a token can choose from."""
+    options: frozenset[str] = frozenset()
+    """What the variant leaves open: `normalized` weights, `jittered` inputs, sums in fp32 (`fp32-sum`)."""
+    loops: int = 0
+    """Experts that run one after the other in a Python loop (DBRX)."""
+    experts_first: bool = False
+    """The order in which the code makes its modules: the experts before the router."""
+
+    @property
+    def buffers(self) -> tuple[Constant, ...]:
+        """What it holds besides its parameters."""
+        return tuple(each for each in (self.correction, self.table) if each is not None)
 
     def weights(self) -> Iterator[Weight]:
         """Its parameters."""
-        yield from self.router.weights("router")
-        yield from self.routing
-        yield from _weights(self.latent, "shared-expert")
-        yield from self.experts
+        router = (*self.router.weights("router"), *self.routing)
+        yield from (*self.experts, *router) if self.experts_first else (*router, *self.experts)
         if self.shared is not None:
             yield from self.shared.weights()
         if self.shared_gate is not None:
             yield from self.shared_gate.weights("shared-expert")
+        yield from _weights(self.latent, "shared-expert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +278,8 @@ class Extra:
 
     variant: str
     parameters: tuple[Weight, ...]
+    rounds: int = 0
+    """How often an iteration is spelled out (Sinkhorn and Knopp's, DeepSeek-V4)."""
 
     def weights(self) -> Iterator[Weight]:
         """Its parameters."""

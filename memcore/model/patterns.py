@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeAlias
 
 from memcore.model.reader import Reader
@@ -125,6 +126,22 @@ def qwen(reader: Reader) -> Sequence[Place]:
     return typed(late)(reader) if reader.flag("use_sliding_window") else uniform(reader)
 
 
+def qwen2_moe(reader: Reader) -> Sequence[Place]:
+    """Every other one of the first layers sees a window, if `use_sliding_window` says so."""
+
+    def rule(reader: Reader) -> Iterable[str]:
+        first = reader.integer("max_window_layers", least=0)
+        kinds = ("sliding_attention", "full_attention")
+        return [kinds[i % 2 or i >= first] for i in range(depth(reader))]
+
+    return typed(rule)(reader) if reader.flag("use_sliding_window") else uniform(reader)
+
+
+def qwen3_moe(reader: Reader) -> Sequence[Place]:
+    """All layers see a window, if `use_sliding_window` says so."""
+    return sliding(reader) if reader.flag("use_sliding_window") else uniform(reader)
+
+
 def periodic(period: str, offset: str) -> MixerPlan:
     """One attention layer in every period (Jamba)."""
 
@@ -188,3 +205,15 @@ def listed_experts(reader: Reader) -> Sequence[str | None]:
     layers = reader.listed("moe_layers")
     chosen = set(range(step - 1, depth(reader), step)) if layers is None else set(layers)
     return ["sparse" if i in chosen else "dense" for i in range(depth(reader))]
+
+
+def compress(order: Sequence[int]) -> list[tuple[Sequence[int], int]]:
+    """Write a sequence of kinds as runs of a repeated pattern, with how often each repeats.
+
+    One run and a rest if the whole repeats a pattern of at most eight layers, else stretches of equal layers.
+    """
+    for period in range(1, min(8, len(order) // 2) + 1):
+        if all(kind == order[index % period] for index, kind in enumerate(order)):
+            whole, rest = divmod(len(order), period)
+            return [(order[:period], whole)] + ([(order[:rest], 1)] if rest else [])
+    return [([kind], len(list(group))) for kind, group in groupby(order)]

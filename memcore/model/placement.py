@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.model.network import Network
-from memcore.model.parts import Weight
+from memcore.model.weights import Weight
 
 
 @dataclass(frozen=True, slots=True)

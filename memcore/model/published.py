@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from memcore.model.families import Family
 from memcore.model.network import Layer
-from memcore.model.parts import Experts, Weight
+from memcore.model.parts import Experts
 from memcore.model.reader import Reader
+from memcore.model.weights import Weight
 from memcore.symbols import Shape, product
 
 _QUANTIZED = ("attention", "feed-forward", "shared-expert", "routed-expert")

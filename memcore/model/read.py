@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.model.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
 from memcore.model.network import Ends, Layer, Model, Network
-from memcore.model.parts import Linear, Mixer, Norm, Weight
-from memcore.model.patterns import Place
+from memcore.model.parts import Mixer
+from memcore.model.patterns import Place, compress
 from memcore.model.published import published_extras
 from memcore.model.reader import Reader
+from memcore.model.short import expand, is_short
 from memcore.model.unknown import as_llama
+from memcore.model.weights import Linear, Norm, Weight
+from memcore.units import format_count
 
 
 def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
@@ -27,10 +29,19 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _composite(config, known, COMPOSITES[known])
     elif known in FAMILIES:
         model = _language_model(Reader(config, known, FAMILIES[known].keys), known)
+    elif is_short(config):
+        model = _short(config)
     else:
         model = _unknown(config)
-    title = name or config.get("_name") or config.get("_name_or_path") or model_type
-    return replace(model, name=str(title))
+    title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
+    return replace(model, name=str(title or f"a model of {format_count(model.parameters)} parameters"))
+
+
+def _short(config: Mapping[str, object]) -> Model:
+    """A few sizes, read as Llama's."""
+    expanded, warning = expand(config)
+    model = read_model(expanded)
+    return replace(model, warnings=(warning,) if warning else ())
 
 
 def known_families() -> tuple[str, ...]:
@@ -66,12 +77,29 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
         reader = whole.sub(row.text_key, text, family.keys)
     tied = whole.flag("tie_word_embeddings")
     reader.config = {**reader.config, family.keys.get("tie_word_embeddings", "tie_word_embeddings"): tied}
-    model = _language_model(reader, text)
+    model = _apart(_language_model(reader, text), row.early(whole))
     towers = row.towers(whole, reader)
+    whole.check()
+    images = row.images(whole, reader) if row.images and towers else None
     whole.check()
     moved = _moved(model.network, row)
     warnings = (row.warning,) if row.warning else ()
-    return replace(model, network=replace(moved, family=model_type, towers=towers), warnings=warnings)
+    network = replace(moved, family=model_type, towers=tuple(tower for tower, _ in towers))
+    repeats = tuple(each for _, each in towers)
+    return replace(model, network=network, tower_repeats=repeats, images=images, warnings=warnings)
+
+
+def _apart(model: Model, early: int) -> Model:
+    """The same with its first layers as runs of their own."""
+    network = model.network
+    if not early or early >= model.num_layers:
+        return model
+    order = [layer for pattern, times in zip(network.runs, model.repeats, strict=True) for layer in pattern * times]
+    kinds = list(dict.fromkeys(order))
+    numbers = [kinds.index(layer) for layer in order]
+    found = [*compress(numbers[:early]), *compress(numbers[early:])]
+    runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
+    return replace(model, network=replace(network, runs=runs), repeats=tuple(times for _, times in found))
 
 
 def _moved(network: Network, row: Composite) -> Network:
@@ -107,7 +135,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
     reader.check()
     kinds, order = _layers(reader, family)
     reader.check()
-    found = _compress(order)
+    found = compress(order)
     runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
     network = Network(model_type, family.path, runs, _ends(reader, family), sdpa=family.sdpa)
     reader.check()
@@ -118,8 +146,20 @@ def _language_model(reader: Reader, model_type: str) -> Model:
         repeats=tuple(repeats for _, repeats in found),
         sizes=reader.sizes,
         window=window if isinstance(window, int) else None,
+        rope_scaling=_rope_scaling(reader.config),
         published_extras=published_extras(reader, family, kinds, order),
     )
+
+
+def _rope_scaling(config: Mapping[str, object]) -> str | None:
+    """The type of scaling of rotary frequencies, that of full attention where each kind of layer has its own."""
+    for key in ("rope_scaling", "rope_parameters"):
+        if key in config:
+            found = config[key]
+            found = found.get("full_attention", found) if isinstance(found, Mapping) else {}
+            kind = found.get("rope_type", found.get("type")) if isinstance(found, Mapping) else None
+            return kind if isinstance(kind, str) else "default"
+    return None
 
 
 def _layers(reader: Reader, family: Family) -> tuple[list[Layer], list[int]]:
@@ -166,6 +206,7 @@ def _layer(reader: Reader, family: Family, place: Place, feed: str | None) -> La
         second_mixer=second.read(reader, "full", rotates=True) if second else None,
         second_feed_forward=beside.read(reader) if beside else None,
         extra=family.more(reader, place) if family.more else None,
+        order=family.order,
     )
 
 
@@ -180,6 +221,7 @@ def _ends(reader: Reader, family: Family) -> Ends:
     width = "h"
     if reader.has("word_embed_proj_dim"):
         width = reader.symbol("h", reader.integer("word_embed_proj_dim"))
+    projections = family.projections(reader) if family.projections else ()
     return Ends(
         embedding=Weight(f"{family.embedding}.weight", ((rows,), (width,)), "embedding"),
         positions=Weight(f"{family.positions}.weight", (("P",), ("h",)), "position") if family.positions else None,
@@ -188,20 +230,13 @@ def _ends(reader: Reader, family: Family) -> Ends:
         head=Linear(family.head, ("V",), (width,), reader.flag(family.head_bias)),
         tied=reader.flag("tie_word_embeddings"),
         embedding_scaled=family.embedding_scaled,
+        embedding_multiplied=family.embedding_multiplied,
         embedding_dropout=reader.number("embedding_dropout", 0.0),
         head_softcap=family.softcap is not None and reader.value(family.softcap) is not None,
         head_scaled=family.head_scaled,
+        head_upcast=family.head_upcast,
+        project_out=projections[0] if projections else None,
+        project_in=projections[1] if projections else None,
         others=family.others(reader) if family.others else (),
+        start=family.start,
     )
-
-
-def _compress(order: Sequence[int]) -> list[tuple[Sequence[int], int]]:
-    """Write a sequence of kinds as runs of a repeated pattern, with how often each repeats.
-
-    One run and a rest if the whole repeats a pattern of at most eight layers, else stretches of equal layers.
-    """
-    for period in range(1, min(8, len(order) // 2) + 1):
-        if all(kind == order[index % period] for index, kind in enumerate(order)):
-            whole, rest = divmod(len(order), period)
-            return [(order[:period], whole)] + ([(order[:rest], 1)] if rest else [])
-    return [([kind], len(list(group))) for kind, group in groupby(order)]

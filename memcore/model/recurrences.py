@@ -8,11 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from memcore.model.parts import SpecialMixer, Weight
+from memcore.model.parts import SpecialMixer
 from memcore.model.reader import Reader
-from memcore.symbols import Shape, Shifted
+from memcore.model.weights import Weight
+from memcore.symbols import Quotient, Shape, Shifted
 
 _KIND = "linear-attention"
+
+MULTIPROCESSORS = 132
+"""Of a GPU (H100): some kernels split their work among them."""
+
+DELTA_CHUNK = 64
+"""Tokens that the delta rule takes at once (`chunk_size` of `torch_chunk_gated_delta_rule`, which nothing sets)."""
+DELTA_CHUNKS = Quotient(("s",), DELTA_CHUNK)
+"""Chunks of a sequence; the last one may be padded."""
 
 
 def _matrix(name: str, outer: Shape, inner: Shape, *, bias: bool = False, split: str | None = None) -> list[Weight]:
@@ -45,8 +54,10 @@ class Mamba:
     rank: str = "time_step_rank"
     bias: str = "use_bias"
     conv_bias: str = "use_conv_bias"
-    normed: bool = False
-    """Norms on the time step and on B and C (Jamba)."""
+    normed: str | None = None
+    """Norms on the time step and on B and C: `normed` (Jamba), or `plain-normed` without weights (Falcon-Mamba)."""
+    inner: bool = True
+    """There is one kernel for the whole mixer (`mamba_inner_fn`)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
@@ -64,15 +75,15 @@ class Mamba:
         reader.symbol("x", rank + 2 * state)
         bias = reader.flag(self.bias)
         weights = [
-            *_matrix("in_proj", (2, "D"), ("h",), bias=bias, split="outer"),
-            *_convolution("conv1d", ("D",), bias=reader.flag(self.conv_bias)),
-            *_matrix("x_proj", ("x",), ("D",), split="inner"),
-            *_matrix("dt_proj", ("D",), ("R",), bias=True, split="outer"),
             _vector("A_log", "D", "N"),
             _vector("D", "D"),
+            *_convolution("conv1d", ("D",), bias=reader.flag(self.conv_bias)),
+            *_matrix("in_proj", (2, "D"), ("h",), bias=bias, split="outer"),
+            *_matrix("x_proj", ("x",), ("D",), split="inner"),
+            *_matrix("dt_proj", ("D",), ("R",), bias=True, split="outer"),
             *_matrix("out_proj", ("h",), ("D",), bias=bias, split="inner"),
         ]
-        if self.normed:
+        if self.normed == "normed":
             weights += [
                 Weight(f"{name}_layernorm.weight", ((axis,),), "norm")
                 for name, axis in (("dt", "R"), ("b", "N"), ("c", "N"))
@@ -82,11 +93,26 @@ class Mamba:
             variant="mamba",
             parameters=_prefixed(self.module, weights),
             state=(("D", "K"), ("D", "N")),
-            options=frozenset({"normed"} if self.normed else ()),
+            options=frozenset({*((self.normed,) if self.normed else ()), *(("inner",) if self.inner else ())}),
+            constants=self._constants(),
+            trips="s",
         )
+
+    def _constants(self) -> tuple[Weight, ...]:
+        """Weights that are never used."""
+        if self.normed != "plain-normed":
+            return ()
+        axes = {"dt": "D", "b": "N", "c": "N"}
+        return tuple(_vector(f"{self.module}.{name}_layernorm.weight", axis) for name, axis in axes.items())
 
     def _sized(self, reader: Reader) -> bool:
         return self.expand == "expand" and "intermediate_size" in reader.config
+
+
+def _row_groups(width: int, groups: int) -> int:
+    """How many groups of rows mamba-ssm's gated norm has in its backward pass (layernorm_gated.py, _layer_norm_bwd)."""
+    warps = min(max((1 << (width - 1).bit_length()) // 256, 1), 8)
+    return -(-MULTIPROCESSORS * -(-4 // warps) // groups)
 
 
 def _rank(reader: Reader, key: str) -> int:
@@ -108,7 +134,14 @@ class Mamba2:
     """The inner width, where it is not that of all heads."""
     bias: str | bool = "use_bias"
     conv_bias: str | bool = "use_conv_bias"
+    output_bias: str | None = None
+    """The key that decides for the output projection, where that is another."""
     norm_if: str | bool = True
+    norm_first_if: str | bool = False
+    """The norm comes before the gate (Falcon-H1)."""
+    multiplied: bool = False
+    """Inputs and projections are multiplied by constants (Falcon-H1)."""
+    chunk: str = "chunk_size"
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
@@ -119,24 +152,35 @@ class Mamba2:
         reader.symbol("D", inner)
         groups, state = reader.integer(self.groups), reader.integer(self.state)
         reader.symbol("G", groups)
+        reader.symbol("hg", max(heads // groups, 1))
         reader.symbol("N", state)
         reader.symbol("K", reader.integer(self.kernel))
         reader.symbol("X", inner + 2 * groups * state)
-        reader.symbol("I", 2 * inner + 2 * groups * state + heads)
+        outputs = 2 * inner + 2 * groups * state + heads
+        reader.symbol("I", outputs)
+        reader.symbol("nr", _row_groups(inner // groups, groups))
         bias, normed = reader.flag(self.bias), reader.flag(self.norm_if)
+        options = {
+            "normed": normed,
+            "norm-first": reader.flag(self.norm_first_if),
+            "multiplied": self.multiplied,
+            "aligned": outputs % 8 == 0,
+        }
         weights = [
-            *_matrix("in_proj", ("I",), ("h",), bias=bias, split="outer"),
-            *_convolution("conv1d", ("X",), bias=reader.flag(self.conv_bias)),
             *(_vector(name, "H") for name in ("dt_bias", "A_log", "D")),
+            *_convolution("conv1d", ("X",), bias=reader.flag(self.conv_bias)),
+            *_matrix("in_proj", ("I",), ("h",), bias=bias, split="outer"),
             *([Weight("norm.weight", (("D",),), "norm")] if normed else []),
-            *_matrix("out_proj", ("h",), ("D",), bias=bias, split="inner"),
+            *_matrix("out_proj", ("h",), ("D",), bias=reader.flag(self.output_bias or self.bias), split="inner"),
         ]
         return SpecialMixer(
             module=self.module,
             variant="mamba2",
             parameters=_prefixed(self.module, weights),
             state=(("X", "K"), ("H", "W", "N")),
-            options=frozenset({"normed"} if normed else ()),
+            options=frozenset(option for option, has in options.items() if has),
+            constants=(_vector(f"{self.module}.mup_vector", "I"),) if self.multiplied else (),
+            chunk=reader.symbol("q", reader.integer(self.chunk)),
         )
 
 
@@ -154,11 +198,13 @@ class GatedDelta:
         wide, deep = reader.integer("linear_key_head_dim"), reader.integer("linear_value_head_dim")
         reader.symbol("A", keys)
         reader.symbol("B", values)
+        reader.symbol("bg", max(values // keys, 1))
         reader.symbol("dk", wide)
         reader.symbol("dv", deep)
         reader.symbol("K", reader.integer("linear_conv_kernel_dim"))
         reader.symbol("X", 2 * keys * wide + values * deep)
         reader.symbol("I", 2 * keys * wide + 2 * values * deep)
+        options = {"fused": self.fused, "grouped": keys != values}
         together = [*_matrix("in_proj_qkvz", ("I",), ("h",), split="outer")]
         together += _matrix("in_proj_ba", (2, "B"), ("h",), split="outer")
         apart = [
@@ -167,20 +213,24 @@ class GatedDelta:
             *_matrix("in_proj_b", ("B",), ("h",), split="outer"),
             *_matrix("in_proj_a", ("B",), ("h",), split="outer"),
         ]
+        ends = [
+            Weight("norm.weight", (("dv",),), "norm"),
+            *_matrix("out_proj", ("h",), ("B", "dv"), split="inner"),
+        ]
         weights = [
             _vector("dt_bias", "B"),
             _vector("A_log", "B"),
             *_convolution("conv1d", ("X",), bias=False),
-            *(together if self.fused else apart),
-            Weight("norm.weight", (("dv",),), "norm"),
-            *_matrix("out_proj", ("h",), ("B", "dv"), split="inner"),
+            *([*together, *ends] if self.fused else [*ends, *apart]),
         ]
         return SpecialMixer(
             module=self.module,
             variant="gated-delta",
             parameters=_prefixed(self.module, weights),
             state=(("X", "K"), ("B", "dk", "dv")),
-            options=frozenset({"fused"} if self.fused else ()),
+            options=frozenset(option for option, has in options.items() if has),
+            chunk=DELTA_CHUNK,
+            trips=DELTA_CHUNKS,
         )
 
 
@@ -192,13 +242,15 @@ class KimiDelta:
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
-        reader.symbol("B", reader.integer("linear_num_heads"))
-        reader.symbol("dk", reader.integer("linear_head_dim"))
+        heads, width = reader.integer("linear_num_heads"), reader.integer("linear_head_dim")
+        reader.symbol("B", heads)
+        reader.symbol("dk", width)
         reader.symbol("K", reader.integer("linear_conv_kernel_dim"))
+        reader.symbol("X", 3 * heads * width)
         whole: Shape = ("B", "dk")
         weights = [
             *(each for name in "qkv" for each in _matrix(f"{name}_proj", whole, ("h",), split="outer")),
-            *_convolution("conv1d", (3, "B", "dk"), bias=False),
+            *_convolution("conv1d", ("X",), bias=False),
             Weight("forget_gate.dt_bias", (whole,), _KIND),
             _vector("forget_gate.A_log", 1, 1, "B", 1),
             *_matrix("forget_gate.f_a_proj", ("dk",), ("h",)),
@@ -214,6 +266,8 @@ class KimiDelta:
             variant="kimi-delta",
             parameters=_prefixed(self.module, weights),
             state=((3, "B", "dk", "K"), ("B", "dk", "dk")),
+            chunk=DELTA_CHUNK,
+            trips=DELTA_CHUNKS,
         )
 
 
@@ -228,6 +282,7 @@ class Lightning:
         heads = reader.integer("num_attention_heads")
         reader.symbol("a", heads)
         reader.symbol("d", reader.integer("head_dim", max(reader.sizes["h"] // heads, 1)))
+        block = reader.symbol("q", reader.integer("block_size"))
         weights = [
             Weight("norm.weight", (("a", "d"),), "norm"),
             *_matrix("qkv_proj", (3, "a", "d"), ("h",), split="outer"),
@@ -239,6 +294,14 @@ class Lightning:
             variant="lightning",
             parameters=_prefixed(self.module, weights),
             state=(("a", "d", "d"),),
+            chunk=block,
+            trips=Quotient(("s",), block),
+            constants=(
+                _vector(f"{self.module}.slope_rate", "a", 1, 1),
+                _vector(f"{self.module}.query_decay", "a", "q", 1),
+                _vector(f"{self.module}.key_decay", "a", "q", 1),
+                _vector(f"{self.module}.diagonal_decay", 1, "a", "q", "q"),
+            ),
         )
 
 
@@ -275,6 +338,7 @@ class RealGated:
             parameters=_prefixed(self.module, weights),
             state=(),
             kept=kept,
+            trips="s",
         )
 
 

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from memcore.eager.operations import ACTIVATIONS
 from memcore.errors import nearest
-from memcore.model.parts import (
-    Attention,
-    Experts,
-    Feed,
-    FeedForward,
-    Heads,
-    LatentAttention,
-    Linear,
-    Mixer,
-    Norm,
-    Weight,
-)
+from memcore.model.parts import Attention, Feed, FeedForward, Heads, LatentAttention, Mixer
 from memcore.model.reader import Reader
-from memcore.symbols import Axis, Shape
+from memcore.model.weights import Linear, Norm, Weight
+from memcore.symbols import Axis, Shape, Shifted
 
 Width: TypeAlias = "str | Callable[[Reader], int]"
 """The key of a width, or how a family computes it."""
@@ -71,10 +61,18 @@ class Grouped:
     norms_rotated_only: bool = False
     """Layers without positions have no such norms (Llama 4)."""
     value_norm: str | None = None
-    rotary: str = "full"
+    rotary: str | Callable[[Reader], str] = "full"
     bidirectional: str | bool = False
+    variant: str = "attention"
+    """The family whose code it is."""
+    scales_queries: bool = False
+    scales_keys: bool = False
+    tuned: str | None = None
+    """The key that scales queries by their position in layers that do not rotate (Llama 4)."""
+    splits_late: bool = False
     own_table: bool = False
     """Sliding and full layers rotate at different frequencies."""
+    grids: str | None = None
     share: float = 1.0
     """How much of a head is rotated, where the file does not say."""
     transposed: bool = False
@@ -87,6 +85,7 @@ class Grouped:
     clamp: str | None = None
     dropout: str = "attention_dropout"
     values_are_keys: str | bool = False
+    stores_cache: bool = False
     shares_cache: bool = False
     crosses: bool = False
     caches_copies: str | bool = False
@@ -119,13 +118,19 @@ class Grouped:
             ),
             heads=heads,
             grouped=reader.sizes[str(heads.groups)] > 1,
-            rotary=self.rotary if rotates and not biased else "none",
-            table=mask if self.own_table else "main",
+            rotary=self._rotation(reader) if rotates else "none",
+            variant=self.variant,
+            scales_queries=self.scales_queries,
+            scales_keys=self.scales_keys,
+            tuned=self.tuned is not None and not rotates and bool(reader.value(self.tuned)),
+            splits_late=self.splits_late or self.norm_place == "row",
+            table="module" if self.keeps_window else mask if self.own_table else "main",
+            grids=self.grids,
             fused=self._layout(reader),
             repeats_heads=reader.value("gqa") == "repeat",
             query_norm=self._norm(reader, names[0], query),
             key_norm=None if self.shares_cache else self._norm(reader, names[1], key),
-            value_norm=self._norm(reader, self.value_norm, (heads.key, heads.value), kind="rms-plain"),
+            value_norm=self._norm(reader, self.value_norm, (heads.key, heads.value), kind=f"{self.norm}-plain"),
             norm_place=self.norm_place,
             mask=mask,
             bidirectional=reader.flag(self.bidirectional),
@@ -135,6 +140,7 @@ class Grouped:
             gated=self.gated,
             sinks=Weight(f"{self.module}.sinks", ((heads.query,),), "attention", split="outer") if self.sinks else None,
             biased=biased,
+            stores_cache=self.stores_cache,
             shares_cache=self.shares_cache,
             crosses=self.crosses,
             clamped=self.clamp is not None and reader.has(self.clamp),
@@ -154,21 +160,25 @@ class Grouped:
             message = f"{query} does not divide the hidden size {hidden}, and {self.width} is absent"
             reader.refuse(self.heads, message)
         value = reader.integer(self.value_width, width) if self.value_width else width
-        d = reader.symbol("d", width)
+        d, turned = reader.symbol("d", width), rotated(reader, width, self.share)
         return Heads(
             query=reader.symbol("a", query),
             key=reader.symbol("k", key),
             groups=reader.symbol("g", max(query // key, 1)),
             width=d,
             value=d if value == width else reader.symbol("v", value),
-            rotated=reader.symbol("r", rotated(reader, width, self.share)),
+            rotated=d if turned == width else reader.symbol("r", turned),
             unaligned=width % 8 != 0,
+            wide=width > 256,
         )
 
     def _kv_heads(self, reader: Reader, query: int) -> int:
         if callable(self.kv_heads):
             return self.kv_heads(reader)
         return reader.integer(self.kv_heads, query) if self.kv_heads else query
+
+    def _rotation(self, reader: Reader) -> str:
+        return self.rotary(reader) if callable(self.rotary) else self.rotary
 
     def _layout(self, reader: Reader) -> str:
         return self.fused(reader) if callable(self.fused) else self.fused
@@ -206,7 +216,9 @@ _FUSED: dict[str, Callable[[Heads, str], Shape]] = {
     "per-head": lambda heads, total: (heads.query, 3, heads.width),
     "thirds": lambda heads, total: (3, heads.query, heads.width),
     "grouped": lambda heads, total: (total, heads.width),
-    "per-group": lambda heads, total: (total, heads.width),
+    "grouped-split": lambda heads, total: (total, heads.width),
+    "shared": lambda heads, total: (total, heads.width),
+    "per-group": lambda heads, total: (heads.key, Shifted(heads.groups, 1, 2), heads.width),
 }
 
 
@@ -231,6 +243,8 @@ class Latent:
     module: str = "self_attn"
     indexed: bool = False
     """DeepSeek sparse attention: an indexer chooses the tokens."""
+    shares_indexer: bool = False
+    """The last indexer's choice is used again (GLM-5)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> LatentAttention:
         """The attention layer."""
@@ -261,15 +275,16 @@ class Latent:
             heads=Heads(heads, heads, 1, d, v, r, (rotary + plain) % 8 != 0),
             rotary=self.rotary or interleaved,
             variant=self.variant,
-            indexer=self._indexer(reader) if self.indexed else (),
+            indexer=self._indexer(reader) if self.indexed and not self.shares_indexer else (),
             dropout=reader.number("attention_dropout", 0.0),
-            mask=mask,
-            cached=((lk,), (r,), *((("j",),) if self.indexed else ())),
+            mask="indexed" if self.indexed else mask,
+            cached=((lk,), (r,), *((("j",),) if self.indexed and not self.shares_indexer else ())),
         )
 
     def _indexer(self, reader: Reader) -> tuple[Weight, ...]:
         heads = reader.symbol("i", reader.integer("index_n_heads"))
         width = reader.symbol("j", reader.integer("index_head_dim"))
+        reader.symbol("ti", reader.integer("index_topk"))
         m = f"{self.module}.indexer"
         return (
             Weight(f"{m}.wq_b.weight", ((heads, width), ("lq",)), "attention"),
@@ -289,6 +304,8 @@ class Dense:
     """With `fused`, gate and up in one matrix."""
     down: str = "down_proj"
     fused: bool = False
+    gating: str = "plain"
+    """How the gate is applied (`parts.FeedForward.gating`)."""
     width: Width = "intermediate_size"
     times: str | None = None
     """A key that multiplies the width."""
@@ -319,6 +336,7 @@ class Dense:
             down=matrix(self.down, ("h",), (f,), "inner"),
             activation=self.fixed_activation or activation_of(reader, self.activation),
             fused=self.fused,
+            gating=self.gating,
             kind=self.kind,
             borrowed=self.borrowed,
             activation_weights=tuple(Weight(f"{prefix}{each}", ((1,),), self.kind) for each in self.learned),
@@ -337,93 +355,3 @@ def activation_of(reader: Reader, name: str) -> str:
         known = ", ".join(sorted(ACTIVATIONS))
         reader.refuse(name, f"found {found!r}; known: {known}", nearest(str(found), ACTIVATIONS))
     return str(found)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
-    """A sparse feed-forward layer of routed experts."""
-
-    variant: str
-    module: str = "mlp"
-    router: str = "gate"
-    router_bias: bool = False
-    experts: str = "experts"
-    layout: str = "fused"
-    """`fused`: gate_up_proj (E, 2m, h) and down_proj (E, h, m); `transposed`: (E, h, 2m) and (E, m, h); `ungated`:
-    up_proj (E, m, h) and down_proj; `stacked`: w1, v1 and w2 (E·m, h)."""
-    bias: bool = False
-    width: str = "moe_intermediate_size"
-    count: str = "num_experts"
-    chosen: str = "num_experts_per_tok"
-    activation: str = "hidden_act"
-    fixed_activation: str | None = None
-    shared: Dense | None = None
-    shared_if: str | None = None
-    """A key that counts shared experts; without any there are none."""
-    shared_gate: str | None = None
-    routing: tuple[tuple[str, Shape], ...] = ()
-    """Further parameters of the router, by name and shape."""
-    correction: str | None = None
-    latent: str | None = None
-    """The key of a smaller width in which experts work (Nemotron 3)."""
-
-    def read(self, reader: Reader) -> Experts:
-        """The sparse layer."""
-        many, chosen = reader.symbol("E", reader.integer(self.count)), reader.symbol("e", reader.integer(self.chosen))
-        if reader.sizes[chosen] > reader.sizes[many]:
-            reader.refuse(self.chosen, f"{reader.sizes[chosen]} of {reader.sizes[many]} experts")
-        m = reader.symbol("m", reader.integer(self.width))
-        prefix = f"{self.module}." if self.module else ""
-        source, around = self._latent(reader)
-        has_shared = self.shared is not None and (self.shared_if is None or reader.integer(self.shared_if, 0, least=0))
-        return Experts(
-            module=self.module,
-            router=Linear(f"{prefix}{self.router}", (many,), ("h",), self.router_bias),
-            experts=tuple(self._experts(f"{prefix}{self.experts}", many, m, source)),
-            activation=self.fixed_activation or activation_of(reader, self.activation),
-            gated=self.layout != "ungated",
-            variant=self.variant,
-            shared=self.shared.read(reader) if self.shared is not None and has_shared else None,
-            shared_gate=Linear(f"{prefix}{self.shared_gate}", (1,), ("h",)) if self.shared_gate else None,
-            routing=tuple(
-                Weight(f"{prefix}{name}", tuple((axis,) for axis in axes), "router") for name, axes in self.routing
-            ),
-            latent=around,
-            correction=f"{prefix}{self.correction}" if self.correction else None,
-            routed=chosen,
-        )
-
-    def _latent(self, reader: Reader) -> tuple[str, tuple[Linear, ...]]:
-        if self.latent is None or not reader.has(self.latent):
-            return "h", ()
-        width = reader.symbol("le", reader.integer(self.latent))
-        names = f"{self.module}.fc1_latent_proj", f"{self.module}.fc2_latent_proj"
-        return width, (Linear(names[0], (width,), ("h",)), Linear(names[1], ("h",), (width,)))
-
-    def _experts(self, name: str, many: str, m: str, source: str) -> list[Weight]:
-        shapes: dict[str, dict[str, tuple[Shape, ...]]] = {
-            "fused": {"gate_up_proj": ((many,), (2, m), (source,)), "down_proj": ((many,), (source,), (m,))},
-            "transposed": {"gate_up_proj": ((many,), (source,), (2, m)), "down_proj": ((many,), (m,), (source,))},
-            "ungated": {"up_proj": ((many,), (m,), (source,)), "down_proj": ((many,), (source,), (m,))},
-            "stacked": dict.fromkeys(("w1", "v1", "w2"), ((many, m), (source,))),
-        }
-        found = {
-            matrix: Weight(
-                f"{name}.{matrix}", axes, "routed-expert", split="outer" if "down" not in matrix else "inner"
-            )
-            for matrix, axes in shapes[self.layout].items()
-        }
-        if not self.bias:
-            return list(found.values())
-        widths: dict[str, Shape] = {"gate_up_proj": (2, m), "down_proj": ("h",)}
-        biases = {
-            matrix: Weight(f"{name}.{matrix}_bias", ((many,), axes), "routed-expert") for matrix, axes in widths.items()
-        }
-        return [weight for matrix in found for weight in (found[matrix], biases[matrix])]
-
-
-def shared_expert(
-    name: str, width: str = "moe_intermediate_size", times: str | None = None, **changes: object
-) -> Dense:
-    """A dense layer beside routed experts."""
-    return replace(Dense(module=name, width=width, times=times, symbol="w", kind="shared-expert"), **changes)  # type: ignore[arg-type]

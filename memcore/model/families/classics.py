@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from memcore.model.families.family import Family
-from memcore.model.parts import Weight
 from memcore.model.patterns import Place
 from memcore.model.reader import Reader
 from memcore.model.rows import Dense, Grouped
+from memcore.model.weights import Linear
 
 _GPT = Family(
     mixers={
@@ -60,7 +60,7 @@ def _falcon_heads(reader: Reader) -> int:
 def _falcon_layout(reader: Reader) -> str:
     if reader.flag("new_decoder_architecture"):
         return "per-group"
-    return "grouped" if reader.flag("multi_query") else "per-head"
+    return "shared" if reader.flag("multi_query") else "per-head"
 
 
 def _falcon_norms(reader: Reader, place: Place) -> tuple[str, ...]:
@@ -74,17 +74,17 @@ def _falcon_norms(reader: Reader, place: Place) -> tuple[str, ...]:
 def _falcon_residual(reader: Reader, place: Place) -> str:
     if not reader.flag("parallel_attn"):
         return "falcon-sequential"
-    return "falcon-parallel" if len(_falcon_norms(reader, place)) == 2 else "falcon-parallel-shared"
+    return "falcon-parallel"
 
 
-def _opt_projections(reader: Reader) -> tuple[Weight, ...]:
+def _opt_projections(reader: Reader) -> tuple[Linear, ...]:
     """The smallest OPT models embed in fewer dimensions (OPT-350m)."""
     width = reader.symbol("h", reader.integer("word_embed_proj_dim", reader.sizes["h"]))
     if width == "h":
         return ()
     return (
-        Weight("model.decoder.project_out.weight", ((width,), ("h",)), "embedding"),
-        Weight("model.decoder.project_in.weight", (("h",), (width,)), "embedding"),
+        Linear("model.decoder.project_out", (width,), ("h",)),
+        Linear("model.decoder.project_in", ("h",), (width,)),
     )
 
 
@@ -103,7 +103,7 @@ CLASSICS: Mapping[str, Family] = {
                 module="attn",
                 inputs=("c_attn",),
                 output="c_proj",
-                fused=lambda reader: "grouped" if reader.flag("multi_query") else "per-head",
+                fused=lambda reader: "shared" if reader.flag("multi_query") else "per-head",
                 bias=True,
                 output_bias=True,
                 kv_heads=_bigcode_heads,
@@ -112,7 +112,8 @@ CLASSICS: Mapping[str, Family] = {
             )
         },
         feeds={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True)},
-        residual="sequential-dropped",
+        residual="sequential-kept",
+        start="masks-first",
     ),
     "gpt_neo": Family(
         mixers={
@@ -123,6 +124,7 @@ CLASSICS: Mapping[str, Family] = {
                 output_bias=True,
                 kv_heads=None,
                 rotary="none",
+                variant="gpt_neo",
             )
         },
         feeds={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True)},
@@ -138,7 +140,8 @@ CLASSICS: Mapping[str, Family] = {
         norm="layer",
         norm_bias=True,
         norms=("ln_1", "ln_2"),
-        residual="sequential-kept",
+        residual="gpt-neo",
+        start="masks-first",
         sdpa=False,
     ),
     "gptj": Family(
@@ -149,7 +152,8 @@ CLASSICS: Mapping[str, Family] = {
                 bias=False,
                 output_bias=False,
                 kv_heads=None,
-                rotary="interleaved-partial",
+                rotary="none",
+                variant="gptj",
                 dropout="attn_pdrop",
             )
         },
@@ -167,7 +171,7 @@ CLASSICS: Mapping[str, Family] = {
         norm="layer",
         norm_bias=True,
         norms=("ln_1",),
-        residual="parallel-shared",
+        residual="gptj",
         sdpa=False,
     ),
     "gpt_neox": Family(
@@ -190,7 +194,7 @@ CLASSICS: Mapping[str, Family] = {
         head="lm_head",
         norm="layer",
         norm_bias=True,
-        residual=lambda reader, place: "parallel" if reader.flag("use_parallel_residual") else "sequential",
+        residual=lambda reader, place: "parallel" if reader.flag("use_parallel_residual") else "gpt-neox",
     ),
     "phi": Family(
         mixers={
@@ -201,6 +205,7 @@ CLASSICS: Mapping[str, Family] = {
                 norms=("q_layernorm", "k_layernorm"),
                 norm_if="qk_layernorm",
                 norm="layer-biased",
+                norm_place="projected",
                 rotary="partial-kept",
                 share=0.5,
             )
@@ -212,12 +217,19 @@ CLASSICS: Mapping[str, Family] = {
         norm="layer",
         norm_bias=True,
         norms=("input_layernorm",),
+        start="phi",
         residual="parallel-shared",
     ),
     "opt": Family(
         mixers={
             "attention": Grouped(
-                output="out_proj", bias="enable_bias", output_bias="enable_bias", kv_heads=None, rotary="none"
+                output="out_proj",
+                bias="enable_bias",
+                output_bias="enable_bias",
+                kv_heads=None,
+                rotary="none",
+                scales_queries=True,
+                splits_late=True,
             )
         },
         feeds={"dense": Dense(module="", gate=None, up="fc1", down="fc2", bias="enable_bias")},
@@ -236,7 +248,8 @@ CLASSICS: Mapping[str, Family] = {
         norm_bias=True,
         norms=("self_attn_layer_norm", "final_layer_norm"),
         residual=lambda reader, place: "opt" if reader.flag("do_layer_norm_before") else "opt-after",
-        others=_opt_projections,
+        projections=_opt_projections,
+        start="opt",
     ),
     "bloom": Family(
         mixers={
@@ -250,6 +263,7 @@ CLASSICS: Mapping[str, Family] = {
                 kv_heads=None,
                 rotary="none",
                 biased=True,
+                variant="bloom",
             )
         },
         feeds={
@@ -263,7 +277,10 @@ CLASSICS: Mapping[str, Family] = {
         final_norm="transformer.ln_f",
         norm="layer",
         norm_bias=True,
-        residual="bloom",
+        residual=lambda reader, place: (
+            "bloom-after" if reader.flag("apply_residual_connection_post_layernorm") else "bloom"
+        ),
+        start="bloom",
         sdpa=False,
     ),
     "mpt": Family(
@@ -278,6 +295,8 @@ CLASSICS: Mapping[str, Family] = {
                 kv_heads=None,
                 rotary="none",
                 biased=True,
+                variant="mpt",
+                clamp="attn_config.clip_qkv",
                 dropout="attn_config.attn_pdrop",
             )
         },
@@ -290,8 +309,7 @@ CLASSICS: Mapping[str, Family] = {
             )
         },
         keys={
-            "hidden_dropout": "resid_pdrop",
-            "embedding_dropout": "emb_pdrop",
+            "hidden_dropout": "attn_config.attn_pdrop",
             "max_position_embeddings": "max_seq_len",
         },
         path="transformer.blocks",
@@ -299,7 +317,9 @@ CLASSICS: Mapping[str, Family] = {
         final_norm="transformer.norm_f",
         norm="layer",
         norms=("norm_1", "norm_2"),
+        order=("norm_1", "attn", "norm_2", "ffn"),
         residual="mpt",
+        start="mpt",
         sdpa=False,
     ),
     "falcon": Family(
@@ -313,6 +333,7 @@ CLASSICS: Mapping[str, Family] = {
                 output_bias="bias",
                 kv_heads=_falcon_heads,
                 biased="alibi",
+                variant="falcon",
                 caches_copies="new_decoder_architecture",
             )
         },
@@ -333,6 +354,7 @@ CLASSICS: Mapping[str, Family] = {
         norm_bias=True,
         norms=_falcon_norms,
         residual=_falcon_residual,
+        start="falcon",
     ),
 }
 """Rows by `model_type`."""

@@ -36,11 +36,11 @@ def _rope_every(key: str) -> patterns.MixerPlan:
     return plan
 
 
-def rope_where_sliding(plan: patterns.MixerPlan) -> patterns.MixerPlan:
-    """Layers that see everything have no positions (Cohere 2)."""
+def rope_where_sliding(plan: patterns.MixerPlan, *, needs_window: bool = False) -> patterns.MixerPlan:
+    """Layers that see everything have no positions; without any window all layers have them, or none."""
 
     def changed(reader: Reader) -> list[Place]:
-        has = reader.has("sliding_window")
+        has = needs_window or reader.has("sliding_window")
         return [replace(place, rotates=place.mask == "sliding" or not has) for place in plan(reader)]
 
     return changed
@@ -57,6 +57,8 @@ _GEMMA = Family(
     embedding_scaled=True,
 )
 
+_OLMO2 = Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", norm="rms-after", rotary="full-fp32")
+
 DECODERS: Mapping[str, Family] = {
     "llama": Family(feeds={"dense": Dense(bias="mlp_bias")}),
     "mistral": Family(mixers={"attention": UNBIASED}, mixer_plan=patterns.sliding),
@@ -64,7 +66,10 @@ DECODERS: Mapping[str, Family] = {
     "qwen3": Family(mixers={"attention": Grouped(norms=HEAD_NORMS)}, mixer_plan=patterns.qwen),
     "arcee": Family(feeds={"dense": Dense(gate=None, bias="mlp_bias")}),
     "seed_oss": Family(
-        mixers={"attention": Grouped(output_bias="attention_out_bias")}, feeds={"dense": Dense(bias="mlp_bias")}
+        mixers={"attention": Grouped(output_bias="attention_out_bias")},
+        feeds={"dense": Dense(bias="mlp_bias")},
+        keys={"hidden_dropout": "residual_dropout"},
+        residual="sequential-dropped-inside",
     ),
     "smollm3": Family(feeds={"dense": Dense(bias="mlp_bias")}, mixer_plan=_rope_every("no_rope_layer_interval")),
     "ernie4_5": Family(
@@ -75,35 +80,40 @@ DECODERS: Mapping[str, Family] = {
         mixers={"attention": Grouped(norms=("query_layernorm", "key_layernorm"), norm_place="after")}
     ),
     "apertus": Family(
-        mixers={"attention": Grouped(norms=HEAD_NORMS)},
+        mixers={"attention": Grouped(norms=HEAD_NORMS, norm_place="projected")},
         feeds={"dense": Dense(gate=None, learned=("act_fn.alpha_p", "act_fn.alpha_n"))},
         norms=("attention_layernorm", "feedforward_layernorm"),
     ),
     "granite": Family(
-        feeds={"dense": Dense(bias="mlp_bias")}, residual="sequential-scaled", embedding_scaled=True, head_scaled=True
+        feeds={"dense": Dense(bias="mlp_bias")},
+        residual="sequential-scaled",
+        embedding_multiplied=True,
+        head_scaled=True,
     ),
     "nemotron": Family(
-        mixers={"attention": Grouped(rotary="partial", share=0.5)},
+        mixers={"attention": Grouped(rotary="partial-both", share=0.5)},
         feeds={"dense": Dense(gate=None, bias="mlp_bias")},
         norm="layer-offset",
         norm_bias=True,
     ),
-    "olmo": Family(mixers={"attention": Grouped(clamp="clip_qkv")}, norm="layer-plain"),
+    "olmo": Family(
+        mixers={"attention": Grouped(clamp="clip_qkv", rotary="full-fp32", splits_late=True)}, norm="layer-plain"
+    ),
     "olmo2": Family(
-        mixers={"attention": Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", norm="rms-after")},
+        mixers={"attention": _OLMO2},
         norm="rms-after",
         norms=AFTER,
         residual="norms-after",
     ),
     "olmo3": Family(
-        mixers={"attention": Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", norm="rms-after")},
+        mixers={"attention": replace(_OLMO2, own_table=True)},
         mixer_plan=typed(every(4)),
         norm="rms-after",
         norms=AFTER,
         residual="norms-after",
     ),
     "exaone4": Family(
-        mixers={"attention": Grouped(bias=False, output_bias=False, norms=HEAD_NORMS)},
+        mixers={"attention": Grouped(bias=False, output_bias=False, norms=HEAD_NORMS, norm_place="projected")},
         mixer_plan=rope_where_sliding(typed(every(4, "sliding_window_pattern"))),
         norms=AFTER,
         residual="norms-after",
@@ -120,11 +130,18 @@ DECODERS: Mapping[str, Family] = {
     ),
     "phi3": Family(
         mixers={
-            "attention": Grouped(inputs=("qkv_proj",), fused="grouped", bias=False, output_bias=False, rotary="partial")
+            "attention": Grouped(
+                inputs=("qkv_proj",),
+                fused="grouped",
+                bias=False,
+                output_bias=False,
+                rotary="partial-each",
+            )
         },
         mixer_plan=patterns.sliding,
         feeds={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
         keys={"hidden_dropout": "resid_pdrop"},
+        order=("self_attn.o_proj", "self_attn.qkv_proj"),
         residual="sequential-dropped",
     ),
     "stablelm": Family(
@@ -136,14 +153,16 @@ DECODERS: Mapping[str, Family] = {
                 norm="layer",
                 norm_shape="listed",
                 norm_if="qk_layernorm",
-                rotary="partial",
+                norm_place="projected",
+                splits_late=True,
+                rotary="partial-kept",
                 share=0.25,
             )
         },
         norm="layer",
         norm_bias=True,
         norms=_stablelm_norms,
-        residual=lambda reader, place: "parallel-shared" if reader.flag("use_parallel_residual") else "sequential",
+        residual=lambda reader, place: "parallel-onto-residual" if reader.flag("use_parallel_residual") else "stablelm",
     ),
     "starcoder2": Family(
         mixers={"attention": Grouped(bias="use_bias", output_bias="use_bias")},
@@ -152,25 +171,30 @@ DECODERS: Mapping[str, Family] = {
         keys={"hidden_dropout": "residual_dropout"},
         norm="layer",
         norm_bias=True,
-        residual="sequential-dropped",
+        residual="sequential-dropped-inside",
     ),
     "cohere": Family(
         mixers={
             "attention": Grouped(
-                norms=HEAD_NORMS, norm_if="use_qk_norm", norm="layer-fp32", norm_shape="each", rotary="interleaved-fp32"
+                norms=HEAD_NORMS,
+                norm_if="use_qk_norm",
+                norm="layer-fp32",
+                norm_shape="each",
+                norm_place="projected",
+                rotary="interleaved-upcast",
             )
         },
         norm="layer-fp32",
         norms=("input_layernorm",),
-        residual="parallel-shared",
+        residual="parallel-onto-residual",
         head_scaled=True,
     ),
     "cohere2": Family(
-        mixers={"attention": Grouped(rotary="interleaved-fp32")},
-        mixer_plan=rope_where_sliding(typed(every(4, "sliding_window_pattern"))),
+        mixers={"attention": Grouped(rotary="interleaved-upcast")},
+        mixer_plan=rope_where_sliding(typed(every(4, "sliding_window_pattern")), needs_window=True),
         norm="layer-fp32",
         norms=("input_layernorm",),
-        residual="parallel-shared",
+        residual="parallel-onto-residual",
         head_scaled=True,
     ),
     "gemma": _GEMMA,
@@ -197,7 +221,16 @@ DECODERS: Mapping[str, Family] = {
         norms=SANDWICH,
         residual="sandwich",
     ),
-    "qwen2_vl_text": Family(mixers={"attention": QUERY_BIASED}, mixer_plan=patterns.qwen),
-    "qwen3_vl_text": Family(mixers={"attention": Grouped(norms=HEAD_NORMS)}),
+    "vaultgemma": replace(
+        _GEMMA,
+        mixers={"attention": Grouped(softcap="attn_logit_softcapping")},
+        mixer_plan=typed(patterns.alternate),
+        norms=("input_layernorm", "pre_feedforward_layernorm"),
+        sdpa=False,
+    ),
+    "qwen2_vl_text": Family(
+        mixers={"attention": replace(QUERY_BIASED, grids="grids-sections", splits_late=True)}, mixer_plan=patterns.qwen
+    ),
+    "qwen3_vl_text": Family(mixers={"attention": Grouped(norms=HEAD_NORMS, grids="grids-interleaved")}),
 }
 """Rows by `model_type`."""

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from memcore.model.images import Images
 from memcore.model.network import Tower
-from memcore.model.parts import Extra, Weight
+from memcore.model.parts import Extra
 from memcore.model.patterns import FeedPlan, MixerPlan, Place, dense, uniform
 from memcore.model.reader import Reader
 from memcore.model.rows import Dense, FeedRow, Grouped, MixerRow
+from memcore.model.weights import Linear, Weight
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -46,13 +48,24 @@ class Family:
     norm: str = "rms"
     norm_bias: str | bool = False
     norms: Names | Callable[[Reader, Place], Names] = ("input_layernorm", "post_attention_layernorm")
+    order: tuple[str, ...] = ()
+    """A layer's modules as the original makes them, where that is not mixers, feed-forward layers, norms."""
     residual: str | Callable[[Reader, Place], str] = "sequential"
     embedding_scaled: bool = False
+    """Its module scales the embedding by a buffer (Gemma)."""
+    embedding_multiplied: bool = False
+    """The model scales it by a number (Granite)."""
     head_scaled: bool = False
+    head_upcast: bool = False
+    """Logits are cast to fp32 as soon as they exist (Mamba)."""
     softcap: str | None = "final_logit_softcapping"
     """The key of a cap on logits."""
     more: Callable[[Reader, Place], Extra | None] | None = None
     """Further parameters of a layer."""
+    projections: Callable[[Reader], tuple[Linear, ...]] | None = None
+    """Out of the layers and into them, where the embedding is narrower."""
+    start: str = "decoder"
+    """What runs before the layers."""
     others: Callable[[Reader], tuple[Weight, ...]] | None = None
     """Further parameters outside the layers."""
     prediction: str | None = None
@@ -68,8 +81,12 @@ class Composite:
 
     text: str
     """The language model's type, where the file does not say."""
-    towers: Callable[[Reader, Reader], tuple[Tower, ...]]
-    """Reads them, given the whole configuration and that of the language model."""
+    towers: Callable[[Reader, Reader], tuple[tuple[Tower, tuple[int, ...]], ...]]
+    """Reads them and how often their runs repeat, given the whole configuration and that of the language model."""
+    images: Callable[[Reader, Reader], Images] | None = None
+    """What becomes of an image, given the same."""
+    early: Callable[[Reader], int] = lambda whole: 0
+    """How many of the decoder's first layers are special, given the whole configuration: they are runs of their own."""
     text_key: str = "text_config"
     moved: tuple[str, str] = ("model.", "model.language_model.")
     """How the language model's tensors are renamed."""

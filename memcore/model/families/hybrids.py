@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from memcore.model import patterns
 from memcore.model.families.decoders import HEAD_NORMS
 from memcore.model.families.family import Family
-from memcore.model.families.sparse import CORRECTION
-from memcore.model.parts import Extra, Weight
+from memcore.model.families.sparse import CORRECTION, JITTERED, NORMALIZED
+from memcore.model.families.zamba import ZAMBA2
 from memcore.model.patterns import Place, every, first_dense, typed
 from memcore.model.reader import Reader
 from memcore.model.recurrences import (
@@ -21,8 +21,8 @@ from memcore.model.recurrences import (
     RealGated,
     ShortConvolution,
 )
-from memcore.model.rows import Dense, Grouped, Latent, Routed, shared_expert
-from memcore.symbols import Shape
+from memcore.model.routed import Routed, shared_expert
+from memcore.model.rows import Dense, Grouped, Latent
 
 _HYBRID_NORMS = ("input_layernorm", "pre_ff_layernorm")
 
@@ -65,84 +65,16 @@ def _kimi_types(reader: Reader) -> list[str]:
     return ["full_attention" if i and not i % 4 else "linear_attention" for i in range(patterns.depth(reader))]
 
 
+def _griffin_places(reader: Reader) -> list[Place]:
+    """Attention sees a window."""
+    places = typed(_cycled, "layers_block_type")(reader)
+    return [replace(place, mask="sliding") if place.mixer == "attention" else place for place in places]
+
+
 def _cycled(reader: Reader) -> list[str]:
     """The pattern of `block_types`, again and again (RecurrentGemma)."""
     cycle = reader.listed("block_types") or ("attention",)
     return [str(cycle[i % len(cycle)]) for i in range(patterns.depth(reader))]
-
-
-def _zamba_types(reader: Reader) -> list[str]:
-    """The class's own layout, or what `hybrid_layer_ids` lists."""
-    ids = reader.listed("hybrid_layer_ids")
-    if ids is None:
-        ids = [*range(6, 48, 6), 47, 51]
-    return ["hybrid" if i in ids else "linear_attention" for i in range(patterns.depth(reader))]
-
-
-def zamba_places(reader: Reader) -> list[Place]:
-    """The first hybrid layers own the shared blocks, in turn; later ones use them again."""
-    blocks, seen, places = reader.integer("num_mem_blocks"), 0, []
-    for place in typed(_zamba_types, "layers_block_type")(reader):
-        if place.tag:
-            places.append(Place("hybrid", tag=f"owner {seen}" if seen < blocks else "borrower"))
-            seen += 1
-        else:
-            places.append(place)
-    return places
-
-
-_SHARED = "shared_transformer."
-_SHARED_ATTENTION = Grouped(
-    module=f"{_SHARED}self_attn",
-    bias=False,
-    output_bias=False,
-    kv_heads=None,
-    width=lambda reader: 2 * reader.sizes["h"] // reader.integer("num_attention_heads"),
-    source="t",
-)
-_SHARED_FEED = Dense(module=f"{_SHARED}feed_forward", gate=None, up="gate_up_proj", fused=True)
-
-
-def _zamba_attention(place: Place) -> Grouped | None:
-    if not place.tag:
-        return None
-    return replace(_SHARED_ATTENTION, borrowed=place.tag == "borrower")
-
-
-def _zamba_feeds(reader: Reader) -> list[str | None]:
-    reader.symbol("t", 2 * reader.sizes["h"])
-    kinds = {"": None, "borrower": "borrowed"}
-    return [kinds.get(place.tag, "dense") for place in zamba_places(reader)]
-
-
-def _adapters(reader: Reader, owner: int) -> Iterator[Weight]:
-    """Low-rank matrices for every use of a shared block, held by the block (Zamba 2)."""
-    uses = sum(bool(place.tag) for place in zamba_places(reader))
-    reader.symbol("la", reader.integer("adapter_rank"))
-    kinds: list[tuple[str, Shape, str]] = [("feed_forward.gate_up_proj_adapter_list", (2, "f"), "h")]
-    if reader.flag("use_shared_attention_adapter"):
-        kinds += [(f"self_attn.linear_{each}_adapter_list", ("a", "d"), "t") for each in "qkv"]
-    for use in range(owner, uses, reader.integer("num_mem_blocks")):
-        for name, outer, inner in kinds:
-            yield Weight(f"{_SHARED}{name}.{use}.0.weight", (("la",), (inner,)), "other")
-            yield Weight(f"{_SHARED}{name}.{use}.1.weight", (outer, ("la",)), "other")
-
-
-def _zamba_extra(reader: Reader, place: Place) -> Extra | None:
-    """What a hybrid layer has beside its Mamba layer: a way back from the shared block, and perhaps the block."""
-    if not place.tag:
-        return None
-    found = [Weight("linear.weight", (("h",), ("h",)), "other")]
-    kind, _, owner = place.tag.partition(" ")
-    if kind == "owner":
-        found += _adapters(reader, int(owner))
-        found.append(Weight(f"{_SHARED}input_layernorm.weight", (("t",),), "norm"))
-        found.append(Weight(f"{_SHARED}pre_ff_layernorm.weight", (("h",),), "norm"))
-    return Extra("zamba2", tuple(found))
-
-
-def _zamba_norms(reader: Reader, place: Place) -> tuple[str, ...]:
-    return ("mamba_decoder.input_layernorm",) if place.tag else ("input_layernorm",)
 
 
 def _lfm_width(reader: Reader) -> int:
@@ -166,13 +98,17 @@ _MAMBA_ONLY = Family(
     embedding="backbone.embeddings",
     final_norm="backbone.norm_f",
     norms=("norm",),
-    residual="single",
+    residual=lambda reader, place: "single-fp32" if reader.flag("residual_in_fp32", default=True) else "single",
+    head_upcast=True,
 )
-_GATED_ATTENTION = Grouped(norms=HEAD_NORMS, norm="rms-offset", gated=True, rotary="partial", share=0.25)
+_GATED_ATTENTION = Grouped(
+    variant="gated", norms=HEAD_NORMS, norm="rms-offset", gated=True, rotary="partial", share=0.25
+)
 _QWEN_SHARED = Routed(
     variant="qwen",
     shared=shared_expert("mlp.shared_expert", "shared_expert_intermediate_size"),
     shared_gate="shared_expert_gate",
+    options=NORMALIZED,
 )
 _BAMBA_MIXER = Mamba2(
     module="mamba",
@@ -183,27 +119,21 @@ _BAMBA_MIXER = Mamba2(
     kernel="mamba_d_conv",
     bias="mamba_proj_bias",
     conv_bias="mamba_conv_bias",
+    chunk="mamba_chunk_size",
 )
 
-_ZAMBA_MIXER = Mamba2(
-    module="mamba",
-    heads="n_mamba_heads",
-    inner=lambda reader: int(reader.number("mamba_expand") * reader.sizes["h"]),
-    groups="mamba_ngroups",
-    state="mamba_d_state",
-    kernel="mamba_d_conv",
-    bias="add_bias_linear",
-    conv_bias=True,
-)
 _H1_MIXER = replace(
     _BAMBA_MIXER,
     inner=lambda reader: reader.integer("mamba_d_ssm", reader.integer("mamba_expand") * reader.sizes["h"]),
     norm_if="mamba_rms_norm",
+    norm_first_if="mamba_norm_before_gate",
+    output_bias="projectors_bias",
+    multiplied=True,
 )
 
 HYBRIDS: Mapping[str, Family] = {
     "mamba": _MAMBA_ONLY,
-    "falcon_mamba": _MAMBA_ONLY,
+    "falcon_mamba": replace(_MAMBA_ONLY, mixers={"linear": Mamba(normed="plain-normed")}),
     "mamba2": replace(_MAMBA_ONLY, mixers={"linear": Mamba2()}),
     "jamba": Family(
         mixers={
@@ -216,7 +146,8 @@ HYBRIDS: Mapping[str, Family] = {
                 rank="mamba_dt_rank",
                 bias="mamba_proj_bias",
                 conv_bias="mamba_conv_bias",
-                normed=True,
+                normed="normed",
+                inner=False,
             ),
         },
         feeds={
@@ -234,9 +165,15 @@ HYBRIDS: Mapping[str, Family] = {
         mixer_plan=_listed("attn_layer_indices", "full_attention", "linear_attention"),
         final_norm="model.final_layernorm",
         norms=_HYBRID_NORMS,
+        order=("feed_forward", *_HYBRID_NORMS, "mamba", "self_attn"),
     ),
     "granitemoehybrid": Family(
-        mixers={"attention": Grouped(), "linear": _BAMBA_MIXER},
+        mixers={
+            "attention": Grouped(
+                rotary=lambda reader: "full" if reader.value("position_embedding_type") == "rope" else "none"
+            ),
+            "linear": _BAMBA_MIXER,
+        },
         feeds={
             "sparse": Routed(
                 variant="granite",
@@ -261,17 +198,21 @@ HYBRIDS: Mapping[str, Family] = {
         feed_plan=lambda reader: (
             ["sparse" if reader.integer("num_local_experts", 0, least=0) else None] * patterns.depth(reader)
         ),
-        residual="sequential-scaled",
-        embedding_scaled=True,
+        residual="granite-hybrid",
+        embedding_multiplied=True,
         head_scaled=True,
+        order=("input_layernorm", "post_attention_layernorm", "block_sparse_moe", "shared_mlp", "mamba", "self_attn"),
     ),
     "falcon_h1": Family(
-        mixers={"attention": Grouped()},
+        mixers={"attention": Grouped(scales_keys=True)},
         second_mixer=lambda place: _H1_MIXER,
         feeds={"dense": Dense(module="feed_forward", bias="mlp_bias")},
         final_norm="model.final_layernorm",
         norms=_HYBRID_NORMS,
         residual="falcon-h1",
+        embedding_multiplied=True,
+        head_scaled=True,
+        order=("feed_forward", "mamba", "self_attn", *_HYBRID_NORMS),
     ),
     "nemotron_h": Family(
         mixers={
@@ -294,6 +235,9 @@ HYBRIDS: Mapping[str, Family] = {
                     activation="mlp_hidden_act",
                 ),
                 correction=CORRECTION,
+                groups=("n_group", "topk_group"),
+                options=NORMALIZED,
+                experts_first=True,
                 latent="moe_latent_size",
             ),
         },
@@ -301,20 +245,12 @@ HYBRIDS: Mapping[str, Family] = {
         feed_plan=_part_of,
         embedding="model.embeddings",
         final_norm="model.norm_f",
+        head_upcast=True,
+        norm="rms-wide",
         norms=("norm",),
         residual="single",
     ),
-    "zamba2": Family(
-        mixers={"linear": _ZAMBA_MIXER, "hybrid": replace(_ZAMBA_MIXER, module="mamba_decoder.mamba")},
-        feeds={"dense": _SHARED_FEED, "borrowed": replace(_SHARED_FEED, borrowed=True)},
-        mixer_plan=zamba_places,
-        feed_plan=_zamba_feeds,
-        second_mixer=_zamba_attention,
-        final_norm="model.final_layernorm",
-        norms=_zamba_norms,
-        residual=lambda reader, place: "zamba2" if place.tag else "single",
-        more=_zamba_extra,
-    ),
+    "zamba2": ZAMBA2,
     "lfm2": Family(
         mixers={
             "attention": Grouped(
@@ -341,7 +277,16 @@ HYBRIDS: Mapping[str, Family] = {
         },
         feeds={
             "dense": Dense(module="feed_forward", gate="w1", up="w3", down="w2", fixed_activation="silu"),
-            "sparse": Routed(variant="lfm2", module="feed_forward", fixed_activation="silu", correction="expert_bias"),
+            "sparse": Routed(
+                variant="lfm2",
+                module="feed_forward",
+                fixed_activation="silu",
+                correction="expert_bias",
+                correction_if="use_expert_bias",
+                correction_dtype="fp32",
+                options=NORMALIZED,
+                experts_first=True,
+            ),
         },
         mixer_plan=_listed("full_attn_idxs", "full_attention", "conv"),
         feed_plan=first_dense("num_dense_layers"),
@@ -352,6 +297,7 @@ HYBRIDS: Mapping[str, Family] = {
     "recurrent_gemma": Family(
         mixers={
             "attention": Grouped(
+                variant="recurrent_gemma",
                 module="temporal_block",
                 output_bias=True,
                 keeps_window=True,
@@ -368,16 +314,21 @@ HYBRIDS: Mapping[str, Family] = {
                 activation="hidden_activation",
             )
         },
-        mixer_plan=typed(_cycled, "layers_block_type"),
+        mixer_plan=_griffin_places,
         final_norm="model.final_norm",
         norm="rms-offset",
         norms=("temporal_pre_norm", "channel_pre_norm"),
         softcap="logits_soft_cap",
         embedding_scaled=True,
+        start="recurrent_gemma",
+        residual="griffin",
+        order=("temporal_pre_norm", "temporal_block", "channel_pre_norm", "mlp_block"),
     ),
     "minimax": Family(
         mixers={"attention": Grouped(bias=False, output_bias=False), "linear": Lightning()},
-        feeds={"sparse": Routed(variant="mixtral", width="intermediate_size", count="num_local_experts")},
+        feeds={
+            "sparse": Routed(variant="mixtral", width="intermediate_size", count="num_local_experts", options=JITTERED)
+        },
         mixer_plan=typed(
             lambda reader: ["linear_attention" if i % 2 else "full_attention" for i in range(patterns.depth(reader))]
         ),
@@ -395,6 +346,9 @@ HYBRIDS: Mapping[str, Family] = {
                 shared=shared_expert("mlp.shared_experts", times="n_shared_experts"),
                 shared_if="n_shared_experts",
                 correction=CORRECTION,
+                groups=("n_group", "topk_group"),
+                options=NORMALIZED,
+                experts_first=True,
             ),
         },
         keys={
@@ -414,13 +368,13 @@ HYBRIDS: Mapping[str, Family] = {
         prediction="shares",
     ),
     "qwen3_5_text": Family(
-        mixers={"attention": _GATED_ATTENTION, "linear": GatedDelta(fused=False)},
+        mixers={"attention": replace(_GATED_ATTENTION, grids="grids-interleaved"), "linear": GatedDelta(fused=False)},
         mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
         norm="rms-offset",
     ),
     "qwen3_5_moe_text": Family(
-        mixers={"attention": _GATED_ATTENTION, "linear": GatedDelta(fused=False)},
-        feeds={"sparse": _QWEN_SHARED},
+        mixers={"attention": replace(_GATED_ATTENTION, grids="grids-interleaved"), "linear": GatedDelta(fused=False)},
+        feeds={"sparse": replace(_QWEN_SHARED, options=(("normalized", True),))},
         mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
         feed_plan=patterns.sparse,
         norm="rms-offset",

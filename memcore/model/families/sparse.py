@@ -10,18 +10,26 @@ from memcore.model.families.decoders import HEAD_NORMS, QUERY_BIASED, UNBIASED
 from memcore.model.families.family import Family
 from memcore.model.patterns import Place, every, first_dense, typed
 from memcore.model.reader import Reader
-from memcore.model.rows import Dense, Grouped, Latent, Routed, shared_expert
+from memcore.model.routed import Routed, shared_expert
+from memcore.model.rows import Dense, Grouped, Latent
+from memcore.model.weights import Weight
 
 CORRECTION = "gate.e_score_correction_bias"
-_QWEN_EXPERTS = Routed(variant="qwen", count="num_experts")
+NORMALIZED = (("normalized", "norm_topk_prob"),)
+JITTERED = (("jittered", lambda reader: reader.number("router_jitter_noise", 0.0) > 0),)
+_QWEN_EXPERTS = Routed(variant="qwen", count="num_experts", options=NORMALIZED, experts_first=True)
 _SIGMOID = Routed(
     variant="deepseek_v3",
     count="n_routed_experts",
     shared=shared_expert("mlp.shared_experts", times="n_shared_experts"),
     shared_if="n_shared_experts",
     correction=CORRECTION,
+    groups=("n_group", "topk_group"),
+    options=NORMALIZED,
+    experts_first=True,
 )
 """Sigmoid scores, groups and a correction bias (DeepSeek-V3)."""
+_SIGMOID_FP32 = replace(_SIGMOID, correction_dtype="fp32")
 
 
 def _deepseek(variant: str, routed: Routed = _SIGMOID, *, rotary: str | None = None, indexed: bool = False) -> Family:
@@ -55,12 +63,32 @@ def _mimo_places(reader: Reader) -> list[Place]:
     return [replace(place, mixer="sliding") if place.mask == "sliding" else place for place in places]
 
 
-_MIMO = Grouped(output_bias=False, value_width="v_head_dim", rotary="partial", share=0.334)
+def _glm_places(reader: Reader) -> list[Place]:
+    """Layers that choose tokens, and those that use an earlier choice again."""
+    count = patterns.depth(reader)
+    kinds = list(reader.listed("indexer_types") or ())
+    pattern = reader.value("index_topk_pattern")
+    if not kinds and isinstance(pattern, (str, list)):
+        kinds = ["shared" if each in ("S", "shared") else "full" for each in pattern]
+    if not kinds:
+        period, first = reader.integer("index_topk_freq", 1), reader.integer("index_skip_topk_offset", 2, least=0)
+        kinds = ["shared" if max(i - first + 1, 0) % period else "full" for i in range(count)]
+    if len(kinds) < count or kinds[0] != "full":
+        reader.refuse("indexer_types", f"lists {len(kinds)} layers of {count}, the first of which has to be full")
+    return [Place("shared" if kind == "shared" else "attention") for kind in kinds[:count]]
+
+
+_GLM_INDEXED = Latent(variant="glm_moe_dsa", rotary="interleaved", indexed=True)
+_MIMO = Grouped(
+    variant="mimo", output_bias=False, value_width="v_head_dim", rotary="partial", share=0.334, own_table=True
+)
 
 SPARSE: Mapping[str, Family] = {
     "mixtral": Family(
         mixers={"attention": UNBIASED},
-        feeds={"sparse": Routed(variant="mixtral", width="intermediate_size", count="num_local_experts")},
+        feeds={
+            "sparse": Routed(variant="mixtral", width="intermediate_size", count="num_local_experts", options=JITTERED)
+        },
         mixer_plan=patterns.sliding,
         feed_plan=patterns.sparse,
     ),
@@ -72,31 +100,39 @@ SPARSE: Mapping[str, Family] = {
                 _QWEN_EXPERTS,
                 shared=shared_expert("mlp.shared_expert", "shared_expert_intermediate_size"),
                 shared_gate="shared_expert_gate",
+                experts_first=False,
             ),
         },
-        mixer_plan=patterns.qwen,
+        start="qwen2_moe",
+        mixer_plan=patterns.qwen2_moe,
         feed_plan=patterns.stepped,
     ),
     "qwen3_moe": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS)},
         feeds={"dense": Dense(), "sparse": _QWEN_EXPERTS},
-        mixer_plan=patterns.qwen,
+        mixer_plan=patterns.qwen3_moe,
         feed_plan=patterns.stepped,
     ),
     "qwen3_vl_moe_text": Family(
-        mixers={"attention": Grouped(norms=HEAD_NORMS)},
-        feeds={"dense": Dense(), "sparse": _QWEN_EXPERTS},
+        mixers={"attention": Grouped(norms=HEAD_NORMS, grids="grids-interleaved")},
+        feeds={"dense": Dense(), "sparse": replace(_QWEN_EXPERTS, options=(("normalized", True),))},
         feed_plan=patterns.stepped,
     ),
     "olmoe": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", clamp="clip_qkv")},
-        feeds={"sparse": Routed(variant="olmoe", width="intermediate_size")},
+        feeds={"sparse": Routed(variant="qwen", width="intermediate_size", options=NORMALIZED)},
         feed_plan=patterns.sparse,
     ),
     "phimoe": Family(
         mixers={"attention": Grouped()},
         feeds={
-            "sparse": Routed(variant="phimoe", router="router", width="intermediate_size", count="num_local_experts")
+            "sparse": Routed(
+                variant="phimoe",
+                router="router",
+                width="intermediate_size",
+                count="num_local_experts",
+                options=(("jittered", lambda reader: reader.number("input_jitter_noise", 0.0) > 0),),
+            )
         },
         mixer_plan=patterns.sliding,
         feed_plan=patterns.sparse,
@@ -115,8 +151,9 @@ SPARSE: Mapping[str, Family] = {
             )
         },
         feed_plan=patterns.sparse,
+        order=("self_attn", "input_layernorm", "post_attention_layernorm", "block_sparse_moe"),
         residual="sequential-scaled",
-        embedding_scaled=True,
+        embedding_multiplied=True,
         head_scaled=True,
     ),
     "dbrx": Family(
@@ -125,7 +162,7 @@ SPARSE: Mapping[str, Family] = {
                 module="norm_attn_norm.attn",
                 inputs=("Wqkv",),
                 output="out_proj",
-                fused="grouped",
+                fused="grouped-split",
                 bias=False,
                 output_bias=False,
                 kv_heads="attn_config.kv_n_heads",
@@ -143,6 +180,11 @@ SPARSE: Mapping[str, Family] = {
                 width="ffn_config.ffn_hidden_size",
                 count="ffn_config.moe_num_experts",
                 chosen="ffn_config.moe_top_k",
+                looped=True,
+                options=(
+                    ("jittered", lambda reader: reader.has("ffn_config.moe_jitter_eps")),
+                    ("normalized", lambda reader: reader.has("ffn_config.moe_normalize_expert_weights")),
+                ),
                 fixed_activation="silu",
             )
         },
@@ -151,11 +193,13 @@ SPARSE: Mapping[str, Family] = {
         path="transformer.blocks",
         embedding="transformer.wte",
         final_norm="transformer.norm_f",
+        order=("norm_attn_norm.norm_1", "norm_attn_norm.attn", "norm_attn_norm.norm_2", "ffn"),
         norm="layer",
         norms=("norm_attn_norm.norm_1", "norm_attn_norm.norm_2"),
+        residual="dbrx",
     ),
     "gpt_oss": Family(
-        mixers={"attention": Grouped(sinks=True)},
+        mixers={"attention": Grouped(variant="gpt_oss", sinks=True, rotary="chunked")},
         feeds={
             "sparse": Routed(
                 variant="gpt_oss",
@@ -169,17 +213,21 @@ SPARSE: Mapping[str, Family] = {
         },
         mixer_plan=typed(patterns.alternate),
         feed_plan=patterns.sparse,
+        norm="rms-after",
+        residual="sequential-unpacked",
         sdpa=False,
     ),
     "llama4_text": Family(
         mixers={
             "attention": Grouped(
+                variant="llama4",
                 norms=HEAD_NORMS,
                 norm_if="use_qk_norm",
                 norms_rotated_only=True,
                 norm="rms-plain",
                 norm_place="after",
                 rotary="complex",
+                tuned="attn_temperature_tuning",
             )
         },
         feeds={
@@ -188,6 +236,7 @@ SPARSE: Mapping[str, Family] = {
                 variant="llama4",
                 module="feed_forward",
                 router="router",
+                experts_first=True,
                 layout="transposed",
                 width="intermediate_size",
                 count="num_local_experts",
@@ -197,6 +246,8 @@ SPARSE: Mapping[str, Family] = {
         mixer_plan=llama4_places,
         feed_plan=patterns.listed_experts,
         keys={"sliding_window": "attention_chunk_size"},
+        norm="rms-cast",
+        residual="llama4",
     ),
     "minimax_m2": Family(
         mixers={
@@ -215,6 +266,7 @@ SPARSE: Mapping[str, Family] = {
                 width="intermediate_size",
                 count="num_local_experts",
                 correction="e_score_correction_bias",
+                options=JITTERED,
             )
         },
         feed_plan=patterns.sparse,
@@ -226,6 +278,7 @@ SPARSE: Mapping[str, Family] = {
             "sparse": Routed(
                 variant="hunyuan",
                 router="gate.wg",
+                router_dtype="fp32",
                 width="intermediate_size",
                 chosen="moe_topk",
                 shared=shared_expert("mlp.shared_mlp", "intermediate_size"),
@@ -243,7 +296,16 @@ SPARSE: Mapping[str, Family] = {
                 chosen="moe_k",
                 shared=shared_expert("mlp.shared_experts", times="moe_num_shared_experts", bias="use_bias"),
                 shared_if="moe_num_shared_experts",
-                routing=(("gate.moe_statics.e_score_correction_bias", (1, "E")),),
+                router_dtype="fp32",
+                routing=(
+                    Weight(
+                        "gate.moe_statics.e_score_correction_bias",
+                        ((1,), ("E",)),
+                        "router",
+                        dtype="fp32",
+                        trainable=False,
+                    ),
+                ),
             ),
         },
         feed_plan=patterns.between,
@@ -251,10 +313,15 @@ SPARSE: Mapping[str, Family] = {
     "glm4_moe": Family(
         mixers={
             "attention": Grouped(
-                output_bias=False, norms=HEAD_NORMS, norm_if="use_qk_norm", rotary="partial", share=0.5
+                output_bias=False,
+                norms=HEAD_NORMS,
+                norm_if="use_qk_norm",
+                norm_place="projected",
+                rotary="partial",
+                share=0.5,
             )
         },
-        feeds={"dense": Dense(), "sparse": _SIGMOID},
+        feeds={"dense": Dense(), "sparse": _SIGMOID_FP32},
         feed_plan=first_dense(),
         prediction="copies",
     ),
@@ -266,11 +333,11 @@ SPARSE: Mapping[str, Family] = {
     ),
     "solar_open": Family(
         mixers={"attention": Grouped()},
-        feeds={"sparse": _SIGMOID},
+        feeds={"sparse": _SIGMOID_FP32},
         feed_plan=patterns.sparse,
     ),
     "hy_v3": Family(
-        mixers={"attention": Grouped(norms=HEAD_NORMS)},
+        mixers={"attention": Grouped(norms=HEAD_NORMS, norm_place="projected")},
         feeds={
             "dense": Dense(bias="mlp_bias"),
             "sparse": Routed(
@@ -278,6 +345,7 @@ SPARSE: Mapping[str, Family] = {
                 shared=shared_expert("mlp.shared_experts", times="num_shared_experts", bias="mlp_bias"),
                 shared_if="num_shared_experts",
                 correction="e_score_correction_bias",
+                options=(("fp32-sum", "enable_moe_fp32_combine"),),
             ),
         },
         feed_plan=first_dense(default=1),
@@ -292,14 +360,27 @@ SPARSE: Mapping[str, Family] = {
         feed_plan=first_dense(default=1),
     ),
     "deepseek_v2": _deepseek(
-        "deepseek_v2", replace(_SIGMOID, variant="deepseek_v2", correction=None), rotary="complex"
+        "deepseek_v2",
+        replace(
+            _SIGMOID,
+            variant="deepseek_v2",
+            correction=None,
+            groups_if=lambda reader: reader.value("topk_method") == "group_limited_greedy",
+        ),
+        rotary="complex",
     ),
     "deepseek_v3": _deepseek("deepseek_v3"),
-    "deepseek_v32": _deepseek("deepseek_v32", rotary="interleaved", indexed=True),
+    "deepseek_v32": _deepseek("deepseek_v32", _SIGMOID_FP32, rotary="interleaved", indexed=True),
     "glm_moe_dsa": replace(
-        _deepseek("glm_moe_dsa", rotary="interleaved", indexed=True), feed_plan=first_dense(default=3)
+        _deepseek("glm_moe_dsa", _SIGMOID_FP32, rotary="interleaved", indexed=True),
+        mixers={
+            "attention": _GLM_INDEXED,
+            "shared": replace(_GLM_INDEXED, shares_indexer=True),
+        },
+        mixer_plan=_glm_places,
+        feed_plan=first_dense(default=3),
     ),
-    "glm4_moe_lite": replace(_deepseek("deepseek_v3"), feed_plan=first_dense(default=1)),
+    "glm4_moe_lite": replace(_deepseek("deepseek_v3", _SIGMOID_FP32), feed_plan=first_dense(default=1)),
     "mistral4": _deepseek("mistral4", replace(_SIGMOID, variant="mistral4", correction=None)),
 }
 """Rows by `model_type`."""

@@ -9,10 +9,12 @@ from memcore.model import patterns
 from memcore.model.families.decoders import GEMMA_KEYS, HEAD_NORMS, SANDWICH
 from memcore.model.families.family import Family
 from memcore.model.families.sparse import CORRECTION
-from memcore.model.parts import Extra, SpecialMixer, Weight
+from memcore.model.parts import Extra, SpecialMixer
 from memcore.model.patterns import Place, every, typed
 from memcore.model.reader import Reader
-from memcore.model.rows import Dense, Grouped, Routed, shared_expert
+from memcore.model.routed import Routed, shared_expert
+from memcore.model.rows import Dense, Grouped, rotated
+from memcore.model.weights import Weight
 from memcore.symbols import Quotient, Shape
 
 
@@ -29,9 +31,11 @@ def _shared_late(plan: patterns.MixerPlan) -> patterns.MixerPlan:
     def places(reader: Reader) -> list[Place]:
         found = list(plan(reader))
         own = len(found) - reader.integer("num_kv_shared_layers", 0, least=0)
+        last = {place.mask: i for i, place in enumerate(found[:own])} if own < len(found) else {}
+        roles = ["shared" if i >= own else "stored" if i in last.values() else "" for i in range(len(found))]
         return [
-            replace(place, mixer=f"{place.mask}{' shared' if i >= own else ''}", tag="shared" if i >= own else "")
-            for i, place in enumerate(found)
+            replace(place, mixer=f"{place.mask} {role}".rstrip(), tag=role)
+            for place, role in zip(found, roles, strict=True)
         ]
 
     return places
@@ -43,11 +47,11 @@ def _last_full(reader: Reader) -> list[Place]:
 
 
 def _gemma_mixers(sliding: Grouped, full: Grouped) -> dict[str, Grouped]:
+    own = {"sliding": sliding, "full": full}
     return {
-        "sliding": sliding,
-        "full": full,
-        "sliding shared": replace(sliding, shares_cache=True),
-        "full shared": replace(full, shares_cache=True),
+        **own,
+        **{f"{mask} stored": replace(row, stores_cache=True) for mask, row in own.items()},
+        **{f"{mask} shared": replace(row, shares_cache=True) for mask, row in own.items()},
     }
 
 
@@ -99,6 +103,17 @@ def _gemma4_heads(reader: Reader) -> int:
     return reader.integer("num_global_key_value_heads", given) if reader.flag("attention_k_eq_v") else given
 
 
+def _sparse_gates(reader: Reader) -> list[str]:
+    """Where only the largest elements of the gate are kept: in the first ten layers, if the file does not say."""
+    listed, count = reader.listed("activation_sparsity_pattern"), patterns.depth(reader)
+    if listed is None:
+        listed = [float(count > 10 and i < 10) for i in range(count)]
+    if len(listed) < count:
+        reader.refuse("activation_sparsity_pattern", f"lists {len(listed)} layers of {count}")
+        return ["dense"] * count
+    return ["sparse" if isinstance(each, (int, float)) and each > 0 else "dense" for each in listed[:count]]
+
+
 def _gemma3n_extra(reader: Reader, place: Place) -> Extra:
     inputs = reader.integer("altup_num_inputs")
     n, rank = reader.symbol("na", inputs), reader.symbol("la", reader.integer("laurel_rank"))
@@ -124,6 +139,9 @@ def _gemma3n_ends(reader: Reader) -> tuple[Weight, ...]:
     return (*_per_layer_ends(reader), *altup)
 
 
+_ROTATED_SHARE = 64 / 512
+"""Of a head of DeepSeek-V4, where the file does not say."""
+
 # DeepSeek-V4: attention over compressed keys, and hyper-connections instead of one residual.
 
 
@@ -142,6 +160,8 @@ class Compressed:
         lq = reader.symbol("lq", reader.integer("q_lora_rank"))
         groups = reader.symbol("go", reader.integer("o_groups"))
         lo = reader.symbol("lo", reader.integer("o_lora_rank"))
+        width = reader.integer("head_dim")
+        reader.symbol("r", reader.integer("qk_rope_head_dim", rotated(reader, width, _ROTATED_SHARE)))
         weights = [
             _other(f"{m}.sinks", ("a",), kind="attention"),
             _other(f"{m}.q_a_proj.weight", (lq,), ("h",), kind="attention"),
@@ -175,6 +195,7 @@ class Compressed:
                 reader.symbol("i", reader.integer("index_n_heads")),
                 reader.symbol("j", reader.integer("index_head_dim")),
             )
+            reader.symbol("ti", reader.integer("index_topk"))
             x = f"{c}.indexer"
             weights += [
                 _other(f"{x}.position_bias", (t,), (2, j), kind="attention"),
@@ -209,6 +230,26 @@ def _v4_types(reader: Reader) -> list[Place]:
     return [Place(str(word) if word in rates.values() else rates[4]) for word in listed[:count]]
 
 
+def _v4_feeds(reader: Reader) -> list[str | None]:
+    """In the first layers a table chooses the experts by word."""
+    listed, count = reader.listed("mlp_layer_types"), patterns.depth(reader)
+    if listed is None:
+        first = reader.integer("num_hash_layers", 3, least=0)
+        return ["hashed" if i < first else "sparse" for i in range(count)]
+    if len(listed) < count:
+        reader.refuse("mlp_layer_types", f"lists {len(listed)} layers of {count}")
+    return ["hashed" if word == "hash_moe" else "sparse" for word in listed[:count]]
+
+
+_V4_EXPERTS = Routed(
+    variant="deepseek_v4",
+    count="n_routed_experts",
+    shared=shared_expert("mlp.shared_experts", times="n_shared_experts"),
+    shared_if="n_shared_experts",
+    correction=CORRECTION,
+)
+
+
 def _hyper_connections(reader: Reader, place: Place) -> Extra:
     copies = reader.integer("hc_mult")
     c, o = reader.symbol("hc", copies), reader.symbol("ho", copies * (2 + copies))
@@ -221,7 +262,7 @@ def _hyper_connections(reader: Reader, place: Place) -> Extra:
             _other(f"{name}.scale", (3,)),
         )
     ]
-    return Extra("hyper-connections", tuple(found))
+    return Extra("hyper-connections", tuple(found), reader.integer("hc_sinkhorn_iters"))
 
 
 def _hyper_head(reader: Reader) -> tuple[Weight, ...]:
@@ -248,10 +289,11 @@ def _gates(reader: Reader, place: Place) -> Extra | None:
     return Extra("mllama", (_other("cross_attn_attn_gate", (1,)), _other("cross_attn_mlp_gate", (1,))))
 
 
-_GEMMA4 = Grouped(norms=HEAD_NORMS, norm="rms-after", value_norm="v_norm")
+_GEMMA3N = Grouped(variant="gemma", norms=HEAD_NORMS, norm="rms-power", value_norm="v_norm", own_table=True)
+_GEMMA4 = replace(_GEMMA3N, norm_place="projected")
 _NORMED = Family(
     keys=GEMMA_KEYS,
-    norm="rms-after",
+    norm="rms-power",
     norms=SANDWICH,
     residual="sandwich",
     embedding_scaled=True,
@@ -260,9 +302,12 @@ _NORMED = Family(
 SPECIAL: Mapping[str, Family] = {
     "gemma3n_text": replace(
         _NORMED,
-        mixers=_gemma_mixers(_GEMMA4, _GEMMA4),
+        mixers=_gemma_mixers(_GEMMA3N, _GEMMA3N),
         mixer_plan=_shared_late(typed(every(5))),
+        feeds={"dense": Dense(gating="kept"), "sparse": Dense(gating="sparse")},
+        feed_plan=_sparse_gates,
         residual="gemma3n",
+        start="gemma3n",
         more=_gemma3n_extra,
         others=_gemma3n_ends,
     ),
@@ -283,28 +328,26 @@ SPECIAL: Mapping[str, Family] = {
             module="",
             router="router.proj",
             chosen="top_k_experts",
-            routing=(("router.scale", ("h",)), ("router.per_expert_scale", ("E",))),
+            routing=(
+                Weight("router.scale", (("h",),), "router"),
+                Weight("router.per_expert_scale", (("E",),), "router"),
+            ),
         ),
         second_if="enable_moe_block",
         mixer_plan=_shared_late(_last_full),
         residual="gemma4",
+        start="gemma4",
         more=_gemma4_extra,
         others=_per_layer_ends,
     ),
     "deepseek_v4": Family(
         mixers={kind: Compressed(kind) for kind in _COMPRESSION.values()},
-        feeds={
-            "sparse": Routed(
-                variant="deepseek_v4",
-                count="n_routed_experts",
-                shared=shared_expert("mlp.shared_experts", times="n_shared_experts"),
-                shared_if="n_shared_experts",
-                correction=CORRECTION,
-            )
-        },
+        feeds={"sparse": _V4_EXPERTS, "hashed": replace(_V4_EXPERTS, correction=None, tabled=True)},
         mixer_plan=_v4_types,
-        feed_plan=patterns.sparse,
+        feed_plan=_v4_feeds,
+        norm="rms-after",
         residual="hyper-connections",
+        start="deepseek_v4",
         more=_hyper_connections,
         others=_hyper_head,
         sdpa=False,

@@ -1,0 +1,35 @@
+"""Layers of a model by a period: where every so-manieth stands, in runs that fit the period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import lcm
+
+from memcore.model.network import Layer, Model
+
+
+def regrouped(model: Model, every: int) -> Model:
+    """The same layers, in runs in which checkpoints of every so-manieth layer stand at the same positions again."""
+    groups = list(_groups(model, every))
+    network = replace(model.network, runs=tuple(pattern for pattern, _ in groups))
+    return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))
+
+
+def _groups(model: Model, every: int) -> Iterator[tuple[tuple[Layer, ...], int]]:
+    for pattern, repeats in zip(model.network.runs, model.repeats, strict=True):
+        times = lcm(len(pattern), every) // len(pattern)
+        whole, rest = divmod(repeats, times)
+        if whole:
+            yield pattern * times, whole
+        if rest:
+            yield pattern * rest, 1
+
+
+def skipped(model: Model, every: int) -> frozenset[tuple[int, int]]:
+    """Run and position of the layers that have no checkpoint, given a model that `regrouped` has written."""
+    found, before = set(), 0
+    for run, (pattern, repeats) in enumerate(zip(model.network.runs, model.repeats, strict=True)):
+        found |= {(run, position) for position in range(len(pattern)) if (before + position + 1) % every}
+        before += len(pattern) * repeats
+    return frozenset(found)

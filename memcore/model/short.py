@@ -1,0 +1,101 @@
+"""The short form of a model: a few sizes instead of a `config.json`, read as Llama's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from memcore.errors import ConfigError, Problem, nearest
+
+KEYS: Mapping[str, str] = {
+    "num_layers": "num_hidden_layers",
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_key_value_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "intermediate_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "max_seq_len": "max_position_embeddings",
+    "tie_word_embeddings": "tie_word_embeddings",
+}
+"""Names of the short form, and what Llama's `config.json` calls them."""
+_OTHERS = ("name", "num_parameters")
+_DEPTH = 128
+"""Hidden size for each layer: 4096 over 32 in Llama 7B, 5120 over 40 in 13B, 8192 over 80 in 70B."""
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([kmbt]?)\s*", re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_VOCABULARY, _HEAD = 32_000, 128
+"""Llama 2's vocabulary and head width."""
+
+
+def is_short(config: Mapping[str, object]) -> bool:
+    """Whether this is the short form."""
+    return "model_type" not in config and ("num_parameters" in config or "num_layers" in config)
+
+
+def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
+    """The `config.json` that a short form stands for, and a warning about what was assumed.
+
+    Raises ConfigError naming unknown keys, or sizes that are missing.
+    """
+    allowed = (*KEYS, *_OTHERS)
+    problems = [
+        Problem(f"model.{key}", f"unknown; a model has a model_type, or of {', '.join(allowed)}", nearest(key, allowed))
+        for key in short
+        if key not in allowed and not key.startswith("_")
+    ]
+    if problems:
+        raise ConfigError(problems)
+    given = {KEYS[key]: value for key, value in short.items() if key in KEYS and value is not None}
+    total = _total(short.get("num_parameters"))
+    if total is not None and not {"num_hidden_layers", "hidden_size"} & set(given):
+        return _shaped(total, given)
+    missing = [name for name, key in list(KEYS.items())[:3] if key not in given]
+    if missing:
+        raise ConfigError([Problem("model", f"a short form needs num_parameters or {', '.join(missing)}")])
+    assumed = {"vocab_size": _VOCABULARY, "intermediate_size": _width(given["hidden_size"])}
+    taken = [name for name in assumed if name not in given]
+    warning = f"assumed like Llama 2: {', '.join(f'{name} {assumed[name]}' for name in taken)}" if taken else ""
+    return {"model_type": "llama", **assumed, **given}, warning
+
+
+def _total(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    total = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    if total < 1:
+        message = f"expected a number of parameters such as 7B or 350M, found {value!r}"
+        raise ConfigError([Problem("model.num_parameters", message)])
+    return total
+
+
+def _width(hidden: object) -> int:
+    """Two thirds of four times the hidden size, rounded up to a multiple of 256 (Llama's own rule)."""
+    return -(-8 * hidden // 3 // 256) * 256 if isinstance(hidden, int) else 0
+
+
+def _shaped(total: int, given: Mapping[str, object]) -> tuple[dict[str, object], str]:
+    """A network of Llama's proportions with about this many parameters."""
+    vocabulary = given.get("vocab_size", _VOCABULARY)
+    words = vocabulary if isinstance(vocabulary, int) else _VOCABULARY
+    layers = min(range(1, 513), key=lambda depth: abs(_count(depth, words) - total))
+    hidden = _DEPTH * layers
+    rest = total - _count(layers, words)
+    width = max(256, _width(hidden) + round(rest / (3 * hidden * layers) / 64) * 64)
+    config = {
+        "model_type": "llama",
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": hidden // _HEAD,
+        "intermediate_size": width,
+        "vocab_size": words,
+        **given,
+    }
+    sizes = f"{layers} layers, hidden size {hidden}, feed-forward {width}, vocabulary {words}"
+    return config, f"only the number of parameters is given: assumed a network of Llama's proportions, {sizes}"
+
+
+def _count(layers: int, words: int) -> int:
+    hidden = _DEPTH * layers
+    return layers * (4 * hidden * hidden + 3 * hidden * _width(hidden) + 2 * hidden) + hidden + 2 * words * hidden

@@ -1,0 +1,136 @@
+"""What parts are made of: parameters, constants, norms and linear layers, with sizes as symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memcore.symbols import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One parameter tensor of a network."""
+
+    name: str
+    axes: tuple[Shape, ...]
+    """Its axes; each is a product of symbols, so that `(a·d, h)` is `(("a", "d"), ("h",))`."""
+    kind: str
+    """A row of `KINDS`."""
+    transposed: bool = False
+    """A matrix stored as (in, out)."""
+    split: str | None = None
+    """How tensor parallelism shards it: `outer` (column), `inner` (row), or None for a replica."""
+    dtype: str | None = None
+    """The dtype that the code gives it, whatever the model's."""
+    trainable: bool = True
+
+    @property
+    def outer(self) -> Shape:
+        """The axes of the result of a product with it."""
+        return self.axes[-1] if self.transposed else self.axes[0]
+
+    @property
+    def inner(self) -> Shape:
+        """The axes that a product with it sums over."""
+        return tuple(symbol for axis in (self.axes[:-1] if self.transposed else self.axes[1:]) for symbol in axis)
+
+    @property
+    def shape(self) -> Shape:
+        """All symbols of the shape in a row."""
+        return tuple(symbol for axis in self.axes for symbol in axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A tensor of a layer that is no parameter (`register_buffer`)."""
+
+    name: str
+    shape: Shape
+    dtype: str | None
+    """None: the model's."""
+
+
+KINDS = {
+    "attention": "attention",
+    "linear-attention": "linear attention and state space",
+    "feed-forward": "dense feed-forward",
+    "routed-expert": "routed experts",
+    "shared-expert": "shared experts",
+    "router": "routers",
+    "norm": "norms",
+    "embedding": "embeddings",
+    "position": "learned positions",
+    "head": "output head",
+    "tower": "vision tower",
+    "projector": "projector",
+    "adapter": "adapters",
+    "other": "others",
+}
+"""What parameters are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A normalization over the last axis."""
+
+    name: str
+    kind: str
+    """`rms`: x · w · rsqrt(mean x²), in fp32 and cast before the weight; `rms-offset`: with 1 + w, cast after it;
+    `rms-after`: with w, cast after it; `rms-wide`: the same with w in fp32; `rms-power`: that
+    spelled out with pow instead of rsqrt (Gemma 3n); `rms-plain`, `rms-power-plain`: without a weight; `layer`:
+    LayerNorm; `layer-offset`: with 1 + w;
+    `layer-fp32`: LayerNorm spelled out in fp32; `layer-plain`: LayerNorm without parameters."""
+    width: Shape = ("h",)
+    bias: bool = False
+    fused: bool = True
+    """Where the implementation uses PyTorch's RMSNorm: a kernel of its own, or (before PyTorch 2.8) composed."""
+    leading: Shape = ()
+    """Axes before the normalized one for which each has a weight of its own (Cohere's per-head norms)."""
+    listed: int | None = None
+    """So many separate norms, one for each head (StableLM)."""
+    replicated: bool = False
+    """Under tensor parallelism every rank holds all of it, as a DTensor."""
+
+    def weights(self, kind: str = "norm") -> Iterator[Weight]:
+        """Its parameters."""
+        if self.kind.endswith("plain"):
+            return
+        shape = (self.leading, self.width) if self.leading else (self.width,)
+        names = [self.name] if self.listed is None else [f"{self.name}.norms.{each}" for each in range(self.listed)]
+        for name in names:
+            yield Weight(f"{name}.weight", shape, kind)
+            if self.bias:
+                yield Weight(f"{name}.bias", shape, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A matrix with an optional bias, named as in the checkpoint."""
+
+    name: str
+    outer: Shape
+    inner: Shape
+    bias: bool = False
+    transposed: bool = False
+    """Stored as (in, out), like GPT-2's Conv1D."""
+    split: str | None = None
+    dtype: str | None = None
+    """The dtype that the code gives it, whatever the model's."""
+    adapter_dtype: str | None = None
+    """It has a low-rank adapter, whose matrices have this dtype."""
+    adapter_dropout: float = 0.0
+
+    def adapter_name(self, matrix: str) -> str:
+        """The name of an adapter's matrix in PEFT's checkpoints."""
+        return f"{self.name}.{matrix}.default.weight"
+
+    def weights(self, kind: str) -> Iterator[Weight]:
+        """Its parameters."""
+        axes = (self.inner, self.outer) if self.transposed else (self.outer, self.inner)
+        yield Weight(f"{self.name}.weight", axes, kind, self.transposed, self.split, self.dtype)
+        if self.bias:
+            yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)
+        if self.adapter_dtype is not None:
+            for matrix, shape in (("lora_A", (("ra",), self.inner)), ("lora_B", (self.outer, ("ra",)))):
+                yield Weight(self.adapter_name(matrix), shape, "adapter", dtype=self.adapter_dtype)
