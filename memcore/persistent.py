@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from memcore.allocator import Surroundings
 from memcore.dtypes import ITEMSIZE
@@ -11,10 +13,14 @@ from memcore.hardware import matmul_workspaces
 from memcore.job import Job
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
-from memcore.model.parts import Weight
+from memcore.model.adapters import learns
+from memcore.model.network import Layer, Model
+from memcore.model.weights import Weight
+from memcore.optimizers import Implementation
+from memcore.recurrence import constants
 from memcore.rules import RULES
 from memcore.step.recipe import Buffer
-from memcore.symbols import Shape, product
+from memcore.symbols import Shape, product, split_over
 from memcore.timeline import aligned
 
 _ALWAYS = "the whole job"
@@ -34,6 +40,11 @@ class Stored:
     shape: Shape
     size: int
     """Bytes of one, rounded up."""
+    learning: int
+    """Of how many there are gradients."""
+    axes: tuple[Shape, ...]
+    """The same shape, axis by axis."""
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +60,14 @@ class Persistent:
     buffers: int
     workspaces: int
     """Library workspaces, from the first step on."""
+    received: tuple[Shape, ...]
+    """Buffers that a pipeline's stage has for each micro-batch."""
 
     @property
     def before_step(self) -> int:
         """What is there before every step but the first."""
-        return self.parameters + self.buffers + self.states + self.workspaces
+        received = sum(entry.bytes for entry in self.receive_buffers())
+        return self.parameters + self.buffers + self.states + self.workspaces + received
 
     @property
     def clipping(self) -> int:
@@ -67,24 +81,40 @@ class Persistent:
 
     def resident(self) -> Iterator[Entry]:
         """What is there before the first step."""
+        if self.job.optimizer.from_start:
+            yield from self._state_entries(_ALWAYS)
         for each in self.stored:
-            yield self._like(each, "parameter", _ALWAYS)
+            yield self._entry("parameter", each.path, each.shape, each.dtype, each.count, _ALWAYS)
         for buffer in self.tensors:
-            yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
+            copies = _copies(buffer, self.job)
+            yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, copies, _ALWAYS)
 
     def optimizer_states(self) -> Iterator[Entry]:
         """What the first optimizer step adds."""
-        for state in self.job.optimizer.states:
-            for each in self.stored:
-                yield self._like(each, state, _FROM_FIRST_STEP)
+        if not self.job.optimizer.from_start:
+            yield from self._state_entries(_FROM_FIRST_STEP)
         if self.job.implementation.step_on_device and self.stored:
             yield self._entry("step_count", "optimizer", (), "fp32", self._tensors, _FROM_FIRST_STEP)
+
+    def _state_entries(self, lifetime: str) -> Iterator[Entry]:
+        """The optimizer's states, and what they share."""
+        for each in self.stored:
+            for rule, shape, dtype in self.job.optimizer.states_of(each.axes, self.job.sizes) if each.learning else ():
+                yield self._entry(rule, each.path, shape, dtype or each.dtype, each.learning, lifetime)
+        if self.job.optimizer.maps and self.stored:
+            yield self._entry("quantization_map", "optimizer", (256,), "fp32", self.job.optimizer.maps, lifetime)
 
     def workspace_entries(self) -> Iterator[Entry]:
         """What libraries take from PyTorch's pool once they run: for the forward and for the backward thread."""
         if self.workspaces:
             for rule, size in matmul_workspaces(self.job.accelerator):
                 yield self._entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_PRODUCT)
+
+    def receive_buffers(self) -> Iterator[Entry]:
+        """What a pipeline's stage gets from its neighbours lies in buffers of its own for each micro-batch."""
+        for shape in self.received:
+            dtype = self.job.recipe.precision.compute
+            yield self._entry("receive_buffer", "", shape, dtype, self.job.micro_batches, "from the first step on")
 
     def clipping_entries(self) -> Iterator[Entry]:
         """A norm for each gradient, and all of them in one tensor."""
@@ -94,47 +124,71 @@ class Persistent:
 
     def step_entries(self) -> Iterator[Entry]:
         """Temporaries of the optimizer's step."""
-        how, dtype = self.job.implementation, self.job.recipe.precision.parameter
+        how = self.job.implementation
         for each in self.stored if how.temporaries else ():
-            yield self._like(each, "optimizer_temporary", _OPTIMIZING, how.temporaries)
-        if how.one_by_one and self.stored:
-            ordered = list(self._in_order(most=2))
-            before, at_hand = max(zip([None, *ordered[:-1]], ordered, strict=True), key=_one_by_one)
-            for one, copies in ((at_hand, 2), (before, 1)):
-                if one is not None:
-                    yield self._entry("optimizer_temporary", one.path, one.shape, dtype, copies, _OPTIMIZING)
+            yield from self._like(each, "optimizer_temporary", _OPTIMIZING, how.temporaries)
+        if how.own and self.stored:
+            ordered = list(self._in_order(most=2, learning=True))
+            pairs = zip([None, *ordered[:-1]], ordered, strict=True)
+            before, at_hand = max(pairs, key=partial(_one_by_one, how))
+            for one, copies in ((at_hand, how.own), (before, how.before)):
+                if one is not None and copies:
+                    yield self._entry("optimizer_temporary", one.path, one.shape, one.dtype, copies, _OPTIMIZING)
+        elif not how.temporaries:
+            yield from self._redistributed()
+
+    def _redistributed(self) -> Iterator[Entry]:
+        """Gradients as tensor parallelism shards their parameters, which FSDP has made so before.
+
+        Kernels that update all parameters at once are given them: of the embedding a part, of norms sums over ranks.
+        """
+        tensor = self.job.recipe.tensor
+        if tensor is not None and not self.job.engine.distributed:
+            kinds = ("embedding", "norm") if tensor.sequence else ("embedding",)
+            for each in self.stored:
+                if each.weight.kind in kinds:
+                    yield from self._like(each, "optimizer_temporary", _OPTIMIZING)
 
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
         each = [stored.size for stored in self._in_order()]
-        buffers = [_size(buffer.shape, buffer.dtype, self.job) for buffer in self.tensors]
+        learning = [stored.size for stored in self._in_order(learning=True)]
+        buffers = [
+            _size(buffer.shape, buffer.dtype, self.job)
+            for buffer in self.tensors
+            for _ in range(_copies(buffer, self.job))
+        ]
+        received = [entry.each for entry in self.receive_buffers() for _ in range(entry.copies)]
         return Surroundings(
-            resident=[*each, *buffers],
-            states=[size for size in each for _ in self.job.optimizer.states],
-            temporaries=each * self.job.implementation.temporaries,
+            resident=[*each, *buffers, *received],
+            states=[size for stored in self._in_order(learning=True) for size in _state_sizes(self.job, stored)],
+            temporaries=learning * self.job.implementation.temporaries,
             keeps_gradients=self.job.recipe.keeps_gradients,
         )
 
-    def _in_order(self, most: int | None = None) -> Iterator[Stored]:
-        """Every parameter in the order in which modules are made: embeddings, layers (`most` of a kind), norm, head."""
-        model, found = self.job.model, {each.weight: each for each in self.stored}
-        if not found:
-            return
-        ends = model.network.ends.weights()
-        first = [weight for weight in ends if weight.kind in ("embedding", "position")]
-        yield from (found[weight] for weight in first)
-        for pattern, repeats in zip(model.network.runs, model.repeats, strict=True):
-            once = [found[weight] for layer in pattern for weight in layer.weights()]
-            yield from once * (repeats if most is None else min(repeats, most))
-        yield from (found[weight] for weight in ends if weight not in first)
+    def _in_order(self, most: int | None = None, *, learning: bool = False) -> Iterator[Stored]:
+        """Every parameter in the order in which modules are made, of layers `most` of a kind.
+
+        `learning`: only those that gradients reach.
+        """
+        found = {(each.path, each.weight): each for each in self.stored}
+        left: Counter[tuple[str, Weight]] = Counter()
+        for each in self.stored:
+            # Kinds of layers may share a tensor's name and shape.
+            left[each.path, each.weight] += each.learning if learning else each.count
+        for key in _made(self.job.share, most) if found else ():
+            left[key] -= 1
+            if left[key] >= 0:
+                yield found[key]
 
     @property
     def _tensors(self) -> int:
-        return sum(each.count for each in self.stored)
+        return sum(each.learning for each in self.stored)
 
-    def _like(self, each: Stored, rule: str, lifetime: str, times: int = 1) -> Entry:
-        dtype = self.job.recipe.precision.parameter
-        return self._entry(rule, each.path, each.shape, dtype, each.count * times, lifetime)
+    def _like(self, each: Stored, rule: str, lifetime: str, times: int = 1) -> Iterator[Entry]:
+        """Something for each parameter that has a gradient."""
+        if each.learning:
+            yield self._entry(rule, each.path, each.shape, each.dtype, each.learning * times, lifetime)
 
     def _entry(self, rule: str, module: str, shape: Shape, dtype: str, copies: int, lifetime: str) -> Entry:
         return Entry(
@@ -149,37 +203,88 @@ class Persistent:
         )
 
 
-def _one_by_one(pair: tuple[Stored | None, Stored]) -> int:
+def _made(model: Model, most: int | None) -> Iterator[tuple[str, Weight]]:
+    """The full name of every parameter in the order in which modules are made."""
+    network = model.network
+    for tower, repeats in zip(network.towers, model.tower_repeats, strict=True):
+        projector = [weight for weight in tower.ends if weight.kind == "projector"]
+        yield from ((weight.name, weight) for weight in tower.ends if weight not in projector)
+        yield from _made_layers(tower.path, tower.runs, repeats, most)
+        yield from ((weight.name, weight) for weight in projector)
+    ends = network.ends.weights()
+    first = [weight for weight in ends if weight.kind in ("embedding", "position")]
+    yield from ((weight.name, weight) for weight in first)
+    yield from _made_layers(network.path, network.runs, model.repeats, most)
+    yield from ((weight.name, weight) for weight in ends if weight not in first)
+
+
+def _made_layers(
+    path: str, runs: Sequence[Sequence[Layer]], repeats: Sequence[int], most: int | None
+) -> Iterator[tuple[str, Weight]]:
+    for pattern, times in zip(runs, repeats, strict=True):
+        once = [(f"{path}.*.{weight.name}", weight) for layer in pattern for weight in layer.weights()]
+        yield from once * (times if most is None else min(times, most))
+
+
+def _copies(buffer: Buffer, job: Job) -> int:
+    """How often a buffer is there."""
+    return 1 if buffer.layer is None else dict(job.share.layers)[buffer.layer]
+
+
+def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:
     """Bytes of temporaries while a parameter is updated, given the one before it."""
     before, at_hand = pair
-    return (before.size if before else 0) + 2 * at_hand.size
+    return (how.before * before.size if before else 0) + how.own * at_hand.size
+
+
+def _state_sizes(job: Job, stored: Stored) -> list[int]:
+    """Bytes of each state of a parameter."""
+    states = job.optimizer.states_of(stored.axes, job.sizes)
+    return [_size(shape, dtype or stored.dtype, job) for _, shape, dtype in states]
 
 
 def persistent(job: Job) -> Persistent:
     """What one rank of a job keeps."""
-    network, recipe = job.model.network, job.recipe
-    weights = list(job.model.tensors)
+    network, recipe = job.share.network, job.recipe
+    weights = list(job.share.tensors)
     tensors = [
         *job.engine.buffers([(weight, count) for weight, _, count in weights], recipe),
         *IMPLEMENTATIONS[recipe.implementation].buffers(network),
+        *constants(job.share, recipe.precision.parameter),
     ]
-    stored = () if recipe.sharding.offloaded else tuple(_stored(job, *each) for each in weights)
-    parameters = sum(each.count * each.size for each in stored)
-    steps = sum(each.count for each in stored) if job.implementation.step_on_device else 0
+    idle = job.share.idle(images=recipe.pictures is not None)
+    stored = () if recipe.sharding.offloaded else tuple(_stored(job, *each, idle[each[1]]) for each in weights)
+    states = sum(each.learning * sum(_state_sizes(job, each)) for each in stored)
+    maps = job.optimizer.maps * aligned(256 * ITEMSIZE["fp32"]) if stored else 0
+    steps = sum(each.learning for each in stored) if job.implementation.step_on_device else 0
     return Persistent(
         job=job,
         stored=stored,
         tensors=tuple(tensors),
-        parameters=parameters,
-        states=len(job.optimizer.states) * parameters + aligned(ITEMSIZE["fp32"]) * steps,
-        buffers=sum(_size(buffer.shape, buffer.dtype, job) for buffer in tensors),
+        parameters=sum(each.count * each.size for each in stored),
+        states=states + maps + aligned(ITEMSIZE["fp32"]) * steps,
+        buffers=sum(_size(buffer.shape, buffer.dtype, job) * _copies(buffer, job) for buffer in tensors),
+        received=_received(job),
         workspaces=0 if recipe.fake else 2 * sum(aligned(size) for _, size in matmul_workspaces(job.accelerator)),
     )
 
 
-def _stored(job: Job, weight: Weight, path: str, count: int) -> Stored:
+def _received(job: Job) -> tuple[Shape, ...]:
+    """Hidden states from the stage before, and gradients from the stage after."""
+    plan, ends = job.recipe.pipeline, job.model.network.ends
+    if plan is None or plan.runtime != "torch":
+        return ()
+    tensor = job.recipe.tensor
+    tokens = split_over("s") if tensor is not None and tensor.sequence else "s"
+    return (("b", tokens, "h"),) * ((not ends.reads_tokens) + (not ends.predicts))
+
+
+def _stored(job: Job, weight: Weight, path: str, count: int, idle: int) -> Stored:
     shape = job.engine.stored(weight)
-    return Stored(weight, path, count, shape, _size(shape, job.recipe.precision.parameter, job))
+    axes = weight.axes if shape == weight.shape else (shape[:1], *weight.axes[1:])
+    dtype = weight.dtype or job.recipe.precision.parameter
+    learning = max(count - idle, 0) if learns(weight, job.share.network) else 0
+    return Stored(weight, path, count, shape, _size(shape, dtype, job), learning, axes, dtype)
 
 
 def _size(shape: Shape, dtype: str, job: Job) -> int:

@@ -13,6 +13,7 @@ from memcore.allocator import reserved
 from memcore.job import Job
 from memcore.ledger import CATEGORIES, Ledger, block_entries, category_of, ledger
 from memcore.persistent import Persistent, persistent
+from memcore.pipeline import stage_jobs
 from memcore.step.record import program_of
 from memcore.timeline import Moment, Program, Sample
 
@@ -39,18 +40,21 @@ class Rank:
     @property
     def after_init(self) -> int:
         """Bytes before the first step."""
-        return self.persistent.parameters + self.persistent.buffers
+        early = self.persistent.states if self.job.optimizer.from_start else 0
+        return self.persistent.parameters + self.persistent.buffers + early
 
     @property
     def first_step(self) -> int:
         """The peak of the first step; the optimizer's states come only with its end."""
         *before, step = self.first_step_moments
-        return max(max(moment.peak for moment in before) - self.persistent.states, step.peak)
+        late = 0 if self.job.optimizer.from_start else self.persistent.states
+        return max(max(moment.peak for moment in before) - late, step.peak)
 
     @property
     def end_of_forward(self) -> int:
         """Bytes when the loss is known and no gradient is."""
-        last = max(number for number, moment in enumerate(self.moments) if moment.place == "gradient of the loss")
+        ends = ("gradient of the loss", "received gradient")
+        last = max(number for number, moment in enumerate(self.moments) if moment.place in ends)
         return self.moments[last - 1].end
 
     @property
@@ -75,7 +79,7 @@ class Rank:
     def ledger(self, moment: Moment) -> Ledger:
         """Everything in memory when a moment is at its peak."""
         keeps, values = self.persistent, self.job.sizes
-        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries()]
+        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries(), *keeps.receive_buffers()]
         if moment.phase == "gradient_clipping":
             entries += keeps.clipping_entries()
         if moment.phase == "optimizer_step":
@@ -87,7 +91,7 @@ class Rank:
         """The step as stretches, each with its highest point by category, in the order of `CATEGORIES`."""
         names, keeps = list(CATEGORIES), self.persistent
         categories = [names.index(category_of(self.program, index)) for index in range(len(self.program.blocks))]
-        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries()]
+        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries(), *keeps.receive_buffers()]
         base = _levels(ledger(entries))
         found = [
             replace(sample, levels=_plus(base, sample.levels))
@@ -120,16 +124,23 @@ class Rank:
         return [size if block.pool == pool else 0 for size, block in zip(sizes, self.program.blocks, strict=True)]
 
 
-def rank_of(job: Job) -> Rank:
-    """The one class of ranks of a data-parallel job."""
+def ranks_of(job: Job) -> tuple[Rank, ...]:
+    """Every class of ranks of a job: one for each stage of a pipeline, which data parallelism makes alike."""
+    each = job.num_gpus // job.stages
+    if job.stages == 1:
+        return (_rank_of(job, "the GPU" if each == 1 else f"all {each} GPUs", each),)
+    return tuple(_rank_of(stage, f"stage {number}", each) for number, stage in enumerate(stage_jobs(job)))
+
+
+def _rank_of(job: Job, name: str, count: int) -> Rank:
+    """One class of ranks."""
     program, keeps = program_of(job.recipe), persistent(job)
     moments = program.moments(job.sizes, keeps.before_step)
     last = moments[-1].turn[0]
     steps = [
         _with_ending([moment for moment in moments if moment.turn[0] == step], keeps) for step in sorted({0, last})
     ]
-    name = "the GPU" if job.num_gpus == 1 else f"all {job.num_gpus} GPUs"
-    return Rank(name, job.num_gpus, job, program, keeps, steps[0], steps[-1])
+    return Rank(name, count, job, program, keeps, steps[0], steps[-1])
 
 
 def _with_ending(moments: list[Moment], keeps: Persistent) -> tuple[Moment, ...]:

@@ -63,6 +63,21 @@ class Shifted:
 
 
 @dataclass(frozen=True, slots=True)
+class Smaller:
+    """The smaller of two sizes."""
+
+    axis: Axis
+    other: Axis
+
+    def __str__(self) -> str:
+        return f"min({self.axis},{self.other})"
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """Its value."""
+        return min(measure(self.axis, sizes), measure(self.other, sizes))
+
+
+@dataclass(frozen=True, slots=True)
 class Total:
     """The elements of several tensors together."""
 
@@ -77,7 +92,7 @@ class Total:
         return sum(product(shape, sizes) for shape in self.shapes)
 
 
-Derived: TypeAlias = Quotient | Rounded | Shifted | Total
+Derived: TypeAlias = Quotient | Rounded | Shifted | Smaller | Total
 Axis: TypeAlias = "str | int | Derived"
 Shape: TypeAlias = tuple[Axis, ...]
 
@@ -104,3 +119,15 @@ def spell(shape: Shape) -> str:
 def half(axis: Axis) -> Quotient:
     """Half of a size."""
     return Quotient((axis,), 2)
+
+
+def split_over(axis: Axis, ranks: str = "tp") -> Quotient:
+    """One rank's part of a size."""
+    return Quotient((axis,), ranks)
+
+
+def whole(axis: Axis) -> Axis:
+    """The size that a rank has a part of."""
+    if not isinstance(axis, Quotient):
+        raise TypeError(axis)
+    return axis.numerator[0]

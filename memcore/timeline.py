@@ -14,11 +14,8 @@ from itertools import accumulate, groupby
 from math import prod
 
 from memcore.dtypes import ITEMSIZE
-from memcore.eager.tape import Block, Segment, Tape
+from memcore.eager.tape import ALIGNMENT, Block, Segment, Tape
 from memcore.symbols import Axis, measure
-
-ALIGNMENT = 512
-"""The caching allocator rounds requests up to this many bytes (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
 
 
 def aligned(size: int) -> int:

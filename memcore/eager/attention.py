@@ -5,12 +5,14 @@ Queries are (b, a, s, d); keys and values (b, k, s, d) in logical order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import autocast, elementwise, like, narrow, new, only, permute, view
+from memcore.eager.basics import autocast, elementwise, like, narrow, new, only, permute, to
 from memcore.eager.operations import matmul, scale, softmax
+from memcore.eager.selection import selectable
 from memcore.eager.tensor import Tensor
 from memcore.symbols import Axis, Rounded, Shape
 
@@ -30,6 +32,8 @@ class Heads:
     width: Axis
     padded: Axis
     """The head width rounded up to what flash attention's kernels take (a multiple of 8)."""
+    wide: bool = False
+    """It is above 256, the most that they take."""
 
     @property
     def shared(self) -> bool:
@@ -38,7 +42,7 @@ class Heads:
 
     def repeated(self) -> Heads:
         """The heads once keys and values have been copied for every query head."""
-        return Heads(self.query, self.query, 1, self.width, self.padded)
+        return replace(self, key=self.query, groups=1)
 
 
 def repeat_kv(x: Tensor, heads: Heads, axis: int = 1, *, copies: bool = False) -> Tensor:
@@ -63,15 +67,17 @@ def repeat_kv(x: Tensor, heads: Heads, axis: int = 1, *, copies: bool = False) -
     return out
 
 
-def choose_kernel(query: Tensor, heads: Heads, *, masked: bool) -> str:
+def choose_kernel(query: Tensor, value: Tensor, heads: Heads, *, masked: bool) -> str:
     """The kernel that SDPA takes on a GPU of compute capability 8: flash, else memory-efficient, else math.
 
-    Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash takes half precision without a mask, the
-    memory-efficient kernel as many key heads as query heads.
+    Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash takes half precision without a mask, and values
+    as wide as keys; the memory-efficient kernel takes as many key heads as query heads, and in half precision widths
+    that are a multiple of 8.
     """
-    if _dtype(query) in _HALF and not masked:
+    half = _dtype(query) in _HALF
+    if half and not (masked or heads.wide) and value.shape[3] == query.shape[3]:
         return "flash"
-    return "math" if heads.shared else "efficient"
+    return "math" if heads.shared or (half and heads.padded != heads.width) else "efficient"
 
 
 def _dtype(x: Tensor) -> str:
@@ -80,11 +86,17 @@ def _dtype(x: Tensor) -> str:
 
 def sdpa(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, mask: Tensor | None) -> Tensor:
     """`F.scaled_dot_product_attention` with a given kernel; the result is (b, a, s, d)."""
+    if kernel == "flash" and value.shape[3] != query.shape[3]:
+        # integrations/flash_attention.py: values are padded to the keys' width, and the result is cropped.
+        out = sdpa(query, key, _padded(value, query.shape[3], _TOKENS_FIRST), heads, kernel, mask)
+        return narrow(out, 3, value.shape[3])
     query, key, value = autocast(query), autocast(key), autocast(value)
-    if mask is not None and mask.dtype == "bool" and kernel != "math":
+    mask = None if mask is None else autocast(mask)
+    if mask is not None and mask.dtype == "bool" and not (kernel == "math" and query.tape.fake):
         mask = _additive(mask, query.dtype)
     if kernel == "math":
-        return _math(query, key, value, heads, mask)
+        with query.tape.autocasting(None) if query.tape.autocast else nullcontext():
+            return _math(query, key, value, heads, mask)
     if kernel == "flash" and heads.padded != heads.width:
         width = heads.padded
         out = _fused(_padded(query, width), _padded(key, width), _padded(value, width), heads, kernel, None)
@@ -99,27 +111,46 @@ def _additive(mask: Tensor, dtype: str) -> Tensor:
     return bias
 
 
-def _padded(x: Tensor, width: Axis) -> Tensor:
-    out = new(x.tape, (*x.shape[:3], width), x.dtype, "pad")
+def _padded(x: Tensor, width: Axis, order: tuple[int, ...] | None = None) -> Tensor:
+    out = new(x.tape, (*x.shape[:3], width), x.dtype, "pad", order=order)
     if tracked(x):
-        before, order = x.shape, x.order
-        attach([out], [x], [], lambda g, s: [view(only(g), before, order)])
+        tape, before = x.tape, x.shape
+        attach([out], [x], [], lambda g, s: [new(tape, before, only(g).dtype, "pad_backward", order=only(g).order)])
     return out
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, mask: Tensor | None) -> Tensor:
     """Flash, memory-efficient or cuDNN attention: keeps q, k, v, the output and one fp32 number per query and head."""
-    tape = query.tape
+    tape, dtype = query.tape, query.dtype
     batch, query_heads, length, _ = query.shape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value, mask) if needs else []
     order = _TOKENS_FIRST if kernel == "efficient" else query.order
-    out = new(tape, query.shape, query.dtype, f"{kernel}_attention", order=order)
-    kept = [new(tape, (batch, query_heads, length), "fp32", "logsumexp")]
-    kept += [new(tape, (), "int64", "random_state") for _ in range(2)]
+    shape = (batch, query_heads, length, value.shape[3])
+
+    def run() -> list[Tensor]:
+        out = new(tape, shape, dtype, f"{kernel}_attention", order=order)
+        rows = Rounded(length, 32) if kernel == "efficient" else length
+        statistics = new(tape, (batch, query_heads, rows), "fp32", "logsumexp")
+        return [out, statistics, *(new(tape, (), "int64", "random_state") for _ in range(2))]
+
+    out, *kept = selectable(tape, "sdpa", run)
     if needs:
         attach([out], [query, key, value], saved + save(tape, out, *kept), partial(_BACKWARD[kernel], heads.shared))
     return out
+
+
+def flash_results(query: Tensor, value: Tensor) -> list[Tensor]:
+    """What flash attention's kernel returns: its result, a statistic of each row, and the state of random numbers."""
+    tape, (batch, heads, length, _) = query.tape, query.shape
+    out = new(tape, (batch, heads, length, value.shape[3]), query.dtype, "flash_attention", order=query.order)
+    statistics = new(tape, (batch, heads, length), "fp32", "logsumexp")
+    return [out, statistics, *(new(tape, (), "int64", "random_state") for _ in range(2))]
+
+
+def flash_gradients(query: Tensor, key: Tensor, value: Tensor, shared: bool) -> list[Gradient]:
+    """The backward pass of flash attention's kernel."""
+    return _flash_backward(shared, [], [query, key, value])
 
 
 def _flash_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
@@ -170,20 +201,41 @@ _BACKWARD = {"flash": _flash_backward, "efficient": _efficient_backward, "cudnn"
 
 
 def _math(query: Tensor, key: Tensor, value: Tensor, heads: Heads, mask: Tensor | None) -> Tensor:
-    """The composite fallback of SDPA (attention.cpp, _scaled_dot_product_attention_math): all scores in memory."""
-    tape = query.tape
+    """The composite fallback of SDPA (attention.cpp, _scaled_dot_product_attention_math): all scores, in fp32."""
+    tape, dtype = query.tape, query.dtype
     length = query.shape[2]
-    scaled = scale(query)
+    query_acc, key_acc, value_acc = to(query, "fp32"), to(key, "fp32"), to(value, "fp32")
+    scaled = scale(query_acc)
     if mask is None:
         allowed = new(tape, (length, length), "bool", "causal_mask")
         allowed = like(allowed, "causal_mask")
-        mask = like(allowed, "attention_bias", query.dtype)
+        mask = like(allowed, "attention_bias", scaled.dtype)
         del allowed
-    key, value = repeat_kv(key, heads, copies=True), repeat_kv(value, heads, copies=True)
-    scores = matmul(scaled, scale(permute(key, 0, 1, 3, 2)))
+    key_expanded = repeat_kv(key_acc, heads, copies=True)
+    value_expanded = repeat_kv(value_acc, heads, copies=True)
+    scores = matmul(scaled, scale(permute(key_expanded, 0, 1, 3, 2)))
     scores = _add_mask(scores, mask)
-    scores = softmax(scores)
-    return matmul(scores, value)
+    scores = _safe_softmax(scores)
+    # The kernel also returns its scores, which are ready before its result is.
+    returned = to(scores, dtype)
+    out = to(matmul(scores, value_expanded), dtype)
+    del returned
+    return out
+
+
+def _safe_softmax(x: Tensor) -> Tensor:
+    """Softmax, with zeros in rows that are masked throughout; fake tensors do it at once."""
+    if x.tape.fake:
+        return softmax(x)
+    with x.tape.no_grad():
+        out = softmax(x)
+        masked = like(x, "attention_mask", "bool")
+        rows = new(x.tape, (*x.shape[:-1], 1), "bool", "attention_mask")
+        result = like(out, "softmax")
+        del masked, rows
+    if tracked(x):
+        attach([result], [x], save(x.tape, result), lambda g, s: [like(only(g), "softmax_backward")])
+    return result
 
 
 def _add_mask(scores: Tensor, mask: Tensor) -> Tensor:

@@ -11,10 +11,12 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeAlias
+from weakref import ref
 
+from memcore.eager.selection import Selected, Selection
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Parameter, Tensor
-from memcore.symbols import Shape
+from memcore.symbols import Axis, Shape
 
 Gradient: TypeAlias = "Tensor | None"
 Apply: TypeAlias = Callable[[list[Gradient], list[Tensor]], Sequence[Gradient]]
@@ -46,7 +48,7 @@ class Kept:
 class Node:
     """One operation of the graph."""
 
-    __slots__ = ("apply", "before", "edges", "inputs", "outputs", "saved", "sequence", "where")
+    __slots__ = ("apply", "before", "edges", "inputs", "outputs", "saved", "sequence", "where", "wrapped")
 
     def __init__(
         self, sequence: int, where: str, inputs: Sequence[Tensor], saved: list[Saved], apply: Apply, outputs: int
@@ -58,6 +60,8 @@ class Node:
         self.saved = saved
         self.apply = apply
         self.outputs = outputs
+        self.wrapped = False
+        """Its outputs are DTensors."""
         self.before: list[Callable[[], None]] = []
         """Called when the gradient of the output is complete (`Tensor.register_hook`)."""
 
@@ -112,6 +116,7 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], saved: list[Save
     tape = outputs[0].tape
     tape.sequence += 1
     node = Node(tape.sequence, tape.here, inputs, saved, apply, len(outputs))
+    node.wrapped = tape.wrapped
     for entry in saved:
         if isinstance(entry, Kept):
             _note_saver(entry.unpack(), outputs[0])
@@ -130,15 +135,17 @@ def tracked(*tensors: Tensor | None) -> bool:
     return any(tensor is not None and tensor.tape.grad_enabled and tensor.requires_grad for tensor in tensors)
 
 
-def backward(loss: Tensor) -> None:
-    """Run the backward pass from a scalar."""
+def backward(loss: Tensor, gradient: Tensor | None = None) -> None:
+    """Run the backward pass from a scalar, or from a tensor whose gradient is given."""
     tape, root = loss.tape, loss.node
     if root is None:
         return
     loss.node = None
     waiting = _dependencies(root)
-    seed = Tensor(tape, tape.allocate((), loss.dtype, "backward_seed"), (), loss.dtype)
+    seed = gradient or Tensor(tape, tape.allocate((), loss.dtype, "backward_seed"), (), loss.dtype)
     buffers: dict[Node, list[Gradient]] = {root: [seed]}
+    made = seed if gradient is None else None  # torch.autograd.backward holds it until it returns
+    del seed, gradient
     ready = [root]
     with tape.no_grad():
         while ready:
@@ -147,21 +154,29 @@ def backward(loss: Tensor) -> None:
                 gradients = _run(node, buffers.pop(node))
                 for target in _deliver(node, gradients, buffers):
                     waiting[target] -= 1
-                    if not waiting[target] and target in buffers:
+                    if not waiting[target]:
+                        buffers.setdefault(target, [None] * target.outputs)
                         heapq.heappush(ready, target)
+    del made
 
 
 def _run(node: Node, gradients: list[Gradient]) -> list[Gradient]:
     for hook in node.before:
         hook()
     saved = [entry.unpack() for entry in node.saved]
-    results = list(node.apply(gradients, saved))
+    given = any(gradient is not None for gradient in gradients)
+    nothing: list[Gradient] = [None] * len(node.edges)
+    results = list(node.apply(gradients, saved)) if given else nothing
     del saved
     for index, (edge, (shape, dtype)) in enumerate(zip(node.edges, node.inputs, strict=True)):
-        results[index] = None if edge is None else _validate(results[index], shape, dtype)
+        if edge is None:
+            results[index] = None
+        else:
+            _validate(results, index, shape, dtype)
     gradients.clear()
     node.saved = []
-    node.apply = _consumed
+    if node.sequence != _LEAF:
+        node.apply = _consumed
     return results
 
 
@@ -170,45 +185,56 @@ def _consumed(gradients: list[Gradient], saved: list[Tensor]) -> Sequence[Gradie
 
 
 def _deliver(node: Node, gradients: list[Gradient], buffers: dict[Node, list[Gradient]]) -> Iterator[Node]:
-    """Hand each gradient on to the node that waits for it."""
+    """Hand each gradient on to the node that waits for it.
+
+    A gradient that takes an empty place moves there; one that is added to another lives until the node is done.
+    """
     for index, edge in enumerate(node.edges):
         if edge is None:
             continue
         target, slot = edge
-        gradient, gradients[index] = gradients[index], None
+        gradient = gradients[index]
         if gradient is not None:
             buffer = buffers.setdefault(target, [None] * target.outputs)
-            buffer[slot] = accumulate(buffer[slot], gradient)
+            if buffer[slot] is None:
+                gradients[index] = None
+            buffer[slot] = accumulate(buffer[slot], gradient, wrapped=target.wrapped)
         del gradient
         yield target
+    gradients.clear()
 
 
-def _validate(gradient: Gradient, shape: Shape, dtype: str) -> Gradient:
-    """Sum a broadcast gradient to its input's shape and cast it to its dtype (engine.cpp, validate_outputs)."""
-    if gradient is not None and _size(gradient.shape) != _size(shape):
-        gradient = _fresh(gradient.tape, shape, gradient.dtype, "sum_to_size")
-    if gradient is not None and gradient.dtype != dtype:
-        gradient = _fresh(gradient.tape, shape, dtype, "to")
-    return gradient
+def _validate(gradients: list[Gradient], index: int, shape: Shape, dtype: str) -> None:
+    """Sum a broadcast gradient to its input's shape, then cast it to its dtype (engine.cpp, validate_outputs)."""
+    gradient = gradients[index]
+    if gradient is None:
+        return
+    tape = gradient.tape
+    if _size(gradient.shape, tape.units) != _size(shape, tape.units):
+        gradient = gradients[index] = _fresh(tape, shape, gradient.dtype, "sum_to_size")
+    if gradient.dtype != dtype:
+        storage = tape.allocate(shape, dtype, "to")
+        gradients[index] = Tensor(tape, storage, gradient.shape, dtype, order=gradient.order)
 
 
 def _fresh(tape: Tape, shape: Shape, dtype: str, rule: str) -> Tensor:
     return Tensor(tape, tape.allocate(shape, dtype, rule), shape, dtype)
 
 
-def _size(shape: Shape) -> list[str]:
-    return sorted(str(axis) for axis in shape if axis != 1)
+def _size(shape: Shape, units: frozenset[Axis]) -> list[str]:
+    return sorted(str(axis) for axis in shape if axis != 1 and axis not in units)
 
 
-def accumulate(first: Gradient, second: Tensor) -> Tensor:
+def accumulate(first: Gradient, second: Tensor, *, wrapped: bool = False) -> Tensor:
     """Add two gradients of one tensor.
 
-    PyTorch adds in place when nothing else refers to the first one (input_buffer.cpp, `can_accumulate_inplace`).
-    Under tensor subclasses, such as fake tensors, it never does: the sum is a third tensor for a moment.
+    PyTorch adds in place when nothing else refers to the first one, all of whose elements lie in memory
+    (input_buffer.cpp, `can_accumulate_inplace`). With tensor subclasses, such as fake tensors and DTensors (`wrapped`),
+    it never does: the sum is a third tensor for a moment.
     """
     if first is None:
         return second
-    if not first.tape.fake:
+    if not (first.tape.fake or wrapped) and first.spread is None:
         return first
     storage = first.tape.allocate(first.shape, first.dtype, "gradient_sum")
     return Tensor(first.tape, storage, first.shape, first.dtype, order=first.order)
@@ -238,21 +264,35 @@ class _Stop(Exception):
 class _Frame:
     """One checkpointed call (torch/utils/checkpoint.py, `_CheckpointFrame`, non-reentrant)."""
 
-    def __init__(self, tape: Tape, function: Callable[..., Tensor], inputs: Sequence[Tensor], early_stop: bool) -> None:
+    def __init__(
+        self,
+        tape: Tape,
+        function: Callable[..., Tensor],
+        inputs: Sequence[Tensor],
+        early_stop: bool,
+        selection: Selection | None,
+    ) -> None:
         self._tape = tape
         self._function = function
         self._inputs = [tensor.detach() for tensor in inputs]
         for kept, tensor in zip(self._inputs, inputs, strict=True):
             kept.requires_grad = tensor.requires_grad
         self._early_stop = early_stop
-        self._saved = 0
+        self._holes: list[ref[_Hole]] = []
+        """What stands for each saved tensor; those of operations that nothing depends on go, and need no tensor."""
         self._recomputed: dict[int, Tensor] | None = None
+        self._selected = None if selection is None else Selected(selection)
         self._autocast = tape.autocast
         self._where = tape.here
 
+    def run(self) -> AbstractContextManager[None]:
+        """The first run keeps what the selection names."""
+        return nullcontext() if self._selected is None else self._tape.selecting(self._selected.keep)
+
     def pack(self, tensor: Tensor) -> Saved:
-        self._saved += 1
-        return _Hole(self, self._saved - 1)
+        hole = _Hole(self, len(self._holes))
+        self._holes.append(ref(hole))
+        return hole
 
     def unpack(self, index: int) -> Tensor:
         if self._recomputed is None:
@@ -261,23 +301,29 @@ class _Frame:
         return self._recomputed.pop(index)
 
     def _recompute(self, found: dict[int, Tensor]) -> None:
-        tape = self._tape
+        tape, count = self._tape, 0
 
         def collect(tensor: Tensor) -> Saved:
-            found[len(found)] = tensor
-            if self._early_stop and len(found) == self._saved:
+            nonlocal count
+            if self._holes[count]() is not None:
+                found[count] = tensor
+            count += 1
+            if self._early_stop and count == len(self._holes):
                 raise _Stop
             return Kept(tensor)
 
         before = tape.grad_enabled, tape.recomputing
         tape.grad_enabled = tape.recomputing = True
         try:
-            with tape.at(self._where), tape.packing(collect), self._autocasting():
+            with tape.at(self._where), tape.packing(collect), self._autocasting(), self._recalling():
                 self._function(*self._inputs)
         except _Stop:
             pass
         finally:
             tape.grad_enabled, tape.recomputing = before
+
+    def _recalling(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._selected is None else self._tape.selecting(self._selected.recall)
 
     def _autocasting(self) -> AbstractContextManager[None]:
         return self._tape.autocasting(self._autocast) if self._autocast else nullcontext()
@@ -286,7 +332,7 @@ class _Frame:
 class _Hole:
     """A saved tensor that the checkpoint did not keep."""
 
-    __slots__ = ("_frame", "_index")
+    __slots__ = ("__weakref__", "_frame", "_index")
 
     def __init__(self, frame: _Frame, index: int) -> None:
         self._frame = frame
@@ -296,12 +342,14 @@ class _Hole:
         return self._frame.unpack(self._index)
 
 
-def checkpoint(function: Callable[..., Tensor], *inputs: Tensor, early_stop: bool = True) -> Tensor:
-    """Run `function`, keep only its inputs, and run it again in the backward pass.
+def checkpoint(
+    function: Callable[..., Tensor], *inputs: Tensor, early_stop: bool = True, selection: Selection | None = None
+) -> Tensor:
+    """Run `function`, keep only its inputs and what `selection` names, and run it again in the backward pass.
 
     With `early_stop` (PyTorch's default) the second run ends as soon as the last saved tensor exists again.
     """
     tape = inputs[0].tape
-    frame = _Frame(tape, function, inputs, early_stop)
-    with tape.packing(frame.pack):
+    frame = _Frame(tape, function, inputs, early_stop, selection)
+    with tape.packing(frame.pack), frame.run():
         return function(*inputs)

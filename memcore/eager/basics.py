@@ -77,6 +77,7 @@ def _permuted(x: Tensor, axes: Sequence[int]) -> Tensor:
     places = list(axes)
     out = view(x, tuple(x.shape[axis] for axis in axes), tuple(places.index(axis) for axis in x.order))
     out.spread = None if x.spread is None else places.index(x.spread)
+    out.cut = x.cut if x.cut is None or x.cut == len(places) else places.index(x.cut)
     return out
 
 
@@ -156,12 +157,15 @@ def to(x: Tensor, dtype: str) -> Tensor:
     return out
 
 
-def autocast(x: Tensor) -> Tensor:
-    """Cast to the dtype of `torch.autocast`. Only casts of trainable parameters are cached, until it ends."""
+def autocast(x: Tensor, *, fresh: bool = False) -> Tensor:
+    """Cast to the dtype of `torch.autocast`.
+
+    Only casts of trainable parameters are cached, until it ends; not `fresh` ones, which are views of them.
+    """
     tape = x.tape
     if tape.autocast is None or x.dtype != "fp32":
         return x
-    if not (isinstance(x, Parameter) and tracked(x)):
+    if fresh or not (isinstance(x, Parameter) and x.requires_grad):
         return to(x, tape.autocast)
     casts = tape.casts
     if id(x) not in casts:

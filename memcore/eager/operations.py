@@ -7,8 +7,11 @@ too, because a peak depends on it.
 
 from __future__ import annotations
 
+from memcore.eager.arithmetic import sigmoid
 from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import autocast, clone, elementwise, in_order, like, new, only, to
+from memcore.eager.basics import autocast, clone, elementwise, identity, in_order, like, new, only, to, view
+from memcore.eager.selection import selectable
+from memcore.eager.slices import expand
 from memcore.eager.tensor import Parameter, Tensor
 
 # Elementwise.
@@ -19,6 +22,15 @@ def add(x: Tensor, y: Tensor) -> Tensor:
     out = elementwise("add", x, y)
     if tracked(x, y):
         attach([out], [x, y], [], lambda g, s: [g[0], g[0]])
+    return out
+
+
+def sub(x: Tensor, y: Tensor) -> Tensor:
+    """The difference of two tensors; saves nothing, but the gradient of what was subtracted is a tensor of its own."""
+    out = elementwise("sub", x, y)
+    if tracked(x, y):
+        y_needs = tracked(y)
+        attach([out], [x, y], [], lambda g, s: [g[0], like(only(g), "neg_backward") if y_needs else None])
     return out
 
 
@@ -65,6 +77,11 @@ def rsqrt(x: Tensor) -> Tensor:
     return _unary("rsqrt", x, saves_input=False, temporaries=2)
 
 
+def sqrt(x: Tensor) -> Tensor:
+    """The square root of x; saves its result, and its gradient needs a temporary."""
+    return _unary("sqrt", x, saves_input=False, temporaries=1)
+
+
 def tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent of x; saves its result."""
     return _unary("tanh", x, saves_input=False)
@@ -106,9 +123,37 @@ def gelu_new(x: Tensor) -> Tensor:
     return mul(scale(x), add_scalar(tanh(scale(add(x, scale(power(x)))))))
 
 
+def gelu_fast(x: Tensor) -> Tensor:
+    """0.5 x (1 + tanh(c x (1 + 0.044715 x x))), spelled out in Python (transformers/activations.py)."""
+    inner = mul(scale(x), add_scalar(mul(scale(x), x)))
+    return mul(scale(x), add_scalar(tanh(inner)))
+
+
+def gelu_bloom(x: Tensor) -> Tensor:
+    """Bloom's function for autograd: it saves x, and its backward pass is Python too (models/bloom, GeLUFunction)."""
+    with x.tape.no_grad():
+        out = mul(scale(x), add_scalar(tanh(mul(scale(x), add_scalar(mul(scale(x), x))))))
+    if tracked(x):
+        attach([out], [x], save(x.tape, x), lambda g, s: [_gelu_bloom_backward(only(g), s[0])])
+    return out
+
+
+def _gelu_bloom_backward(g: Tensor, x: Tensor) -> Tensor:
+    tanh_out = tanh(mul(scale(x), add_scalar(mul(scale(x), x))))
+    slope = mul(scale(x), mul(add_scalar(mul(tanh_out, tanh_out)), add_scalar(mul(scale(x), x))))
+    ff = add(slope, scale(add_scalar(tanh_out)))
+    del slope
+    return mul(ff, g)
+
+
 def relu2(x: Tensor) -> Tensor:
     """relu(x)², spelled out in Python (transformers/activations.py)."""
     return power(relu(x))
+
+
+def gelu_quick(x: Tensor) -> Tensor:
+    """x · sigmoid(1.702 x), spelled out in Python (transformers/activations.py)."""
+    return mul(x, sigmoid(scale(x)))
 
 
 ACTIVATIONS = {
@@ -119,8 +164,9 @@ ACTIVATIONS = {
     "gelu_new": gelu_new,
     "relu": relu,
     "relu2": relu2,
-    "quick_gelu": gelu,
-    "gelu_bloom": gelu,
+    "gelu_fast": gelu_fast,
+    "quick_gelu": gelu_quick,
+    "gelu_bloom": gelu_bloom,
     "xielu": relu2,
 }
 """Activation functions by the name that a config.json gives them."""
@@ -139,9 +185,9 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 # Reductions and normalization.
 
 
-def mean(x: Tensor) -> Tensor:
-    """Mean over the last axis, kept with size one."""
-    out = new(x.tape, (*x.shape[:-1], 1), x.dtype, "mean")
+def mean(x: Tensor, axes: int = 1) -> Tensor:
+    """Mean over the last axes, kept with size one."""
+    out = new(x.tape, (*x.shape[:-axes], *(1,) * axes), x.dtype, "mean")
     if tracked(x):
         tape, full, dtype = x.tape, x.shape, x.dtype
         attach([out], [x], [], lambda g, s: [new(tape, full, dtype, "mean_backward")])
@@ -153,20 +199,19 @@ def softmax(x: Tensor, dtype: str | None = None) -> Tensor:
 
     Only fp16 is upcast inside the CUDA kernel; bf16 makes an fp32 copy first (aten/src/ATen/native/SoftMax.cpp).
     """
-    if x.tape.autocast:
+    if x.tape.autocast and dtype is None:
         dtype = "fp32"
-    if dtype is not None and x.dtype != "fp16":
-        x = to(x, dtype)
-    before = x.dtype
-    out = like(x, "softmax", dtype)
-    if tracked(x):
-        attach([out], [x], save(x.tape, out), lambda g, s: [like(only(g), "softmax_backward", before)])
+    converted = to(x, dtype) if dtype is not None and x.dtype != "fp16" else x
+    before = converted.dtype
+    out = like(converted, "softmax", dtype)
+    if tracked(converted):
+        attach([out], [converted], save(x.tape, out), lambda g, s: [like(only(g), "softmax_backward", before)])
     return out
 
 
-def layer_norm(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tensor:
+def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """Fused LayerNorm; saves its input, and the mean and the reciprocal deviation in fp32."""
-    return _fused_norm("layer_norm", x, [weight] if bias is None else [weight, bias], statistics=2)
+    return _fused_norm("layer_norm", x, [each for each in (weight, bias) if each is not None], statistics=2)
 
 
 def rms_norm(x: Tensor, weight: Parameter) -> Tensor:
@@ -174,52 +219,76 @@ def rms_norm(x: Tensor, weight: Parameter) -> Tensor:
     return _fused_norm("rms_norm", x, [weight], statistics=1)
 
 
-def _fused_norm(rule: str, x: Tensor, affine: list[Parameter], *, statistics: int) -> Tensor:
+def _fused_norm(rule: str, x: Tensor, affine: list[Tensor], *, statistics: int) -> Tensor:
     tape = x.tape
     if tape.autocast:
         x = to(x, "fp32")
     needs = tracked(x, *affine)
-    saved = save(tape, x) if needs else []
-    out = like(x, rule)
+    saved = save(tape, x, *affine) if needs else []
+    source = _expect_contiguous(x)
+    out = new(tape, x.shape, x.dtype, rule)
     kept = [new(tape, (*x.shape[:-1], 1), "fp32", "norm_statistics") for _ in range(statistics)]
+    del source
+    results = [(each.shape, each.dtype) for each in (x, *affine)]
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        source = _expect_contiguous(saved[0])
+        found: list[Gradient] = [new(tape, shape, dtype, f"{rule}_backward") for shape, dtype in results]
+        if tape.fake and found[0] is not None and len(only(gradients).order) == len(found[0].order):
+            # The decomposition for fake tensors follows the gradient, unless a cast has put it in order.
+            found[0].order = only(gradients).order if found[0].dtype == "fp32" else found[0].order
+        del source
+        return found
+
     if needs:
-        results = [(each.shape, each.dtype) for each in (x, *affine)]
-        attach(
-            [out],
-            [x, *affine],
-            saved + save(tape, *kept),
-            lambda g, s: [new(tape, shape, dtype, f"{rule}_backward") for shape, dtype in results],
-        )
+        attach([out], [x, *affine], saved + save(tape, *kept), apply)
     return out
+
+
+def _expect_contiguous(x: Tensor) -> Tensor:
+    """What a kernel reads that takes rows: a copy for a moment if they lie otherwise (layer_norm_kernel.cu)."""
+    return x if x.tape.fake or x.contiguous else new(x.tape, x.shape, x.dtype, "clone")
 
 
 # Matrix products and the embedding.
 
 
-def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, addmm: bool = False) -> Tensor:
+def linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, addmm: bool = False, fresh: bool = False
+) -> Tensor:
     """x @ weight.T + bias; saves x if the weight trains, and the weight if x needs a gradient.
 
-    `x` ends in the axes `weight.inner`, the result in `weight.outer`. Leading axes that a view cannot merge into
-    rows are copied first, and so is the gradient. Arguments are cast from the last to the first: the bias is the
-    last one of `F.linear`, and the first one of `addmm`.
+    `x` ends in the axes `weight.inner`, the result in `weight.outer`; those of a computed weight are its first axis and
+    the rest. Leading axes that a view cannot merge into rows are copied first, and so is the gradient. Arguments are
+    cast from the last to the first: the bias is the last one of `F.linear`, and the first one of `addmm`. With `fresh`
+    the weight is a view of a parameter, whose cast autocast does not keep.
     """
     tape = x.tape
+    outer, inner = weight.shape[:1], weight.shape[1:]
+    if isinstance(weight, Parameter):
+        outer, inner = weight.outer, weight.inner
     biased = bias is not None
     b = None if bias is None or addmm else autocast(bias)
-    w = autocast(weight)
-    x = autocast(x)
+    w = autocast(weight, fresh=fresh)
+    held = x = autocast(x)  # autocast's copy lives until the call ends, even where a further copy takes its place
     b = autocast(bias) if bias is not None and addmm else b
     inputs = [x, w] if b is None else [x, w, b]
-    batch = len(x.shape) - len(weight.inner)
+    batch = len(x.shape) - len(inner)
     if not (x.mergeable(0, batch) and x.mergeable(batch, len(x.shape))):
-        x = inputs[0] = clone(x)
+        if bias is not None and not addmm:
+            return _add_bias(linear(x, weight), bias if b is None else b)
+        x = inputs[0] = clone(held)
+    if biased and not addmm and batch > 1:
+        # With a bias, x is viewed as rows before the weight is transposed: its gradient comes after the weight's.
+        x = inputs[0] = identity(x)
     x_needs, w_needs = tracked(x), tracked(w)
     saved = save(tape, x if w_needs else None, w if x_needs else None)
-    out = new(tape, (*x.shape[:batch], *weight.outer), x.dtype, "linear")
+    shape, dtype = (*x.shape[:batch], *outer), x.dtype
+    (out,) = selectable(tape, "addmm" if biased else "mm", lambda: [new(tape, shape, dtype, "linear")])
     x_shape, w_shape = x.shape, w.shape
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-        gradient = in_order(gradients)
+        gradient = _as_rows(gradients, batch)
         shapes = {"input_gradient": x_shape if x_needs else None, "weight_gradient": w_shape if w_needs else None}
         made: dict[str, Gradient] = {}
         for rule in shapes if biased else reversed(shapes):
@@ -233,13 +302,36 @@ def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, addmm
     return out
 
 
+def _as_rows(gradients: list[Gradient], batch: int) -> Tensor:
+    """The gradient of a matrix product: a copy unless its leading axes, and those after them, can be viewed as one."""
+    gradient, rank = only(gradients), len(only(gradients).shape)
+    if gradient.mergeable(0, batch) and gradient.mergeable(batch, rank) and gradient.order[-1] == rank - 1:
+        return gradient
+    return in_order(gradients)
+
+
+def _add_bias(x: Tensor, bias: Tensor) -> Tensor:
+    """What `F.linear` does where rows had to be copied: the bias is added in place (Linear.cpp)."""
+    if x.tape.fake:
+        return add(x, bias)
+    out = view(x, x.shape, x.order)
+    if tracked(x, bias):
+        attach([out], [x, bias], [], lambda g, s: [g[0], g[0]])
+    return out
+
+
 def matmul(x: Tensor, y: Tensor) -> Tensor:
     """Batched product over the last two axes; saves both operands, copied where their batch axes do not merge."""
+    given = (x, y)
     y, x = autocast(y), autocast(x)
-    x, y = (each if _batchable(each) else clone(each) for each in (x, y))
+    if len(y.shape) == 4 and y.shape[1] in (1, *y.tape.units) and x.shape[1] != y.shape[1]:
+        y = expand(y, 1, x.shape[1])
+    held = (x, y)  # operands and autocast's copies live until the call ends, even where further copies take their place
+    x, y = (each if _batchable(each) else clone(each) for each in held)
     x_needs, y_needs = tracked(x), tracked(y)
     saved = save(x.tape, x if y_needs else None, y if x_needs else None)
     out = new(x.tape, (*x.shape[:-1], y.shape[-1]), x.dtype, "matmul")
+    del given
     tape, x_shape, y_shape = x.tape, x.shape, y.shape
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
 
-from memcore.symbols import Shape
+from memcore.dtypes import ITEMSIZE
+from memcore.symbols import Axis, Rounded, Shape, Total, spell
 
 if TYPE_CHECKING:
     from memcore.eager.autograd import Saved
+    from memcore.eager.sharded import TensorParallel
     from memcore.eager.tensor import Tensor
+
+ALIGNMENT = 512
+"""The caching allocator rounds requests up to this many bytes (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
 
 _Things = TypeVar("_Things")
 Held = dict[str | None, _Things]
@@ -55,11 +61,13 @@ class Segment:
 class Storage:
     """One allocation; it is freed when the last tensor that views it goes."""
 
-    __slots__ = ("_tape", "block")
+    __slots__ = ("__weakref__", "_tape", "block", "others")
 
     def __init__(self, tape: Tape, block: int) -> None:
         self._tape = tape
         self.block = block
+        self.others: Storage | None = None
+        """As much for each of the loop's iterations that this one stands for."""
         tape.events.append(block)
 
     def __del__(self) -> None:
@@ -72,12 +80,18 @@ class Tape:
     `events` holds a block's index when it is allocated and the bitwise complement of the index when it is freed.
     """
 
-    def __init__(self, *, units: frozenset[str] = frozenset(), fake: bool = False) -> None:
+    def __init__(
+        self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None
+    ) -> None:
         self.blocks: list[Block] = []
         self.events: list[int] = []
         self.segments: list[Segment] = []
         self.units = units
-        """Symbols whose size is 1: a permutation of such an axis is still contiguous."""
+        """Axes whose size is 1: a permutation of such an axis is still contiguous."""
+        self.parallel = parallel
+        """How tensor parallelism divides the layers, if it does."""
+        self.wrapped = False
+        """Results are DTensors, a tensor subclass: their gradients are never added in place."""
         self.fake = fake
         """Tensors are fake tensors, a tensor subclass: PyTorch then avoids some in-place operations."""
         self.grad_enabled = True
@@ -88,6 +102,8 @@ class Tape:
         """Autocast's copies of trainable parameters, kept until the outermost autocast ends."""
         self.pack: Callable[[Tensor], Saved] | None = None
         """What becomes of tensors saved for the backward pass; None keeps them."""
+        self.select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]] | None = None
+        """What becomes of operations whose results a selective checkpoint may keep; None runs them."""
         self.turn = (0, 0)
         """The step and the micro-batch that are running."""
         self.sequence = 0
@@ -96,6 +112,12 @@ class Tape:
         """Blocks that became the gradient of a parameter."""
         self.savers: dict[int, dict[str, None]] = {}
         """For a block, the rules of the operations that keep it for their backward pass."""
+        self.left: list[object] = []
+        """Graphs that modules keep until they run again."""
+        self.watched: list[ref[Storage]] | None = None
+        """What the iteration of a loop allocates that stands for others, while it runs."""
+        self.flight: list[tuple[ref[Storage], str, str | None]] | None = None
+        """What a micro-batch allocates that stands for others in flight, with the place and how often it repeats."""
         self._pool = "default"
         self._index: dict[tuple[object, ...], int] = {}
         self._alike: dict[tuple[object, ...], int] = {}
@@ -111,7 +133,23 @@ class Tape:
         if index is None:
             index = self._index[(*key, number)] = len(self.blocks)
             self.blocks.append(Block(*key, number))
-        return Storage(self, index)
+        storage = Storage(self, index)
+        if self.watched is not None:
+            self.watched.append(ref(storage))
+        if self.flight is not None:
+            self.flight.append((ref(storage), self.place, self.repeats))
+        return storage
+
+    def multiply(self, storage: Storage, times: Axis) -> None:
+        """Allocate as much again `times` times, each in a block of its own, to be freed with the first."""
+        block = self.blocks[storage.block]
+        each = Rounded(Total(spell(block.shape), (block.shape,)), ALIGNMENT // ITEMSIZE[block.dtype])
+        last = storage
+        while last.others is not None:
+            last = last.others
+        with self.at(block.module):
+            last.others = self.allocate((times, each), block.dtype, block.rule)
+        self.savers[last.others.block] = self.savers.get(storage.block, {})
 
     @property
     def here(self) -> str:
@@ -135,6 +173,15 @@ class Tape:
             self._modules.pop()
 
     @contextmanager
+    def wrapping(self) -> Iterator[None]:
+        """What operations inside return are DTensors."""
+        before, self.wrapped = self.wrapped, True
+        try:
+            yield
+        finally:
+            self.wrapped = before
+
+    @contextmanager
     def stream(self, pool: str) -> Iterator[None]:
         """Allocate from the pool of another stream."""
         before, self._pool = self._pool, pool
@@ -153,8 +200,8 @@ class Tape:
             self.grad_enabled = before
 
     @contextmanager
-    def autocasting(self, dtype: str) -> Iterator[None]:
-        """`torch.autocast(dtype)`: its weight copies go when the outermost one ends."""
+    def autocasting(self, dtype: str | None) -> Iterator[None]:
+        """`torch.autocast(dtype)`, or None to switch it off: its weight copies go when the outermost one ends."""
         before, self.autocast = self.autocast, dtype
         try:
             yield
@@ -162,6 +209,15 @@ class Tape:
             self.autocast = before
             if before is None:
                 self.let_go(self._casts, "end of autocast")
+
+    @contextmanager
+    def without_autocast(self) -> Iterator[None]:
+        """`torch.autocast(enabled=False)`: the casts of before stay."""
+        before, self.autocast = self.autocast, None
+        try:
+            yield
+        finally:
+            self.autocast = before
 
     @property
     def casts(self) -> dict[int, Tensor]:
@@ -172,6 +228,11 @@ class Tape:
     def repeats(self) -> str | None:
         """The name of how often the stretch that is running happens."""
         return self._open[3] if self._open is not None else None
+
+    @property
+    def place(self) -> str:
+        """The stretch that is running."""
+        return self._open[1] if self._open is not None else ""
 
     def let_go(self, held: Held[Any], place: str) -> None:
         """Free what layers have left behind: what one made that stands for many, as often as it repeats."""
@@ -190,6 +251,15 @@ class Tape:
             yield
         finally:
             self.pack = before
+
+    @contextmanager
+    def selecting(self, select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]]) -> Iterator[None]:
+        """Run operations whose results may be kept through `select` inside."""
+        before, self.select = self.select, select
+        try:
+            yield
+        finally:
+            self.select = before
 
     def enter(self, phase: str, place: str, repeats: str | None = None) -> None:
         """End the current segment and begin the next."""

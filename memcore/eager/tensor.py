@@ -38,7 +38,8 @@ class Tensor:
         self.dtype = dtype
         self.order = tuple(range(len(shape))) if order is None else order
         self.cut = cut
-        """The axis of which this is a slice: there are gaps in memory before it."""
+        """The axis of which this is a slice: there are gaps in memory before it. The number of axes stands for gaps
+        between elements."""
         self.spread = spread
         """The axis along which everything is one and the same memory (`expand`)."""
         self.requires_grad = False
@@ -55,7 +56,7 @@ class Tensor:
         """Whether the logical axes from `first` up to `last` lie in memory such that a view can merge them."""
         lying = [axis for axis in self.order if not self._unit(axis)]
         group = [axis for axis in range(first, last) if not self._unit(axis)]
-        if self.cut in group[1:] or (self.spread in group and len(group) > 1):
+        if self.behind_gap() in group[1:] or (self.spread in group and len(group) > 1):
             return False
         start = lying.index(group[0]) if group else 0
         return lying[start : start + len(group)] == group
@@ -63,7 +64,14 @@ class Tensor:
     @property
     def contiguous(self) -> bool:
         """Whether the axes lie in memory in logical order."""
-        return self.mergeable(0, len(self.shape))
+        return self.cut != len(self.shape) and self.mergeable(0, len(self.shape))
+
+    def behind_gap(self) -> int | None:
+        """The first axis with an extent that lies behind a gap in memory."""
+        if self.cut is None or self.cut == len(self.shape):
+            return None
+        behind = self.order[self.order.index(self.cut) :]
+        return next((axis for axis in behind if not self._unit(axis)), None)
 
     def _unit(self, axis: int) -> bool:
         size = self.shape[axis]
@@ -76,7 +84,7 @@ class Parameter(Tensor):
     `outer` are the axes of the result of a linear layer, `inner` those it sums over.
     """
 
-    __slots__ = ("bucketed", "grad", "inner", "name", "outer", "sink")
+    __slots__ = ("bucketed", "grad", "inner", "name", "outer", "partial", "sink")
 
     def __init__(
         self, tape: Tape, name: str, outer: Shape, inner: Shape, dtype: str, *, trainable: bool = True
@@ -89,5 +97,7 @@ class Parameter(Tensor):
         self.grad: Tensor | None = None
         self.bucketed = False
         """The gradient is a view of a communication bucket: it is copied there and freed."""
+        self.partial = False
+        """Each tensor-parallel rank has only its part of the sum that the gradient is."""
         self.sink: Node | None = None
         """The graph node that receives the gradient, while one is waiting for it."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Parameter, Tensor
-from memcore.model.network import Layer
-from memcore.model.parts import Weight
+from memcore.model.adapters import learns
+from memcore.model.weights import Weight
 from memcore.step.recipe import Buffer, Precision, Recipe
 from memcore.symbols import Shape
 
@@ -23,17 +23,24 @@ class Runtime:
         self.tape = tape
         self.recipe = recipe
 
-    def ends(self, weights: Sequence[Weight]) -> Mapping[str, Parameter]:
-        """The parameters outside the layers as the model sees them."""
-        return {weight.name: self.parameter(weight) for weight in weights}
+    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
+        """The parameters outside the layers as the model sees them, and those `beside` the language model."""
+        return {weight.name: self.parameter(weight) for weight in (*weights, *beside)}
 
-    def layer(self, unit: str, layer: Layer, repeats: str | None) -> Mapping[str, Parameter]:
-        """The parameters of one layer as the model sees them; `repeats` names how many layers it stands for."""
-        return {weight.name: self.parameter(weight) for weight in layer.weights()}
+    def unit(
+        self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
+    ) -> Mapping[str, Parameter]:
+        """The parameters of a unit, such as a layer, as the model sees them.
+
+        They are named relative to `path`; `label` names the kind, and `repeats` how many units it stands for.
+        """
+        return {weight.name: self.parameter(weight) for weight in weights}
 
     def parameter(self, weight: Weight) -> Parameter:
         """One parameter as the model sees it."""
-        return Parameter(self.tape, weight.name, weight.outer, weight.inner, self.recipe.precision.compute)
+        dtype = weight.dtype or self.recipe.precision.compute
+        learned = learns(weight, self.recipe.network)
+        return Parameter(self.tape, weight.name, weight.outer, weight.inner, dtype, trainable=learned)
 
     def enter(self, unit: str, x: Tensor) -> Tensor:
         """Before a unit's forward pass; units are `root`, `embedding`, `head` and each layer."""
@@ -43,8 +50,15 @@ class Runtime:
         """After a unit's forward pass."""
         return y
 
+    def cast(self, x: Tensor) -> Tensor:
+        """An input of a unit as the unit sees it."""
+        return x
+
     def begin_micro_batch(self, *, last: bool) -> None:
         """Before the forward pass of a micro-batch; the last one ends the step."""
+
+    def begin_backward(self, *, last: bool) -> None:
+        """Before the backward pass of a micro-batch in a pipeline, where several are in flight."""
 
     def end_backward(self) -> None:
         """After the backward pass of a micro-batch."""

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from memcore.eager.tensor import Parameter
 from memcore.engines.base import AUTOCAST_PRESETS, Engine, Runtime
-from memcore.model.parts import Weight
+from memcore.model.adapters import learns
+from memcore.model.weights import Weight
 from memcore.step.recipe import Buffer, Recipe
-from memcore.symbols import Total
+from memcore.symbols import Shape, Total
 
 
 class Ddp(Runtime):
@@ -26,10 +27,16 @@ class Ddp(Runtime):
 
 
 def buckets(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
-    """All gradients in flat buffers; their total does not depend on the size of a bucket."""
-    shapes = tuple((count, *weight.shape) for weight, count in weights)
+    """All gradients of a dtype in flat buffers; their total does not depend on the size of a bucket."""
+    learned = [(weight, count) for weight, count in weights if learns(weight, recipe.network)]
+    shapes: dict[str, list[Shape]] = {}
+    for weight, count in learned:
+        shapes.setdefault(weight.dtype or recipe.precision.parameter, []).append((count, *weight.shape))
     rule = "gradient_buckets" if recipe.sharding.bucket_views else "ddp_buckets"
-    return [Buffer(rule=rule, module="reducer", shape=(Total("N", shapes),), dtype=recipe.precision.parameter)]
+    return [
+        Buffer(rule=rule, module="reducer", shape=(Total("N", tuple(each)),), dtype=dtype)
+        for dtype, each in shapes.items()
+    ]
 
 
 ENGINE = Engine(

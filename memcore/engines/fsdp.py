@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memcore.eager.basics import identity
+from memcore.dtypes import FLOATING
+from memcore.eager.basics import identity, to
 from memcore.eager.tape import Storage, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Engine, Runtime, precision
-from memcore.model.network import Layer
-from memcore.model.parts import Weight
+from memcore.model.adapters import learns
+from memcore.model.weights import Weight
 from memcore.step.recipe import Recipe
-from memcore.symbols import Quotient, Shape, Total
+from memcore.symbols import Axis, Quotient, Shape, Total
 
 GATHER, REDUCE = "all-gather", "reduce-scatter"
 """Streams that allocate from pools of their own."""
@@ -40,7 +41,12 @@ class Group:
         self._shards = Total(f"S({name})", tuple(shard(weight) for weight in weights))
         self._reshard = reshard
         compute = self._precision.compute
-        self.parameters = {w.name: Parameter(self._tape, w.name, w.outer, w.inner, compute) for w in weights}
+        self.parameters = {
+            w.name: Parameter(
+                self._tape, w.name, w.outer, w.inner, compute, trainable=learns(w, runtime.recipe.network)
+            )
+            for w in weights
+        }
         self._gathered: Storage | None = None
         """The output of an all-gather that has not been copied out yet."""
         self._unsharded: list[Storage] = []
@@ -108,24 +114,52 @@ class Group:
     def _part(self, shape: Shape) -> Shape:
         return (Quotient(shape, int(self._reshard)),)
 
+    def _redistribute(self) -> None:
+        """Gradients as tensor parallelism shards their parameters (`unsharded_grad_data`).
+
+        Each rank has its part of the sum for a replicated norm, and all rows for its part of the embedding.
+        """
+        for name, parameter in self.parameters.items():
+            rule = "tensor_all_reduce" if parameter.partial else "clone"
+            gradient = self._accumulated.get(name, parameter.grad)
+            if gradient is None or (gradient.shape == parameter.shape and not parameter.partial):
+                continue
+            storage = self._allocate(parameter.shape, gradient.dtype, rule, name)
+            gradient = Tensor(self._tape, storage, parameter.shape, gradient.dtype)
+            if name in self._accumulated:
+                self._accumulated[name] = gradient
+            else:
+                parameter.grad = gradient
+
     def post_backward(self) -> None:
         """Free the parameters; reduce the gradients, or keep them unsharded until the last micro-batch."""
         self.finished = True
         for name in self._accumulated:
             self.parameters[name].grad = None
         if not self._runtime.syncs:
-            self._unsharded = []
+            if self._runtime.ends_step:
+                self._unsharded = []
             self._accumulate()
             return
+        if self._tape.parallel is not None:
+            self._redistribute()
         gradients = list(self._accumulated.values())
         gradients += [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
+        shards = self._reached()
         self._accumulated.clear()
         for parameter in self.parameters.values():
             parameter.grad = None
         self._unsharded = []
         self._runtime.reduce_input = None
         if gradients:
-            self._reduce(gradients)
+            self._reduce(gradients, shards)
+
+    def _reached(self) -> Axis:
+        """The size of a rank's part of those parameters that have gradients."""
+        reached = [w for w in self._weights if w.name in self._accumulated or self.parameters[w.name].grad is not None]
+        if len(reached) == len(self._weights):
+            return self._shards
+        return Total(f"{self._shards.name[:-1]}, reached)", tuple(shard(weight) for weight in reached))
 
     def _accumulate(self) -> None:
         """Keep each gradient in the reduce dtype (`to_accumulated_grad_if_needed`)."""
@@ -137,19 +171,19 @@ class Group:
                 storage = self._allocate(gradient.shape, reduce, "accumulated_gradient", name)
                 self._accumulated[name] = Tensor(self._tape, storage, gradient.shape, reduce)
 
-    def _reduce(self, gradients: list[Tensor]) -> None:
+    def _reduce(self, gradients: list[Tensor], shards: Axis) -> None:
         """Copy in, reduce-scatter, cast, and keep this rank's part (`foreach_reduce`)."""
         reduce, stored = self._precision.reduce, self._precision.parameter
-        self._runtime.reduce_input = self._allocate(("z", self._shards), reduce, "reduce_scatter_input")
+        self._runtime.reduce_input = self._allocate(("z", shards), reduce, "reduce_scatter_input")
         last = gradients[-1]  # its loop variable keeps the last gradient until the function ends
         gradients.clear()
         with self._tape.stream(REDUCE):
             rule = "sharded_gradient" if reduce == stored else "reduce_scatter_output"
-            output = self._allocate((self._shards,), reduce, rule)
+            output = self._allocate((shards,), reduce, rule)
             if self._sharding.replicated:
                 self._all_reduced = output
             if reduce != stored:
-                output = self._allocate((self._shards,), stored, "sharded_gradient")
+                output = self._allocate((shards,), stored, "sharded_gradient")
         if self._gradients is None and not self._sharding.offloaded:
             self._gradients = output
         del last
@@ -179,27 +213,42 @@ class Fsdp(Runtime):
         """The last reduce-scatter's input: it stays until the next one starts."""
         self._repeats: dict[str, str | None] = {}
         self.syncs = True
+        self.ends_step = True
+        """Parameters are freed after the backward pass; in a pipeline, after that of the last micro-batch."""
 
-    def ends(self, weights: Sequence[Weight]) -> Mapping[str, Parameter]:
+    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
         """By wrap policy the root holds what is outside the layers, or embedding and norm-with-head are units."""
         sharding = self.recipe.sharding
         if sharding.wrap == "torchtitan":
-            self._groups["embedding"] = Group(self, "embedding", "", weights[:1], sharding.reshard_after_forward)
-            self._groups["head"] = Group(self, "head", "", weights[1:], False)
+            ends, left = self.recipe.network.ends, tuple(weights)
+            if ends.reads_tokens:
+                self._groups["embedding"] = Group(self, "embedding", "", left[:1], sharding.reshard_after_forward)
+                left = left[1:]
+            if ends.predicts:
+                self._groups["head"] = Group(self, "head", "", left, False)
+            rest = beside
         else:
-            self._groups["root"] = Group(self, "root", "", weights, sharding.root_reshards)
+            rest = (*beside, *weights)
+        if rest:
+            self._groups["root"] = Group(self, "root", "", rest, sharding.root_reshards)
         return {name: found for group in self._groups.values() for name, found in group.parameters.items()}
 
-    def layer(self, unit: str, layer: Layer, repeats: str | None) -> Mapping[str, Parameter]:
-        """A layer is a unit."""
+    def unit(
+        self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
+    ) -> Mapping[str, Parameter]:
+        """A unit communicates its parameters at once."""
         self._repeats[unit] = repeats
         sharding = self.recipe.sharding
         reshard = sharding.reshard_after_forward
         if sharding.wrap == "torchtitan-2024" and unit == self.recipe.last_unit and reshard is True:
             reshard = False
-        label = self.recipe.label(layer)
-        self._groups[unit] = Group(self, label, f"{self.recipe.network.path}.*", layer.weights(), reshard)
+        self._groups[unit] = Group(self, label, path, weights, reshard)
         return self._groups[unit].parameters
+
+    def cast(self, x: Tensor) -> Tensor:
+        """A mixed-precision policy casts inputs of every unit to the compute dtype (`FSDPState._pre_forward`)."""
+        stored, compute = self.recipe.precision.parameter, self.recipe.precision.compute
+        return to(x, compute) if compute != stored and x.dtype in FLOATING else x
 
     def begin_micro_batch(self, *, last: bool) -> None:
         """Without communication for every micro-batch, only the last one reduces gradients."""
@@ -207,11 +256,19 @@ class Fsdp(Runtime):
         for group in self._groups.values():
             group.finished = False
 
+    def begin_backward(self, *, last: bool) -> None:
+        """In a pipeline only the last backward pass frees parameters and reduces gradients (pipelining/stage.py)."""
+        self.syncs = self.ends_step = last
+        for group in self._groups.values():
+            group.finished = False
+
     def enter(self, unit: str, x: Tensor) -> Tensor:
-        """Gather the unit's parameters; hang the post-backward hook on its input."""
+        """Cast its input and gather the unit's parameters; hang the post-backward hook on its input."""
         group = self._groups.get(unit)
         if group is None:
             return x
+        if x.dtype in FLOATING:
+            x = to(x, self.recipe.precision.compute)
         group.gather()
         output = group.wait()
         if output is not None:
@@ -247,9 +304,13 @@ class Fsdp(Runtime):
 
     def end_backward(self) -> None:
         """Reduce what no hook has reached, such as the root's gradients, and let go of all buffers."""
-        for group in self._groups.values():
+        for unit, group in self._groups.items():
             if not group.finished:
+                if self.recipe.pipeline is not None:
+                    self.tape.enter("backward", "end", self._repeats.get(unit))
                 group.post_backward()
+        if not self.ends_step:
+            return
         for unit, group in self._groups.items():
             if self.recipe.sharding.replicated:
                 self.tape.enter("backward", "end", self._repeats.get(unit))

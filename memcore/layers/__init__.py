@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from memcore.layers import torchtitan
 from memcore.layers.transformers import model as transformers
-from memcore.layers.transformers import support
+from memcore.layers.transformers import support, tables
+from memcore.layers.transformers.vision import models as vision
 from memcore.model.network import Network
 from memcore.step.recipe import Buffer
-from memcore.step.step import Forward
+from memcore.step.step import Forward, Inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class LayerCode:
     check: Callable[[Network], None]
     """Raises UnsupportedError for a network that it cannot express."""
     has_sdpa: Callable[[Network], bool]
+    kernels: Callable[[Network], Sequence[str]]
+    """The values of `training.attention` that it offers for a network."""
     computes_loss: bool
     """The loss is part of the model's forward pass."""
     has_cache: bool
@@ -29,6 +32,10 @@ class LayerCode:
     """How FSDP wraps it by default."""
     buffers: Callable[[Network], Sequence[Buffer]]
     """What the model holds besides parameters."""
+    inputs: Inputs = lambda step: {}
+    """What it is given of images."""
+    sees: Callable[[Network], bool] = lambda network: False
+    """Whether it covers what a network's towers do with images."""
 
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
@@ -37,16 +44,20 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         forward=transformers.forward,
         check=support.check,
         has_sdpa=lambda network: network.sdpa,
+        kernels=support.kernels,
         computes_loss=True,
         has_cache=True,
         default_wrap="layer",
-        buffers=transformers.buffers,
+        buffers=tables.buffers,
+        inputs=vision.inputs,
+        sees=lambda network: network.family in vision.SEES,
     ),
     "torchtitan": LayerCode(
         title="torchtitan",
         forward=torchtitan.forward,
         check=torchtitan.check,
         has_sdpa=lambda network: True,
+        kernels=lambda network: support.KERNELS,
         computes_loss=False,
         has_cache=False,
         default_wrap="torchtitan",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memcore.eager.autograd import attach, save, tracked
-from memcore.eager.basics import clone, like, new, only, split, to, view
+from memcore.eager.basics import clone, contiguous, like, new, only, split, to, view
 from memcore.eager.operations import add, scale
 from memcore.eager.tensor import Tensor
+from memcore.layers.tensor_parallel import parallel_cross_entropy
 from memcore.step.recipe import Loss
 from memcore.symbols import Quotient, Shape, Shifted
 
@@ -24,6 +25,8 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
     Autocast runs the loss in fp32, but not the softmax, to which `cross_entropy_loss` gives the dtype of the logits.
     """
+    if logits.tape.parallel is not None and logits.tape.parallel.loss:
+        return parallel_cross_entropy(logits, labels)
     log_probabilities = _log_softmax(logits)
     if logits.tape.autocast:
         log_probabilities = to(log_probabilities, "fp32")
@@ -56,7 +59,7 @@ def causal_lm_loss(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
             logits = to(logits, "fp32")
         if loss.shifts_labels:
             padded = _padded(labels)
-            labels = clone(view(padded, labels.shape))
+            labels = _shifted(padded, labels.shape)
         return cross_entropy(logits, labels)
 
 
@@ -66,10 +69,20 @@ def _padded(labels: Tensor) -> Tensor:
     return new(labels.tape, (batch, Shifted(length, 1, 1)), labels.dtype, "pad")
 
 
+def _shifted(padded: Tensor, shape: Shape) -> Tensor:
+    """Labels without their first column; those of a single sequence are a view."""
+    return contiguous(view(padded, shape, cut=1))
+
+
+def shifted(labels: Tensor) -> Tensor:
+    """Labels moved by one, as transformers moves them."""
+    return _shifted(_padded(labels), labels.shape)
+
+
 def chunked_loss(hidden: Tensor, labels: Tensor, head: Head, loss: Loss) -> Tensor:
     """Logits chunk by chunk of the sequence, kept in their dtype; each chunk is upcast on its own."""
     tape = hidden.tape
-    labels = clone(view(_padded(labels), labels.shape))
+    labels = shifted(labels)
     batch, length = labels.shape
     part: Shape = (batch, Quotient((length,), loss.chunks))
     outputs = [head(chunk) for chunk in split(hidden, (*part, *hidden.shape[2:]), loss.chunks, cut=1)]

@@ -12,14 +12,17 @@ from collections.abc import Sequence
 from memcore.eager.attention import choose_kernel, repeat_kv, sdpa
 from memcore.eager.autograd import Gradient, attach, tracked
 from memcore.eager.basics import contiguous, like, new, only, permute, to
-from memcore.eager.operations import ACTIVATIONS, add, embedding, mean, mul, power, rms_norm, rsqrt
+from memcore.eager.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt
+from memcore.eager.ring import ring_attention
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
+from memcore.layers.tensor_parallel import embedded, headed, normalized, prepared
 from memcore.layers.transformers.attention import heads_of
 from memcore.layers.transformers.context import Weights, leaf, project
 from memcore.model.network import Ends, Layer, Network
-from memcore.model.parts import Attention, FeedForward, Norm
+from memcore.model.parts import Attention, FeedForward
+from memcore.model.weights import Norm
 from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
 
@@ -57,13 +60,16 @@ def buffers(network: Network) -> Sequence[Buffer]:
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch; the trainer's `pred` lives until the loss is known."""
     pred = _transformer(step, batch.tokens)
+    if not step.recipe.network.ends.predicts:
+        return pred, None
     return causal_lm_loss(pred, batch.labels, step.recipe.loss), pred
 
 
 def _transformer(step: Step, tokens: Tensor) -> Tensor:
     ends = step.recipe.network.ends
-    step.enter("root", tokens)
-    h = _embed(step, tokens, ends)
+    h = step.enter("root", tokens)
+    if ends.reads_tokens:
+        h = _embed(step, h, ends)
 
     def run_block(slot: Slot, x: Tensor) -> Tensor:
         return _block(x, slot.weights, slot.layer, step)
@@ -71,10 +77,12 @@ def _transformer(step: Step, tokens: Tensor) -> Tensor:
     for slot in step.slots:
         h = step.layer(slot, run_block, h)
     step.after_layers()
+    if not ends.predicts:
+        return step.leave("root", h)
     h = step.enter("head", h)
     h = _norm(h, step.weights, _final(ends))
     step.loss_begins(h)
-    logits = step.leave("head", project(h, step.weights, ends.head))
+    logits = step.leave("head", headed(lambda x: project(x, step.weights, ends.head), h))
     return step.leave("root", logits)
 
 
@@ -87,7 +95,7 @@ def _final(ends: Ends) -> Norm:
 def _embed(step: Step, tokens: Tensor, ends: Ends) -> Tensor:
     with tokens.tape.at(ends.embedding.name.removesuffix(".weight")):
         tokens = step.enter("embedding", tokens)
-        h = step.leave("embedding", embedding(tokens, step.weights[ends.embedding.name]))
+        h = step.leave("embedding", embedded(tokens, step.weights[ends.embedding.name]))
         step.embedded(h)
         return h
 
@@ -101,19 +109,24 @@ def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
 
 def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
     """`nn.RMSNorm`: one kernel, or composed: normalized and weighted in fp32, and cast at the end."""
-    weight: Parameter = weights[f"{part.name}.weight"]
     with x.tape.module(leaf(part.name)):
-        if part.fused:
-            return rms_norm(x, weight)
-        upcast = to(x, "fp32")
-        inverse = rsqrt(mean(power(upcast)))
-        return to(mul(mul(upcast, inverse), weight), x.dtype)
+        return normalized(_rms_norm, x, weights, part)
+
+
+def _rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+    weight: Parameter = weights[f"{part.name}.weight"]
+    if part.fused:
+        return rms_norm(x, weight)
+    upcast = to(x, "fp32")
+    inverse = rsqrt(mean(power(upcast)))
+    return to(mul(mul(upcast, inverse), weight), x.dtype)
 
 
 def _attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tensor:
     heads = heads_of(part)
     with x.tape.module(part.module):
-        xq, xk, xv = (project(x, weights, each) for each in part.inputs)
+        given = prepared(x)
+        xq, xk, xv = (project(given, weights, each) for each in part.inputs)
         xq, xk = _rotate(xq), _rotate(xk)
         if part.repeats_heads:
             xk, xv = repeat_kv(xk, heads, axis=2), repeat_kv(xv, heads, axis=2)
@@ -121,7 +134,9 @@ def _attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tens
         xq, xk, xv = (permute(each, 0, 2, 1, 3) for each in (xq, xk, xv))
         kernel = step.recipe.attention
         kernel = choose_kernel(xq, xv, heads, masked=False) if kernel == "sdpa" else kernel
-        output = contiguous(permute(sdpa(xq, xk, xv, heads, kernel, None), 0, 2, 1, 3))
+        turns = step.recipe.ring_turns
+        attended = ring_attention(xq, xk, xv, heads.shared, turns) if turns else sdpa(xq, xk, xv, heads, kernel, None)
+        output = contiguous(permute(attended, 0, 2, 1, 3))
         return project(output, weights, part.output)
 
 
@@ -129,7 +144,8 @@ def _feed_forward(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
     with x.tape.module(part.module):
         act = ACTIVATIONS[part.activation]
         gate = part.gate or part.up
-        return project(mul(act(project(x, weights, gate)), project(x, weights, part.up)), weights, part.down)
+        given = prepared(x)
+        return project(mul(act(project(given, weights, gate)), project(given, weights, part.up)), weights, part.down)
 
 
 def _rotate(x: Tensor) -> Tensor:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.eager.selection import Selection
+from memcore.eager.sharded import TensorParallel
 from memcore.model.network import Layer, Network
-from memcore.symbols import Shape
+from memcore.symbols import Axis, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,17 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Activation checkpoints around layers."""
+
+    early_stop: bool
+    selection: Selection | None
+    """Which results they keep besides their inputs."""
+    skipped: frozenset[tuple[int, int]]
+    """Layers of the decoder that have none, as run and position."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
     """What a data-parallel engine does with parameters and gradients."""
 
@@ -59,6 +72,56 @@ class Sharding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrence:
+    """How recurrent mixers run."""
+
+    kernels: str = "fused"
+    """`fused`: those of mamba-ssm, causal-conv1d and flash-linear-attention; `fallback`: PyTorch's operations."""
+    trips: int = 1
+    """How often the fallback's loop over tokens or chunks runs, capped at `memcore.eager.loops.LOOP`."""
+    even: bool = True
+    """The sequence is a whole number of chunks, so that nothing is padded and cropped."""
+    stored: str = "bf16"
+    """The dtype of stored parameters, which buffers have too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """The images of a micro-batch, as far as their number decides which tensors there are.
+
+    What loops run over is counted up to `eager.loops.LOOP`, from where on it looks the same.
+    """
+
+    count: int
+    """Images or tiles."""
+    each: int
+    """Images of a sequence."""
+    sequences: int
+    windows: int = 0
+    """Whole attention windows."""
+    cut: int = 0
+    """Windows that an image's edge cuts; there is one that its corner cuts for each image then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """What one stage of a pipeline does in a step, as far as micro-batches differ."""
+
+    warm: int
+    """Forward passes that are recorded before the first backward pass."""
+    stands: bool
+    """The last of these stands for all others that are in flight."""
+    runs: int
+    """Micro-batches that are recorded."""
+    skips: bool
+    """There are more, which look the same."""
+    runtime: str
+    """ideal or torch."""
+    returns_outputs: bool
+    """The last stage keeps the outputs of all micro-batches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """The structure of a training step on one rank."""
 
@@ -73,15 +136,28 @@ class Recipe:
     precision: Precision
     loss: Loss
     sharding: Sharding
-    checkpointed: bool
-    early_stop: bool
+    checkpoints: Checkpoints | None
+    """None: everything that the backward pass needs is kept."""
     micro_batches: int
     """1, or 2 when gradients accumulate: from the second micro-batch on every one is the same."""
     keeps_gradients: bool
     """Gradients stay in memory between steps, so that the second step differs from the first."""
-    units: frozenset[str]
-    """Symbols of size 1."""
+    units: frozenset[Axis]
+    """Symbols and parts of sizes that are 1."""
     use_cache: bool = False
+    recurrence: Recurrence = Recurrence()
+    tower_repeats: tuple[tuple[int, ...], ...] = ()
+    """`repeats` of each tower; layers that learn nothing are all counted."""
+    pictures: Pictures | None = None
+    """None: there are no images, and towers do not run."""
+    ring_turns: int = 0
+    """Turns of ring attention, where context parallelism shares a sequence; 0: it does not."""
+    pipeline: Pipeline | None = None
+    """The layers are a stage of a pipeline."""
+    tensor: TensorParallel | None = None
+    """How tensor parallelism divides the layers of `network`, which is then what one rank has of it."""
+    positioned: bool = False
+    """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 
@@ -90,10 +166,13 @@ class Recipe:
         """The name of the last layer."""
         return f"{len(self.repeats) - 1}.{self.repeats[-1] - 1}.{len(self.network.runs[-1]) - 1}"
 
-    def label(self, layer: Layer) -> str:
-        """A name for a kind of layer: `layer`, numbered where there are several kinds."""
-        kinds = list(dict.fromkeys(layer for run in self.network.runs for layer in run))
-        return "layer" if len(kinds) == 1 else f"layer {kinds.index(layer)}"
+    def label(self, layer: Layer, tower: int | None = None) -> str:
+        """A name for a kind of layer of the decoder or of a tower: `layer`, numbered where there are several kinds."""
+        runs = self.network.runs if tower is None else self.network.towers[tower].runs
+        vision = "vision layer" if len(self.network.towers) == 1 else f"vision {tower} layer"
+        name = "layer" if tower is None else vision
+        kinds = list(dict.fromkeys(layer for run in runs for layer in run))
+        return name if len(kinds) == 1 else f"{name} {kinds.index(layer)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +184,8 @@ class Buffer:
     module: str
     shape: Shape
     dtype: str
+    layer: Layer | None = None
+    """The kind of layer that has one of its own."""
 
 
 HEAD = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -13,10 +13,13 @@ from memcore.eager.tape import Held, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Runtime
 from memcore.model.network import Layer
+from memcore.model.weights import Weight
 from memcore.step.recipe import HEAD, TAIL, Recipe
 
-Forward = Callable[["Step", "Batch"], "tuple[Tensor, Tensor | None]"]
-"""A model's forward pass: the loss, and the logits if the model's output object still holds them."""
+Forward = Callable[["Step", "Batch"], "tuple[Tensor, object]"]
+"""A model's forward pass: the loss, and what the model's output object still holds, such as the logits."""
+Inputs = Callable[["Step"], "Mapping[str, Tensor]"]
+"""What a model is given of the images of a micro-batch, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,9 @@ class Batch:
     tokens: Tensor
     labels: Tensor
     mask: Tensor | None
+    images: Mapping[str, Tensor]
+    positions: Tensor | None = None
+    """Position ids, where the trainer makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +40,12 @@ class Slot:
 
     layer: Layer
     unit: str
-    """`run.repetition.position`, counting the recorded repetitions."""
+    """`run.repetition.position`, counting the recorded repetitions; a tower's begins with its number and a colon."""
+    path: str
+    """The module, with `*` for the layer's number."""
     weights: Mapping[str, Parameter]
     repeats: str | None
+    checkpointed: bool
 
 
 class Step:
@@ -44,29 +53,52 @@ class Step:
 
     def __init__(self, recipe: Recipe, runtime: Callable[[Tape, Recipe], Runtime]) -> None:
         self.recipe = recipe
-        self.tape = Tape(units=recipe.units, fake=recipe.fake)
+        self.tape = Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
         self.runtime = runtime(self.tape, recipe)
-        self.weights = dict(self.runtime.ends(recipe.network.ends.weights()))
+        self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
+        for tower in recipe.network.towers if recipe.pictures else ():
+            for unit in tower.units:
+                self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.ends))
         if recipe.network.ends.tied:
             self.weights[f"{recipe.network.ends.head.name}.weight"] = self.weights[recipe.network.ends.embedding.name]
-        self.slots = list(self._slots())
+        self.slots = [slot for run in self._stack(None) for slot in run]
+        towers = range(len(recipe.network.towers) if recipe.pictures else 0)
+        self.towers = [list(self._stack(tower)) for tower in towers]
+        """The layers of each run of each tower."""
         self.cache: Held[list[Tensor]] = {}
         """Keys and values, if `use_cache` was left on."""
 
-    def _slots(self) -> Iterator[Slot]:
-        for run, pattern in enumerate(self.recipe.network.runs):
-            for index, repeats in enumerate(repetitions(run, self.recipe.repeats[run])):
-                for position, layer in enumerate(pattern):
-                    unit = f"{run}.{index}.{position}"
-                    yield Slot(layer, unit, self.runtime.layer(unit, layer, repeats), repeats)
+    def _beside(self) -> list[Weight]:
+        """The towers' parameters outside their layers and units."""
+        towers = self.recipe.network.towers
+        own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.ends)]
+        return [weight for tower in towers for weight in tower.ends if weight not in own]
 
-    def record(self, forward: Forward) -> None:
+    def _stack(self, tower: int | None) -> Iterator[list[Slot]]:
+        """The layers of each run of the decoder, or of a tower."""
+        recipe = self.recipe
+        stack = recipe.network if tower is None else recipe.network.towers[tower]
+        counts = recipe.repeats if tower is None else recipe.tower_repeats[tower]
+        checkpoints = recipe.checkpoints if tower is None or recipe.network.towers[tower].checkpointed else None
+        for run, (pattern, count) in enumerate(zip(stack.runs, counts, strict=True)):
+            learns = tower is None or run <= max(recipe.network.towers[tower].taps)
+            found = []
+            for index, repeats in enumerate(repetitions(run_name(run, tower), count) if learns else [None] * count):
+                for position, layer in enumerate(pattern):
+                    unit, path = f"{run}.{index}.{position}", f"{stack.path}.*"
+                    unit = unit if tower is None else f"{tower}:{unit}"
+                    weights = self.runtime.unit(unit, recipe.label(layer, tower), path, layer.weights(), repeats)
+                    skipped = checkpoints is None or (tower is None and (run, position) in checkpoints.skipped)
+                    found.append(Slot(layer, unit, path, weights, repeats, checkpointed=not skipped))
+            yield found
+
+    def record(self, forward: Forward, inputs: Inputs) -> None:
         """Run the micro-batches of a step; and of a second one, if gradients are kept between steps."""
         for turn in product(range(2 if self.recipe.keeps_gradients else 1), range(self.recipe.micro_batches)):
             self.tape.turn = turn
             self.runtime.begin_micro_batch(last=turn[1] == self.recipe.micro_batches - 1)
             self.tape.enter("forward", "inputs")
-            self._micro_batch(forward, self._batch())
+            self._micro_batch(forward, self._batch(inputs))
         self.tape.finish()
 
     def _micro_batch(self, forward: Forward, batch: Batch) -> None:
@@ -89,11 +121,12 @@ class Step:
         """The model's outputs go, and with them the keys and values that nobody read."""
         self.tape.let_go(self.cache, "end of the cache")
 
-    def _batch(self) -> Batch:
+    def _batch(self, inputs: Inputs) -> Batch:
         with self.tape.at("inputs"):
             tokens, labels = (new(self.tape, ("b", "s"), "int64", "inputs") for _ in range(2))
             mask = new(self.tape, ("b", "s"), "int64", "inputs") if self.recipe.padded else None
-            return Batch(tokens, labels, mask)
+            positions = new(self.tape, ("s",), "int64", "inputs") if self.recipe.positioned else None
+            return Batch(tokens, labels, mask, inputs(self) if self.recipe.pictures else {}, positions)
 
     def enter(self, unit: str, x: Tensor) -> Tensor:
         """Before a unit that an engine may treat as one: `root`, `embedding` or `head`."""
@@ -103,16 +136,37 @@ class Step:
         """After such a unit."""
         return self.runtime.leave(unit, y)
 
-    def layer(self, slot: Slot, forward: Callable[[Slot, Tensor], Tensor], x: Tensor) -> Tensor:
-        """Run a layer: a unit of the engine, checkpointed if the recipe says so."""
+    def cast(self, x: Tensor) -> Tensor:
+        """An input as a unit of the engine sees it."""
+        return self.runtime.cast(x)
+
+    def layer(self, slot: Slot, forward: Callable[..., Tensor], x: Tensor, *more: Tensor) -> Tensor:
+        """Run a layer, given the slot and tensors: a unit of the engine, checkpointed if the recipe says so."""
         self.tape.enter("forward", slot.unit, slot.repeats)
-        with self.tape.at(f"{self.recipe.network.path}.*"):
+        with self.tape.at(slot.path):
+            seen = [self.runtime.cast(each) for each in more]
             x = self.runtime.enter(slot.unit, x)
             run = partial(forward, slot)
-            y = checkpoint(run, x, early_stop=self.recipe.early_stop) if self.recipe.checkpointed else run(x)
+            y = self._checkpoint(run, x, *seen) if slot.checkpointed else run(x, *seen)
+            del seen
             y = self.runtime.leave(slot.unit, y)
         self._backward_begins(y, "backward", slot.unit, slot.repeats)
         return y
+
+    def _checkpoint(self, run: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        checkpoints = self.recipe.checkpoints
+        if checkpoints is None:
+            return run(*inputs)
+        return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
+
+    def begin(self, place: str) -> None:
+        """The forward pass goes on at another place outside the layers."""
+        self.tape.enter("forward", place)
+
+    def ended(self, x: Tensor, place: str) -> Tensor:
+        """The result of a place outside the layers: when its gradient exists, the backward pass is there."""
+        self._backward_begins(x, "backward", place)
+        return x
 
     def after_layers(self) -> None:
         """The forward pass leaves the layers."""
@@ -133,8 +187,17 @@ class Step:
             x.node.before.insert(0, lambda: tape.enter(phase, place, repeats))
 
 
-def repetitions(run: int, count: int) -> list[str | None]:
+def _below(module: str, weights: Sequence[Weight]) -> list[Weight]:
+    return [weight for weight in weights if weight.name.startswith(f"{module}.")]
+
+
+def run_name(run: int, tower: int | None = None) -> str:
+    """The symbol of how often a run's pattern repeats between those repetitions that are recorded one by one."""
+    return f"run {run}" if tower is None else f"run {tower}:{run}"
+
+
+def repetitions(name: str, count: int) -> list[str | None]:
     """For each recorded repetition of a run's pattern, the name of how many it stands for."""
     if count <= HEAD + TAIL:
         return [None] * count
-    return [None] * HEAD + [f"run {run}"] + [None] * TAIL
+    return [None] * HEAD + [name] + [None] * TAIL

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
-from memcore.eager.basics import cat, contiguous, permute, split, to, unmerged
+from memcore.eager.basics import cat, contiguous, permute, to, unmerged
 from memcore.eager.operations import add, dropout, matmul, scale, softmax, tanh
+from memcore.eager.pointwise import clamp, clamp_
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import ROTATIONS
-from memcore.model.parts import Attention, Linear, Norm
+from memcore.model.parts import Attention, LatentAttention
+from memcore.model.weights import Linear, Norm
 from memcore.symbols import Rounded
 
 
@@ -18,17 +21,13 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """An attention module. Eager attention also returns its scores, which the layer holds until it ends."""
     with hidden_states.tape.module(part.module):
-        query_states, key_states, value_states = _project_heads(hidden_states, weights, part)
+        query_states, key_states, value_states, *_fused = _project_heads(hidden_states, weights, part)
         if context.rotary is not None:
             query_states, key_states, *_kept = ROTATIONS[part.rotary](query_states, key_states, *context.rotary)
-        if context.cache is not None:
-            # DynamicCache.update: appended to empty tensors, both of the dtype of the keys.
-            keys = cat([key_states], key_states.shape)
-            values = cat([value_states], value_states.shape, empty=key_states.dtype)
-            key_states, value_states = keys, values
-            del keys, values
-            context.cache.setdefault(hidden_states.tape.repeats, []).extend((key_states, value_states))
-        interface = _eager_attention if context.kernel == "math" else _sdpa_attention
+        if part.norm_place == "after" and part.query_norm is not None and part.key_norm is not None:
+            query_states = norm(query_states, weights, part.query_norm)
+            key_states = norm(key_states, weights, part.key_norm)
+        key_states, value_states = update_cache(key_states, value_states, context)
         attn_output, attn_weights = interface(query_states, key_states, value_states, part, context)
         attn_output = contiguous(attn_output)
         attn_output = project(attn_output, weights, part.output)
@@ -36,48 +35,95 @@ def attend(
         return attn_output, attn_weights
 
 
-def heads_of(part: Attention) -> Heads:
+def update_cache(keys: Tensor, values: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+    """`DynamicCache.update`, if there is a cache: appended to empty tensors, both of the dtype of the keys."""
+    if context.cache is None:
+        return keys, values
+    keys, values = cat([keys], keys.shape), cat([values], values.shape, empty=keys.dtype)
+    context.cache.setdefault(keys.tape.repeats, []).extend((keys, values))
+    return keys, values
+
+
+def interface(
+    query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, context: Context
+) -> tuple[Tensor, Tensor | None]:
+    """The attention function of the implementation that was asked for."""
+    attention = _eager_attention if context.kernel == "math" else _sdpa_attention
+    return attention(query, key, value, part, context)
+
+
+def heads_of(part: Attention | LatentAttention) -> Heads:
     """The symbols of an attention layer."""
     own = part.heads
     key, groups = (own.key, own.groups) if part.grouped else (own.query, 1)
-    return Heads(own.query, key, groups, own.width, Rounded(own.width, 8) if own.unaligned else own.width)
+    padded = Rounded(own.width, 8) if own.unaligned else own.width
+    return Heads(own.query, key, groups, own.width, padded, own.wide)
 
 
 def _project_heads(x: Tensor, weights: Weights, part: Attention) -> list[Tensor]:
     """Queries, keys and values as (b, heads, s, d)."""
-    if len(part.inputs) == 3:
-        norms = (part.query_norm, part.key_norm, None)
-        return [_project_head(x, weights, *each) for each in zip(part.inputs, norms, strict=True)]
-    fused = project(x, weights, part.inputs[0])
-    batch, length = fused.shape[:2]
-    if part.fused == "per-head":
-        return split(permute(fused, 0, 2, 1, 3, 4), (batch, "a", length, "d"), order=(0, 2, 1, 3))
-    return [permute(unmerged(each, 2), 0, 2, 1, 3) for each in split(fused, (batch, length, "a", "d"))]
+    if part.norm_place == "projected":
+        return _norm_projected(x, weights, part)
+    if len(part.inputs) == 1:
+        fused = project(x, weights, part.inputs[0])
+        return LAYOUTS[part.fused](clamp(fused) if part.clamped else fused, part.heads)
+    at_once = part.norm_place in ("head", "row")
+    norms = (part.query_norm, part.key_norm, None) if at_once else (None, None, None)
+    scaled = (part.scales_queries, part.scales_keys, False)
+    states = [_project_head(x, weights, *each) for each in zip(part.inputs, norms, scaled, strict=True)]
+    if part.clamped:
+        states = [clamp_(each) for each in states]
+    return _as_heads(states, part)
 
 
-def _project_head(x: Tensor, weights: Weights, part: Linear, head_norm: Norm | None) -> Tensor:
-    if head_norm is None:
-        return permute(project(x, weights, part), 0, 2, 1, 3)
-    return permute(norm(project(x, weights, part), weights, head_norm), 0, 2, 1, 3)
+def _as_heads(states: list[Tensor], part: Attention) -> list[Tensor]:
+    """From (b, s, heads, d) to (b, heads, s, d); queries that were scaled have been split at once."""
+    if part.splits_late:
+        done = int(part.scales_queries)
+        states = [*states[:done], *(unmerged(each, 2) for each in states[done:])]
+    return [permute(each, 0, 2, 1, 3) for each in states]
+
+
+def _norm_projected(x: Tensor, weights: Weights, part: Attention) -> list[Tensor]:
+    """Gemma 3 projects all three before it normalizes queries and keys."""
+    states = _as_heads([project(x, weights, each) for each in part.inputs], part)
+    for index, head_norm in enumerate((part.query_norm, part.key_norm)):
+        if head_norm is not None:
+            states[index] = _norm_heads(states[index], weights, head_norm)
+    return states
+
+
+def _norm_heads(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+    """A norm over each head of (b, heads, s, d); weights for each head need heads beside their elements (Cohere)."""
+    if part.leading:
+        return permute(norm(permute(x, 0, 2, 1, 3), weights, part), 0, 2, 1, 3)
+    return norm(x, weights, part)
+
+
+def _project_head(x: Tensor, weights: Weights, part: Linear, head_norm: Norm | None, scaled: bool) -> Tensor:
+    projected = project(x, weights, part)
+    if scaled:
+        return unmerged(scale(projected), 2)
+    return projected if head_norm is None else norm(projected, weights, head_norm)
 
 
 def _sdpa_attention(
-    query: Tensor, key: Tensor, value: Tensor, part: Attention, context: Context
+    query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, context: Context
 ) -> tuple[Tensor, Tensor | None]:
-    """`sdpa_attention_forward`: grouped keys stay grouped only without a mask (integrations/sdpa_attention.py)."""
+    """`sdpa_attention_forward` (integrations/sdpa_attention.py): grouped keys stay so without a mask, up to a width."""
     heads, mask = heads_of(part), context.mask
-    if mask is not None:
+    if mask is not None or heads.wide:
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
         heads = heads.repeated()
     kernel = context.kernel
     if kernel == "sdpa":
-        kernel = choose_kernel(query, heads, masked=mask is not None)
+        kernel = choose_kernel(query, value, heads, masked=mask is not None)
     attn_output = sdpa(query, key, value, heads, kernel, mask)
     return permute(attn_output, 0, 2, 1, 3), None
 
 
 def _eager_attention(
-    query: Tensor, key: Tensor, value: Tensor, part: Attention, context: Context
+    query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, context: Context
 ) -> tuple[Tensor, Tensor | None]:
     """`eager_attention_forward`: all scores in memory."""
     heads, mask = heads_of(part), context.mask

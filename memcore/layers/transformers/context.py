@@ -3,38 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from memcore.eager.operations import linear
+from memcore.eager.basics import to
+from memcore.eager.operations import add, dropout, linear, scale
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor
-from memcore.model.parts import Linear
+from memcore.layers.tensor_parallel import finished
+from memcore.model.weights import Linear
+from memcore.step.recipe import Pictures, Recurrence
 
 Weights = Mapping[str, Parameter]
 """Parameters by name."""
+
+_ARGUMENTS = ("own", "mask", "bias", "chosen")
+"""Fields of the context that layers take as arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """What every layer is given besides its input."""
 
-    positions: Tensor
+    positions: Tensor | None
     """Position ids, of which every layer only keeps the reference."""
     kernel: str
     """The attention kernel that was asked for: sdpa (PyTorch chooses), flash, efficient, cudnn or math."""
-    rotary: tuple[Tensor, Tensor] | None
-    """Cosines and sines."""
+    rotary: tuple[Tensor, ...] | None
+    """Cosines and sines, or complex rotations."""
     mask: Tensor | None
     """The attention mask of this kind of layer."""
     cache: Held[list[Tensor]] | None
     """The KV cache that is filled although nobody reads it, if `use_cache` was left on."""
+    padding: Tensor | None = None
+    """The padding mask itself, as recurrent mixers see it."""
+    recurrence: Recurrence = field(default_factory=Recurrence)
+    """How recurrent mixers run."""
+    pictures: Pictures | None = None
+    """The images that a tower sees."""
+    bias: Tensor | None = None
+    """A bias of the scores by distance (ALiBi)."""
+    own: Tensor | None = None
+    """An input of this layer alone."""
+    chosen: Tensor | None = None
+    """The tokens that the layer before has chosen to attend to (GLM-5)."""
+    buffers: str = ""
+    """The dtype of the model's buffers."""
+    shared: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """Keys and values that layers leave for later ones, by which tokens they see (`KVSharingDict`)."""
+    outputs: list[Tensor] = field(default_factory=list)
+    """What the last layer returned beside its hidden states."""
+    returned: list[Tensor] = field(default_factory=list)
+    """What the layer that is running will return beside them, and holds until it ends."""
+
+    @property
+    def arguments(self) -> dict[str, Tensor]:
+        """The real tensors that layers take as arguments: engines may cast them, and checkpoints keep them."""
+        names = ("cos", "sin") if self.rotary is not None and len(self.rotary) == 2 else ()
+        found = dict(zip(names, self.rotary or (), strict=False))
+        return {**found, **{name: each for name in _ARGUMENTS if (each := getattr(self, name)) is not None}}
+
+    def given(self, arguments: Mapping[str, Tensor]) -> Context:
+        """The same with other tensors as arguments."""
+        rotary = self.rotary if "cos" not in arguments else (arguments["cos"], arguments["sin"])
+        named: dict[str, Any] = {name: arguments.get(name) for name in _ARGUMENTS}
+        return replace(self, rotary=rotary, **named)
+
+    def without_arguments(self) -> Context:
+        """What remains of it."""
+        own = self.rotary if self.rotary is not None and len(self.rotary) != 2 else None
+        nothing: dict[str, Any] = dict.fromkeys(_ARGUMENTS)
+        return replace(self, rotary=own, **nothing)
+
+    def leave(self, output: Tensor | None) -> None:
+        """Return a tensor beside the hidden states: the model's loop holds it until the next layer is done."""
+        if output is not None:
+            self.returned.append(output)
 
 
 def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
     """A linear layer."""
     with x.tape.module(leaf(part.name)):
         bias = weights.get(f"{part.name}.bias")
-        return linear(x, weights[f"{part.name}.weight"], bias, addmm=part.transposed)
+        result = finished(linear(x, weights[f"{part.name}.weight"], bias, addmm=part.transposed), part)
+        return result if part.adapter_dtype is None else _adapt(x, result, weights, part)
+
+
+def _adapt(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+    """LoRA beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
+
+    The product of the two small matrices, scaled, is added in their dtype and cast to the result's.
+    """
+    dtype = result.dtype
+    down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
+    x = to(x, down.dtype)
+    result = add(result, scale(linear(linear(dropout(x, part.adapter_dropout), down), up)))
+    return to(result, dtype)
 
 
 def leaf(name: str) -> str:

@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
-from memcore.eager.operations import ACTIVATIONS, mul
+from memcore.eager.basics import new, split
+from memcore.eager.moments import std
+from memcore.eager.operations import ACTIVATIONS, add, mean, mul, relu, sub
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.xielu import xielu
 from memcore.model.parts import FeedForward
+from memcore.model.weights import Linear
 
 
 def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Context) -> Tensor:
     """A dense feed-forward module."""
     with x.tape.module(part.module):
+        if part.fused:
+            return _fused(x, weights, part)
         if part.gate is not None:
+            if part.gating != "plain":
+                return _gemma3n(x, weights, part, part.gate)
             gate = ACTIVATIONS[part.activation]
             return project(mul(gate(project(x, weights, part.gate)), project(x, weights, part.up)), weights, part.down)
         hidden_states = project(x, weights, part.up)
-        hidden_states = ACTIVATIONS[part.activation](hidden_states)
+        hidden_states = activate(hidden_states, weights, part)
         return project(hidden_states, weights, part.down)
+
+
+def _gemma3n(hidden_states: Tensor, weights: Weights, part: FeedForward, gate: Linear) -> Tensor:
+    """Every step is a local variable."""
+    gate_proj = project(hidden_states, weights, gate)
+    if part.gating == "sparse":
+        gate_proj = _gaussian_topk(gate_proj)
+    activations = ACTIVATIONS[part.activation](gate_proj)
+    up_proj = project(hidden_states, weights, part.up)
+    return project(mul(activations, up_proj), weights, part.down)
+
+
+def _gaussian_topk(inputs: Tensor) -> Tensor:
+    """What exceeds the mean by so many standard deviations, which are a tensor of one element."""
+    std_multiplier = new(inputs.tape, (), inputs.dtype, "ones")
+    inputs_mean = mean(inputs)
+    inputs_std = std(inputs)
+    cutoff_x = add(inputs_mean, mul(inputs_std, std_multiplier))
+    return relu(sub(inputs, cutoff_x))
+
+
+def _fused(hidden_states: Tensor, weights: Weights, part: FeedForward) -> Tensor:
+    """Gate and up projection are one matrix (Phi-3, GLM)."""
+    up_states = project(hidden_states, weights, part.up)
+    batch, length, _, width = up_states.shape
+    gate, up_states = split(up_states, (batch, length, width), 2, cut=2)
+    up_states = mul(up_states, ACTIVATIONS[part.activation](gate))
+    return project(up_states, weights, part.down)
+
+
+def activate(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
+    """The activation function, which may have parameters of its own."""
+    if part.activation_weights:
+        return xielu(x, *(weights[weight.name] for weight in part.activation_weights))
+    return ACTIVATIONS[part.activation](x)

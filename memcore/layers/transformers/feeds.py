@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memcore.eager.tensor import Tensor
+from memcore.layers.tensor_parallel import prepared
 from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.experts import BLOCKS
 from memcore.layers.transformers.feed_forward import feed_forward
 from memcore.model.network import Layer
 from memcore.model.parts import Feed, FeedForward
@@ -16,6 +18,7 @@ Run = Callable[[Tensor, Weights, Any, Context], Tensor]
 
 FEEDS: Mapping[str, Run] = {
     "dense": feed_forward,
+    **BLOCKS,
 }
 """By `feed_kind`."""
 
@@ -34,4 +37,4 @@ def feed(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context
 
 def run_feed(hidden_states: Tensor, weights: Weights, part: Feed, context: Context) -> Tensor:
     """Run one feed-forward layer."""
-    return FEEDS[feed_kind(part)](hidden_states, weights, part, context)
+    return FEEDS[feed_kind(part)](prepared(hidden_states), weights, part, context)

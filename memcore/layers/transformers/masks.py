@@ -2,50 +2,142 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import elementwise, new
+from collections.abc import Callable, Collection, Mapping
+
+from memcore.eager.basics import elementwise, like, new
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Tensor
 from memcore.model.network import Layer
+from memcore.model.parts import Attention
 from memcore.step.step import Batch, Step
 from memcore.symbols import Shape
 
+_SQUARE: Shape = (1, 1, "s", "s")
+_RULE = "attention_mask"
 
-def attention_masks(step: Step, batch: Batch, dtype: str) -> dict[str, Tensor | None]:
-    """One mask for the layers that see everything and one for those that see a window or chunks, where needed."""
-    kinds = {mask_of(layer) for layer in step.recipe.network.kinds}
-    return {kind: _mask(step, batch, dtype, sliding=kind != "full") for kind in sorted(kinds)}
+_FULL_FIRST = ("full", "sliding", "chunked", "indexed").index
+"""The order in which models make their masks."""
+
+Condition = Callable[[Tape], Tensor]
+"""Where attention is allowed, as far as one condition goes."""
+
+
+def attention_masks(step: Step, batch: Batch, dtype: str, *, always: bool = False) -> dict[str, Tensor | None]:
+    """One mask for each kind of layer: those that see everything, a window or chunks.
+
+    There is none where none is needed, but for families that `always` make one (Falcon).
+    """
+    layers = step.recipe.network.kinds
+    mixers = [mixer for layer in layers for mixer in layer.mixers if isinstance(mixer, Attention)]
+    both_ways = any(mixer.bidirectional for mixer in mixers)
+    order = sorted({mask_of(layer) for layer in layers}, key=_FULL_FIRST)
+    return {kind: _mask(step, batch, dtype, kind, both_ways=both_ways, always=always) for kind in order}
+
+
+def mask_for(step: Step, batch: Batch, dtype: str, kind: str) -> Tensor | None:
+    """The mask of one kind of layer."""
+    return _mask(step, batch, dtype, kind, both_ways=False, always=False)
+
+
+def unused_masks(step: Step, batch: Batch, dtype: str, used: Collection[str]) -> dict[str, Tensor | None]:
+    """Masks that Qwen2-MoE makes though no layer uses them; its unused window is 0, which every sequence exceeds."""
+    kinds = [kind for kind in ("full", "sliding") if kind not in used]
+    return {kind: _mask(step, batch, dtype, kind, both_ways=False, always=kind == "sliding") for kind in kinds}
 
 
 def mask_of(layer: Layer) -> str:
-    """Which tokens a layer sees: full, sliding or chunked."""
+    """Which tokens a layer sees: full, sliding, chunked or indexed."""
     return next((mixer.mask for mixer in layer.mixers), "full")
 
 
-def _mask(step: Step, batch: Batch, dtype: str, *, sliding: bool) -> Tensor | None:
+def _mask(step: Step, batch: Batch, dtype: str, kind: str, *, both_ways: bool, always: bool) -> Tensor | None:
     """The attention mask as `masking_utils.py` makes it.
 
-    SDPA needs none for a causal layer without padding, unless the sequence is as long as the layer's window; flash
-    attention never does; eager attention always adds one in the scores' dtype.
+    SDPA needs none for a causal layer without padding, unless the sequence is as long as the layer's window, or an
+    indexer needs one; flash attention never does; eager attention always adds one in the scores' dtype.
     """
-    tape, kernel = step.tape, step.recipe.attention
+    tape, kernel, sliding = step.tape, step.recipe.attention, kind in _CONDITIONS
     if kernel == "flash":
         return None
-    if kernel != "math" and batch.mask is None and not (sliding and step.recipe.windowed):
+    needed = always or both_ways or batch.mask is not None or (sliding and step.recipe.windowed) or kind == "indexed"
+    if kernel != "math" and not needed:
         return None
-    allowed = _allowed(tape, batch, sliding=sliding)
-    return new(tape, ("b", 1, "s", "s"), dtype, "attention_mask") if kernel == "math" else allowed
+    allowed = _allowed(tape, batch, kind, both_ways=both_ways)
+    return new(tape, ("b", 1, "s", "s"), dtype, _RULE) if kernel == "math" else allowed
 
 
-def _allowed(tape: Tape, batch: Batch, *, sliding: bool) -> Tensor:
-    """Where attention is allowed, `sdpa_mask`: the conditions are combined two at a time."""
-    square: Shape = (1, 1, "s", "s")
-    if not sliding and batch.mask is None:
-        return new(tape, square, "bool", "attention_mask")
-    conditions = [square, square] if sliding else [square]
-    allowed = elementwise("attention_mask", new(tape, conditions[0], "bool", "attention_mask"))
-    for shape in conditions[1:]:
-        allowed = elementwise("attention_mask", allowed, new(tape, shape, "bool", "attention_mask"))
+def _allowed(tape: Tape, batch: Batch, kind: str, *, both_ways: bool) -> Tensor:
+    """Where attention is allowed, `sdpa_mask`: conditions are merged two at a time, then expanded to the batch."""
+    local = _CONDITIONS.get(kind)
+    condition = _merged(local, _causal) if local else _causal
+    if both_ways:
+        condition = _merged(condition, _distance if local else _everything)
     if batch.mask is not None:
-        padding = new(tape, ("b", 1, 1, "s"), "bool", "attention_mask")
-        allowed = elementwise("attention_mask", allowed, padding)
+        condition = _merged(condition, _padding)
+    indices = _indices(tape)
+    allowed = condition(tape)
+    del indices
+    spread = 0 if allowed.shape[0] == 1 else None
+    return Tensor(tape, allowed.storage, ("b", *allowed.shape[1:]), "bool", order=allowed.order, spread=spread)
+
+
+def _indices(tape: Tape) -> list[Tensor]:
+    """`arange` over sequences, heads, queries and keys; to the last two an offset is added."""
+    found = [new(tape, (size,), "int64", _RULE) for size in ("b", 1)]
+    return found + [like(new(tape, ("s",), "int64", _RULE), _RULE) for _ in range(2)]
+
+
+def _merged(*conditions: Condition) -> Condition:
+    """`and_masks` and `or_masks` start from a single element."""
+
+    def merged(tape: Tape) -> Tensor:
+        result = new(tape, (), "bool", _RULE)
+        for condition in conditions:
+            result = elementwise(_RULE, result, condition(tape))
+        return result
+
+    return merged
+
+
+def _causal(tape: Tape) -> Tensor:
+    return new(tape, _SQUARE, "bool", _RULE)
+
+
+def _window(tape: Tape) -> Tensor:
+    first = new(tape, ("s",), "int64", _RULE)
+    allowed = new(tape, _SQUARE, "bool", _RULE)
+    del first
     return allowed
+
+
+def _distance(tape: Tape) -> Tensor:
+    """A window in both directions, from the distance between tokens."""
+    distance = new(tape, _SQUARE, "int64", _RULE)
+    distance = like(distance, _RULE)
+    return like(distance, _RULE, "bool")
+
+
+def _everything(tape: Tape) -> Tensor:
+    return new(tape, (), "bool", _RULE)
+
+
+def _padding(tape: Tape) -> Tensor:
+    return new(tape, ("b", 1, 1, "s"), "bool", _RULE)
+
+
+def _chunk(tape: Tape) -> Tensor:
+    """Whether two tokens are in the same chunk, counted from where padding ends."""
+    key = _chunk_of(tape, ("b", 1, 1, "s"))
+    query = _chunk_of(tape, ("b", 1, "s", 1))
+    allowed = new(tape, ("b", 1, "s", "s"), "bool", _RULE)
+    del key, query
+    return allowed
+
+
+def _chunk_of(tape: Tape, shape: Shape) -> Tensor:
+    place = new(tape, shape, "int64", _RULE)
+    return like(place, _RULE)
+
+
+_CONDITIONS: Mapping[str, Condition] = {"sliding": _window, "chunked": _chunk}
+"""Which tokens layers see that do not see all before them."""

@@ -3,74 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from memcore.eager.basics import like, new
-from memcore.eager.operations import add, dropout, embedding, scale, tanh
+from memcore.eager.basics import to
+from memcore.eager.operations import scale, tanh
+from memcore.eager.reshaping import select
 from memcore.eager.tensor import Tensor
+from memcore.layers.fused_loss import fused_linear_loss
 from memcore.layers.losses import causal_lm_loss, chunked_loss
-from memcore.layers.transformers.context import Context, leaf, project
-from memcore.layers.transformers.masks import attention_masks, mask_of
+from memcore.layers.tensor_parallel import headed
+from memcore.layers.transformers.context import Context, project
+from memcore.layers.transformers.masks import mask_of
 from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.rotary import rotary_kind, rotary_tables, rotary_width
+from memcore.layers.transformers.rotary import table_of
+from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.wiring import decoder_layer
-from memcore.model.network import Network
-from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
-from memcore.symbols import half
 
 
-def buffers(network: Network) -> Sequence[Buffer]:
-    """Rotary frequencies, twice (`inv_freq`, `original_inv_freq`), and the scale of Gemma's embedding."""
-    kind, path = rotary_kind(network), network.path.partition(".")[0]
-    found = []
-    if kind != "none":
-        width = half(rotary_width(kind))
-        names = (f"{path}.rotary_emb.{name}" for name in ("inv_freq", "original_inv_freq"))
-        found += [Buffer(rule="rotary_frequencies", module=name, shape=(width,), dtype="fp32") for name in names]
-    if network.ends.embedding_scaled:
-        module = f"{network.ends.embedding.name.removesuffix('.weight')}.embed_scale"
-        found.append(Buffer(rule="embedding_scale", module=module, shape=(), dtype="fp32"))
-    return found
-
-
-def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """The loss of one micro-batch, and the logits that the model's output object holds."""
+def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
+    """The loss of one micro-batch, and what the model's output object holds: logits, and features of images."""
     loss = step.recipe.loss
+    if not step.recipe.network.ends.predicts:
+        return _stage(step, batch)
     if loss.shifts_labels:
         return _model_with_loss(step, batch)
-    logits = _model(step, batch)
-    return causal_lm_loss(logits, batch.labels, loss), logits
+    logits, returned = _model(step, batch)
+    return causal_lm_loss(logits, batch.labels, loss), (logits, returned)
 
 
-def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
+def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """`ForCausalLM.forward(input_ids, labels=...)`: the loss is part of the model."""
     recipe = step.recipe
+    batch = _cast(step, batch)
     step.enter("root", batch.tokens)
-    hidden_states = _decoder(step, batch)
+    hidden_states, returned, _around = _decoder(step, batch)
     step.loss_begins(hidden_states)
     if recipe.loss.kind == "chunked":
         step.forget_cache()
         loss = chunked_loss(hidden_states, batch.labels, lambda chunk: _head(step, chunk), recipe.loss)
-        return step.leave("root", loss), None
+        return step.leave("root", loss), returned
+    if recipe.loss.kind == "fused-linear":
+        step.forget_cache()
+        head = step.weights[f"{recipe.network.ends.head.name}.weight"]
+        loss = fused_linear_loss(hidden_states, head, batch.labels, recipe.loss.chunks)
+        return step.leave("root", loss), returned
     logits = _head(step, hidden_states)
     loss = causal_lm_loss(logits, batch.labels, recipe.loss)
-    return step.leave("root", loss), logits
+    return step.leave("root", loss), (logits, returned)
 
 
-def _model(step: Step, batch: Batch) -> Tensor:
+def _stage(step: Step, batch: Batch) -> tuple[Tensor, object]:
+    """A stage of a pipeline that is not the last one: hidden states for the next."""
+    hidden_states, returned, _around = _decoder(step, replace(batch, tokens=step.enter("root", batch.tokens)))
+    return step.leave("root", hidden_states), returned
+
+
+def _model(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """`ForCausalLM.forward(input_ids)`."""
-    step.enter("root", batch.tokens)
-    hidden_states = _decoder(step, batch)
+    batch = _cast(step, batch)
+    batch = replace(batch, tokens=step.enter("root", batch.tokens))
+    hidden_states, returned, _around = _decoder(step, batch)
     step.loss_begins(hidden_states)
     logits = _head(step, hidden_states)
-    return step.leave("root", logits)
+    return step.leave("root", logits), returned
+
+
+def _cast(step: Step, batch: Batch) -> Batch:
+    """The images as the root sees them."""
+    return replace(batch, images={name: step.cast(each) for name, each in batch.images.items()})
 
 
 def _head(step: Step, hidden_states: Tensor) -> Tensor:
     ends = step.recipe.network.ends
-    logits = project(hidden_states, step.weights, ends.head)
+    if ends.head_upcast:
+        hidden_states = to(hidden_states, step.weights[f"{ends.head.name}.weight"].dtype)
+    logits = headed(lambda x: project(x, step.weights, ends.head), hidden_states)
     logits = step.leave("head", logits)
+    if ends.head_upcast:
+        logits = to(logits, "fp32")
+    if ends.head_scaled:
+        logits = scale(logits)
+    if ends.head_softcap and ends.start == "recurrent_gemma":
+        return scale(tanh(scale(logits, "div")))
     if ends.head_softcap:
         logits = scale(logits, "div")
         logits = tanh(logits)
@@ -78,46 +94,59 @@ def _head(step: Step, hidden_states: Tensor) -> Tensor:
     return logits
 
 
-def _decoder(step: Step, batch: Batch) -> Tensor:
-    """`Model.forward`: everything up to the final norm."""
+def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequence[object]]:
+    """`Model.forward`: everything up to the final norm; what its output object holds besides, and what is held around
+    it until the model with a head returns."""
     network, tape = step.recipe.network, step.tape
     ends = network.ends
-    with tape.at(network.path.partition(".")[0]):
-        inputs_embeds = _embed(step, batch.tokens)
-        position_ids = like(new(tape, ("s",), "int64", "position_ids"), "position_ids")
-        hidden_states = inputs_embeds
-        if ends.positions is not None:
-            with tape.module("wpe"):
-                position_embeds = embedding(position_ids, step.weights[ends.positions.name])
-            hidden_states = add(inputs_embeds, position_embeds)
-        masks = attention_masks(step, batch, inputs_embeds.dtype)
-        hidden_states = dropout(hidden_states, ends.embedding_dropout)
-        rotary = rotary_tables(step, hidden_states.dtype)
+    outputs: list[Tensor] = []
+    shared: dict[str, tuple[Tensor, Tensor]] = {}
+    with tape.at(network.path.rpartition(".")[0]):
+        hidden_states, start = STARTS[ends.start](step, batch)
         cache = step.cache if step.recipe.use_cache else None
         contexts = {
-            kind: Context(position_ids, step.recipe.attention, rotary, mask, cache)
-            for kind, mask in masks.items()
+            layer: Context(
+                positions=start.positions,
+                kernel=step.recipe.attention,
+                rotary=table_of(layer, start.tables),
+                mask=start.masks[mask_of(layer)],
+                cache=cache,
+                bias=start.bias,
+                padding=batch.mask,
+                recurrence=step.recipe.recurrence,
+                buffers=step.recipe.precision.parameter,
+                shared=shared,
+                outputs=outputs,
+            )
+            for layer in network.kinds
         }
-        for slot in step.slots:
+        for index, slot in enumerate(step.slots):
             # A checkpoint holds on to its layer's arguments, so a mask goes when the last layer that uses it is done.
-            run = partial(_run_layer, contexts[mask_of(slot.layer)])
-            hidden_states = step.layer(slot, run, hidden_states)
+            context = contexts[slot.layer]
+            if start.per_layer is not None:
+                context = replace(context, own=select(start.per_layer, 2))
+            if outputs and any(mixer.variant == "glm_moe_dsa" for mixer in slot.layer.mixers):
+                context = replace(context, chosen=outputs[-1])
+            arguments = context.arguments
+            run = partial(_run_layer, context.without_arguments(), tuple(arguments))
+            layer_outputs = step.layer(slot, run, hidden_states, *arguments.values())
+            hidden_states = layer_outputs
+            if start.seen:
+                hidden_states = start.seen.after_layer(index, hidden_states)
+            del context, arguments, run, outputs[:-1]
         step.after_layers()
-        hidden_states = step.enter("head", hidden_states)
-        return norm(hidden_states, step.weights, ends.final_norm)
+        if ends.predicts:
+            if ends.start in FINISHES:
+                hidden_states = FINISHES[ends.start](step, hidden_states, start)
+            hidden_states = step.enter("head", hidden_states)
+        if ends.final_norm is not None:
+            hidden_states = norm(hidden_states, step.weights, ends.final_norm)
+        if ends.project_out is not None:
+            hidden_states = project(hidden_states, step.weights, ends.project_out)
+        outputs.clear()
+        return hidden_states, *((start.seen.returned, start.seen.around) if start.seen else ((), ()))
 
 
-def _run_layer(context: Context, slot: Slot, hidden_states: Tensor) -> Tensor:
-    return decoder_layer(hidden_states, slot.weights, slot.layer, context)
-
-
-def _embed(step: Step, tokens: Tensor) -> Tensor:
-    ends = step.recipe.network.ends
-    with tokens.tape.module(leaf(ends.embedding.name.removesuffix(".weight"))):
-        tokens = step.enter("embedding", tokens)
-        embedded = embedding(tokens, step.weights[ends.embedding.name])
-        if ends.embedding_scaled:
-            embedded = scale(embedded)
-        embedded = step.leave("embedding", embedded)
-        step.embedded(embedded)
-        return embedded
+def _run_layer(context: Context, names: Sequence[str], slot: Slot, hidden_states: Tensor, *arguments: Tensor) -> Tensor:
+    given = context.given(dict(zip(names, arguments, strict=True)))
+    return decoder_layer(hidden_states, slot.weights, slot.layer, given)

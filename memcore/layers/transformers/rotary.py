@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from memcore.eager.basics import cat, like, narrow, new, to
+from memcore.eager.basics import cat, narrow
 from memcore.eager.operations import add, mul, scale
 from memcore.eager.tensor import Tensor
-from memcore.model.network import Network
-from memcore.model.parts import Attention
+from memcore.layers.transformers.angles import TABLES, cosines_and_sines
+from memcore.layers.transformers.rotations import DENSE, IN_FP32, WHOLE, parted
+from memcore.model.network import Layer, Network
+from memcore.model.parts import Attention, LatentAttention, SpecialMixer
 from memcore.step.step import Step
-from memcore.symbols import Shifted, half
+from memcore.symbols import Axis, half
+
+Tables = Mapping[str, tuple[Tensor, ...]]
+"""Cosines and sines by `Attention.table`; complex rotations are one tensor."""
 
 
-def rotary_tables(step: Step, dtype: str) -> tuple[Tensor, Tensor] | None:
-    """`RotaryEmbedding.forward`: cosines and sines for every position, computed in fp32, shared by all layers."""
-    kind = rotary_kind(step.recipe.network)
-    if kind == "none":
-        return None
-    tape, width = step.tape, rotary_width(kind)
-    with tape.module("rotary_emb"), tape.no_grad():
-        freqs = new(tape, ("s", half(width)), "fp32", "rotary")
-        emb = cat([freqs, freqs], ("s", width))
-        cos = _scaled(like(emb, "rotary"))
-        sin = _scaled(like(emb, "rotary"))
-        return to(cos, dtype), to(sin, dtype)
+def rotary_tables(step: Step, dtype: str) -> Tables:
+    """`RotaryEmbedding.forward`: cosines and sines for every position, computed in fp32, shared by all layers.
+
+    Families whose layers rotate at different frequencies have a table for each kind of layer.
+    """
+    network = step.recipe.network
+    parts = [part for layer in network.kinds for part in _rotating(layer)]
+    if any(part.rotary in IN_FP32 for part in parts):
+        dtype = "fp32"
+    kinds = [part.rotary for part in parts]
+    kinds += [part.grids for part in parts if isinstance(part, Attention) and part.grids is not None]
+    table = next((TABLES[kind] for kind in kinds if kind in TABLES), cosines_and_sines)
+    return {name: table(step.tape, dtype, width) for name, width in rotary_widths(network).items()}
 
 
-def _scaled(x: Tensor) -> Tensor:
-    return like(x, "rotary")
+def rotary_widths(network: Network) -> Mapping[str, Axis]:
+    """How many elements of a head each table rotates; empty if no layer rotates."""
+    found: dict[str, Axis] = {}
+    for part in (part for layer in network.kinds for part in _rotating(layer)):
+        found.setdefault(part.table, part.heads.width if part.rotary in WHOLE else part.heads.rotated)
+    return found
 
 
-def rotary_kind(network: Network) -> str:
-    """The rotation of the network's attention layers; `none` if there is none."""
-    kinds = (mixer.rotary for layer in network.kinds for mixer in layer.mixers if isinstance(mixer, Attention))
-    return next((kind for kind in kinds if kind != "none"), "none")
+def table_of(layer: Layer, tables: Tables) -> tuple[Tensor, ...] | None:
+    """The table that a layer uses, if it rotates. Recurrent layers are given it too, and a checkpoint holds it."""
+    if layer.mixers and all(isinstance(mixer, SpecialMixer) for mixer in layer.mixers):
+        return next(iter(tables.values()), None)
+    return next((tables[part.table] for part in _rotating(layer)), None)
 
 
-def rotary_width(kind: str) -> str:
-    """The symbol of how many elements of a head are rotated."""
-    return "d" if kind == "full" else "r"
+def _rotating(layer: Layer) -> Iterator[Attention | LatentAttention]:
+    parts = (part for part in layer.mixers if isinstance(part, (Attention, LatentAttention)))
+    return (part for part in parts if part.rotary != "none" and part.table != "module")
 
 
 def _rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
@@ -55,13 +66,8 @@ def _rotate_half(x: Tensor) -> Tensor:
     return cat([scale(x2, "neg"), x1], x.shape)
 
 
-_PASSED = Shifted("d", -1, "r")
-"""Elements of a head that are not rotated."""
-
-
 def _rotate_partly(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-    q_rot, q_pass = narrow(q, 3, "r"), narrow(q, 3, _PASSED)
-    k_rot, k_pass = narrow(k, 3, "r"), narrow(k, 3, _PASSED)
+    (q_rot, q_pass), (k_rot, k_pass) = parted(q, cos.shape[-1]), parted(k, cos.shape[-1])
     q_embed, k_embed = _rotate(q_rot, k_rot, cos, sin)
     q_embed = cat([q_embed, q_pass], q.shape)
     k_embed = cat([k_embed, k_pass], k.shape)
@@ -70,8 +76,7 @@ def _rotate_partly(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tens
 
 def _rotate_partly_kept(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
     """Phi does it inside its attention module, whose slices live until the module ends."""
-    q_rot, q_pass = narrow(q, 3, "r"), narrow(q, 3, _PASSED)
-    k_rot, k_pass = narrow(k, 3, "r"), narrow(k, 3, _PASSED)
+    (q_rot, q_pass), (k_rot, k_pass) = parted(q, cos.shape[-1]), parted(k, cos.shape[-1])
     q_rot, k_rot = _rotate(q_rot, k_rot, cos, sin)
     return cat([q_rot, q_pass], q.shape), cat([k_rot, k_pass], k.shape), q_rot, k_rot, q_pass, k_pass
 
@@ -80,4 +85,5 @@ ROTATIONS: Mapping[str, Callable[..., tuple[Tensor, ...]]] = {
     "full": _rotate,
     "partial": _rotate_partly,
     "partial-kept": _rotate_partly_kept,
+    **DENSE,
 }

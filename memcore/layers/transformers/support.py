@@ -6,12 +6,31 @@ from collections.abc import Iterator
 
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers.feeds import FEEDS, feed_kind
+from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.layers.transformers.wiring import WIRINGS
 from memcore.model.network import Layer, Network
 from memcore.model.parts import Attention
+
+KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
+_WITHOUT_FLASH = ("sdpa", "efficient", "cudnn", "math")
+_OFFERED = {
+    "deepseek_v32": _WITHOUT_FLASH,
+    "deepseek_v4": ("math",),
+    "glm_moe_dsa": _WITHOUT_FLASH,
+    "gpt_oss": ("flash", "math"),
+    "llama4": _WITHOUT_FLASH,
+    "mimo": ("math",),
+}
+"""Kernels by the variant of a mixer, where transformers does not offer all (`_supports_sdpa` and others)."""
+
+
+def kernels(network: Network) -> tuple[str, ...]:
+    """The attention kernels that transformers offers for a network."""
+    limits = [_OFFERED[kind] for layer in network.kinds for kind in map(mixer_kind, layer.mixers) if kind in _OFFERED]
+    return tuple(kernel for kernel in KERNELS if all(kernel in limit for limit in limits))
 
 
 def check(network: Network) -> None:
@@ -39,17 +58,16 @@ def _missing(layer: Layer) -> Iterator[str]:
 def _missing_in_attention(part: Attention) -> Iterator[str]:
     norms = (norm for norm in (part.query_norm, part.key_norm, part.value_norm) if norm is not None)
     yield from (f"norm {norm.kind!r}" for norm in norms if norm.kind not in NORMS)
+    if part.variant != "attention":
+        return
     if part.rotary not in (*ROTATIONS, "none"):
         yield f"rotation {part.rotary!r}"
     special = {
         "sinks": part.sinks is not None,
         "gated outputs": part.gated,
-        "ALiBi": part.biased,
         "shared caches": part.shares_cache,
         "cross attention": part.crosses,
-        "clamped heads": part.clamped,
-        f"norms per {part.norm_place}": part.query_norm is not None and part.norm_place != "head",
-        f"fused matrices laid out {part.fused}": part.fused not in ("no", "per-head", "thirds"),
+        f"fused matrices laid out {part.fused}": part.fused not in ("no", *LAYOUTS),
         "values of another width": part.heads.value != part.heads.width,
         "values that are keys": len(part.inputs) == 2,
     }

@@ -6,19 +6,30 @@ Local variables live as long here as they do there (`models/*/modeling_*.py`): t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from memcore.eager.operations import add, dropout
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.gemma import GEMMA
+from memcore.layers.transformers.hyper import hyper_connected
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.recurrent.wiring import RECURRENT_WIRINGS
+from memcore.layers.transformers.residuals import RESIDUALS
+from memcore.layers.transformers.unpacked import UNPACKED
+from memcore.layers.transformers.vision.wirings import VISION
 from memcore.model.network import Layer
 
 
 def decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
     """A decoder layer, wired as its family does."""
-    return WIRINGS[layer.residual](hidden_states, weights, layer, context)
+    context = replace(context, returned=[])
+    hidden_states = WIRINGS[layer.residual](hidden_states, weights, layer, context)
+    if not hidden_states.tape.recomputing:
+        context.outputs.extend(context.returned)
+    return hidden_states
 
 
 def _sequential(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
@@ -75,8 +86,14 @@ def _parallel_shared(hidden_states: Tensor, weights: Weights, layer: Layer, cont
 
 WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
     "sequential": _sequential,
+    **VISION,
     "sequential-kept": _sequential_kept,
     "sandwich": _sandwich,
     "parallel": _parallel,
     "parallel-shared": _parallel_shared,
+    **RECURRENT_WIRINGS,
+    **RESIDUALS,
+    **UNPACKED,
+    "hyper-connections": hyper_connected,
+    **GEMMA,
 }

@@ -1,0 +1,48 @@
+"""Activation checkpointing, from its settings to the recipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memcore.defaults import Defaults
+from memcore.eager.selection import TORCHTITAN, Selection
+from memcore.model.network import Model
+from memcore.model.regrouping import regrouped, skipped
+from memcore.step.recipe import Checkpoints
+
+_PATH = "training.activation_checkpointing"
+
+
+def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
+    """The checkpoints, and the model written such that every so-manieth layer can have one."""
+    policy = read.take(f"{_PATH}.policy", "none")
+    mode, every = _mode(read, policy)
+    if policy == "none":
+        return model, None
+    model = regrouped(model, every)
+    checkpoints = Checkpoints(
+        early_stop=read.take(f"{_PATH}.early_stop", True),
+        selection=_selection(model) if mode == "op" else None,
+        skipped=skipped(model, every),
+    )
+    return model, checkpoints
+
+
+def _selection(model: Model) -> Selection:
+    """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
+    return TORCHTITAN if model.network.sdpa else replace(TORCHTITAN, always=TORCHTITAN.always - {"sdpa"})
+
+
+def _mode(read: Defaults, policy: str) -> tuple[str, int]:
+    """What a selective policy selects, and the period of checkpointed layers."""
+    every = read.given(f"{_PATH}.every")
+    if policy != "selective":
+        for name in ("mode", "every"):
+            if read.given(f"{_PATH}.{name}") is not None:
+                read.refuse(f"{_PATH}.{name}", f"applies to policy 'selective', found policy {policy!r}")
+        return "layer", 1
+    default, reason = ("op", "as in torchtitan's configurations") if every is None else ("layer", "a period is given")
+    mode = str(read.take(f"{_PATH}.mode", default, reason))
+    if mode == "op" and every is not None:
+        read.refuse(f"{_PATH}.every", "applies to mode 'layer', found mode 'op'")
+    return mode, read.take(f"{_PATH}.every", 2, "torchtitan's default") if mode == "layer" else 1

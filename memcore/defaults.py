@@ -1,0 +1,45 @@
+"""Reading settings with defaults: what a config leaves open is filled in and noted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from memcore.config.settings import Config
+from memcore.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A setting that the config leaves open, and what was taken instead."""
+
+    path: str
+    value: object
+    reason: str
+    notable: bool
+    """A user should look at it; the rest is what the engine does by default."""
+
+
+class Defaults:
+    """Reads settings, and notes what was taken where one is absent."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.assumptions: list[Assumption] = []
+        self.problems: list[Problem] = []
+
+    def given(self, path: str) -> Any:
+        """The value of a setting, or None."""
+        return self._config.get(path)
+
+    def take(self, path: str, default: Any, reason: str | None = None) -> Any:
+        """The value of a setting, else a default, which is noted; a reason makes it notable."""
+        value = self.given(path)
+        if value is not None:
+            return value
+        self.assumptions.append(Assumption(path, default, reason or "the engine's default", reason is not None))
+        return default
+
+    def refuse(self, path: str, message: str) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(path, message))

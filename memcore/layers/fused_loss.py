@@ -1,0 +1,69 @@
+"""Liger's fused linear cross-entropy: head, loss and their gradients in the forward pass, a few rows at a time.
+
+Source: liger_kernel/ops/fused_linear_cross_entropy.py, `fused_linear_cross_entropy_forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.eager.autograd import Gradient, attach, save, tracked
+from memcore.eager.basics import in_order, like, new
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.layers.losses import shifted
+from memcore.symbols import Axis, Shape
+
+CHUNKS = 3
+"""Chunks recorded at most: a first one, one after another chunk, and a last one that may be smaller."""
+_CHUNK, _REST = "lc", "ll"
+"""Symbols for the rows of a chunk and of the last one."""
+
+
+def chunk_sizes(rows: int, hidden: int, vocabulary: int) -> Mapping[str, int]:
+    """Rows of each chunk and of the last one: so many that the logits of a chunk are about as large as its input."""
+    share = -(-rows // -(-vocabulary // hidden))
+    chunk = 1 << (share - 1).bit_length()
+    return {_CHUNK: chunk, _REST: rows - (-(-rows // chunk) - 1) * chunk}
+
+
+def chunks_recorded(rows: int, sizes: Mapping[str, int]) -> int:
+    """How many chunks stand for all of them."""
+    return min(-(-rows // sizes[_CHUNK]), CHUNKS)
+
+
+def fused_linear_loss(hidden: Tensor, weight: Parameter, labels: Tensor, chunks: int) -> Tensor:
+    """The loss; it keeps the gradients of hidden states and head, which the backward pass scales in place."""
+    tape = hidden.tape
+    labels = shifted(labels)
+    with tape.at("loss"):
+        x = in_order([hidden]) if not hidden.contiguous else hidden
+        for_x = like(x, "fused_loss_gradient")
+        needs = tracked(weight)
+        for_weight = new(tape, weight.shape, weight.dtype, "fused_loss_gradient") if needs else None
+        rows = new(tape, hidden.shape[:-1], "fp32", "fused_loss_rows")
+        _run_chunks(x, weight, chunks, made=for_weight)
+        loss = new(tape, (), "fp32", "fused_loss")
+        del rows, labels
+        results: list[Tensor] = [for_x] if for_weight is None else [for_x, for_weight]
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            return [saved[0], saved[1] if len(saved) > 1 else None]
+
+        attach([loss], [hidden, weight], save(tape, *results), apply)
+        return loss
+
+
+def _run_chunks(x: Tensor, weight: Parameter, chunks: int, made: Tensor | None) -> None:
+    """Each chunk's logits are there while the next one's are computed: its variable still names them."""
+    tape, logits = x.tape, None
+    for chunk in range(chunks):
+        size: Axis = _REST if chunk == chunks - 1 else _CHUNK
+        shape: Shape = (size, *weight.outer)
+        logits = new(tape, shape, x.dtype, "fused_loss_logits")
+        new(tape, (size, *weight.inner), x.dtype, "input_gradient")
+        if made is not None:
+            product = new(tape, weight.shape, x.dtype, "weight_gradient")
+            if x.dtype != "fp32":
+                product = like(product, "to", "fp32")
+            del product
+    del logits

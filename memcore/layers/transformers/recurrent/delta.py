@@ -1,0 +1,156 @@
+"""The gated delta rule (`Qwen3NextGatedDeltaNet`, `Qwen3_5GatedDeltaNet`)."""
+
+from __future__ import annotations
+
+from memcore.eager.arithmetic import sigmoid, total
+from memcore.eager.basics import narrow, new, permute, to
+from memcore.eager.contractions import solve_triangular
+from memcore.eager.loops import iterations
+from memcore.eager.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, silu, sub
+from memcore.eager.reshaping import (
+    contiguous_to,
+    cropped,
+    fold,
+    folded,
+    insert,
+    join,
+    pad,
+    pieces,
+    regroup,
+    repeat_interleave,
+    select,
+    store,
+)
+from memcore.eager.running import cumsum, exp, masked_fill, softplus, triangle
+from memcore.eager.tensor import Tensor
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.recurrent.kernels_delta import chunk_gated_delta_rule
+from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
+from memcore.model.parts import SpecialMixer
+from memcore.model.recurrences import DELTA_CHUNK, DELTA_CHUNKS
+from memcore.symbols import Quotient, Shape
+
+_CHUNKED: Shape = (DELTA_CHUNKS, DELTA_CHUNK)
+
+
+def gated_delta(
+    hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
+) -> tuple[Tensor, Tensor | None]:
+    """A layer of the gated delta rule."""
+    name = part.module
+    with hidden_states.tape.module(name):
+        hidden_states = without_padding(hidden_states, context)
+        project = _project_together if "fused" in part.options else _project_apart
+        mixed_qkv, z, b, a, until_split, _projected = project(hidden_states, weights, name)
+        mixed_qkv = causal_convolution(mixed_qkv, weights, f"{name}.conv1d", context)
+        mixed_qkv = permute(mixed_qkv, 0, 2, 1)
+        heads = "A" if "grouped" in part.options else "B"
+        parts = pieces(mixed_qkv, 2, ((heads, "dk"), (heads, "dk"), ("B", "dv")))
+        query, key, value = (folded(each, 2, 4) for each in parts)
+        del parts, until_split
+        beta = sigmoid(b)
+        rates = scale(exp(to(weights[f"{name}.A_log"], "fp32")), "neg")
+        g = mul(rates, softplus(add(to(a, "fp32"), weights[f"{name}.dt_bias"])))
+        del rates
+        if context.recurrence.kernels == "fused":
+            grouped = "grouped" in part.options
+            core_attn_out = chunk_gated_delta_rule(query, key, value, g, beta, grouped=grouped)
+        else:
+            core_attn_out = _chunked(query, key, value, g, beta, part, context)
+        core_attn_out = _gated_norm(core_attn_out, fold(z, 0, 3), weights[f"{name}.norm.weight"])
+        core_attn_out = regroup(core_attn_out, 2, 2, ("B", "dv"))
+        return projection(core_attn_out, weights, f"{name}.out_proj"), None
+
+
+_Projected = tuple[Tensor, Tensor, Tensor, Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]
+"""What is convolved, the gate of the output, two gates of the rule, and what is held until the first is split again and
+until the layer ends."""
+
+
+def _project_together(hidden_states: Tensor, weights: Weights, name: str) -> _Projected:
+    """Qwen3-Next: two projections, interleaved by key heads (`fix_query_key_value_ordering`)."""
+    projected_qkvz = projection(hidden_states, weights, f"{name}.in_proj_qkvz")
+    projected_ba = projection(hidden_states, weights, f"{name}.in_proj_ba")
+    mixed_qkvz = regroup(projected_qkvz, 2, 1, ("A", Quotient(("I",), "A")))
+    mixed_ba = regroup(projected_ba, 2, 2, ("A", Quotient((2, "B"), "A")))
+    query, key, value, z = pieces(mixed_qkvz, 3, (("dk",), ("dk",), ("bg", "dv"), ("bg", "dv")))
+    b, a = pieces(mixed_ba, 3, (("bg",), ("bg",)))
+    value, z, b, a = (regroup(each, 2, 2, ("B",)) for each in (value, z, b, a))
+    query, key, value = (fold(each, 2, 4) for each in (query, key, value))
+    mixed_qkv = permute(join((query, key, value), 2, "X"), 0, 2, 1)
+    return mixed_qkv, z, b, a, (query, key, value), (projected_qkvz, projected_ba)
+
+
+def _project_apart(hidden_states: Tensor, weights: Weights, name: str) -> _Projected:
+    """Qwen3.5: a projection for each."""
+    mixed_qkv = permute(projection(hidden_states, weights, f"{name}.in_proj_qkv"), 0, 2, 1)
+    z, b, a = (projection(hidden_states, weights, f"{name}.in_proj_{each}") for each in "zba")
+    return mixed_qkv, z, b, a, (), ()
+
+
+def _gated_norm(hidden_states: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
+    """`Qwen3NextRMSNormGated`: a norm over each head, then the gate."""
+    input_dtype = hidden_states.dtype
+    with hidden_states.tape.module("norm"):
+        hidden_states = to(hidden_states, "fp32")
+        variance = mean(power(hidden_states))
+        hidden_states = mul(hidden_states, rsqrt(add_scalar(variance)))
+        hidden_states = mul(weight, to(hidden_states, input_dtype))
+        hidden_states = mul(hidden_states, silu(to(gate, "fp32")))
+        return to(hidden_states, input_dtype)
+
+
+def l2norm(x: Tensor) -> Tensor:
+    """Vectors of length one."""
+    inv_norm = rsqrt(add_scalar(total(mul(x, x), keepdim=True)))
+    return mul(x, inv_norm)
+
+
+def _chunked(
+    query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, part: SpecialMixer, context: Context
+) -> Tensor:
+    """`torch_chunk_gated_delta_rule`: products within chunks, then a loop over chunks."""
+    tape, initial_dtype = query.tape, query.dtype
+    if "grouped" in part.options:
+        query = repeat_interleave(query, 2, "B", "bg")
+        key = repeat_interleave(key, 2, "B", "bg")
+    heads_first = [
+        contiguous_to(permute(each, 0, 2, 1, *range(3, len(each.shape))), "fp32")
+        for each in (query, key, value, beta, g)
+    ]
+    query, key, value, beta, decay = heads_first
+    del heads_first
+    query = l2norm(query)
+    key = l2norm(key)
+    query = scale(query)
+    query, key, value = (pad(each, 2, _CHUNKED) for each in (query, key, value))
+    beta, decay = (pad(each, 2, _CHUNKED) for each in (beta, decay))
+    v_beta = mul(value, insert(beta, 4))
+    k_beta = mul(key, insert(beta, 4))
+    query, key, k_beta, v_beta, decay = (folded(each, 2, 4) for each in (query, key, k_beta, v_beta, decay))
+    upper = triangle(tape, DELTA_CHUNK)
+    cum_decay = cumsum(decay, 3)
+    pairwise_decay = sub(insert(cum_decay, 4), insert(cum_decay, 3))
+    pairwise_decay = masked_fill(pairwise_decay, upper)
+    pairwise_decay = exp(pairwise_decay)
+    ut_system = mul(matmul(k_beta, permute(key, 0, 1, 2, 4, 3)), pairwise_decay)
+    intra_chunk_attn = mul(matmul(query, permute(key, 0, 1, 2, 4, 3)), pairwise_decay)
+    decayed_k_beta = mul(k_beta, insert(exp(cum_decay), 4))
+    new_values = solve_triangular(ut_system, v_beta)
+    k_cumdecay = solve_triangular(ut_system, decayed_k_beta)
+    state = new(tape, (query.shape[0], "B", "dk", "dv"), "fp32", "zeros")
+    core_attn_out = new(tape, new_values.shape, "fp32", "zeros", order=new_values.order)
+    query = mul(query, insert(exp(cum_decay), 4))
+    key = mul(key, insert(exp(sub(narrow(cum_decay, 3, 1), cum_decay)), 4))
+    chunk_decay = insert(insert(exp(select(cum_decay, 3)), 3), 4)
+    for _ in iterations(tape, DELTA_CHUNKS, context.recurrence.trips):
+        v_new = sub(select(new_values, 2), matmul(select(k_cumdecay, 2), state))
+        inter_chunk_attn = matmul(select(query, 2), state)
+        store(core_attn_out, add(inter_chunk_attn, matmul(select(intra_chunk_attn, 2), v_new)))
+        kept = mul(state, select(chunk_decay, 2))
+        state = add(kept, matmul(permute(select(key, 2), 0, 1, 3, 2), v_new))
+        del kept
+    del state
+    core_attn_out = fold(core_attn_out, 2, 4)
+    in_tokens = regroup(core_attn_out, 2, 2, ("s",)) if context.recurrence.even else cropped(core_attn_out, 2, 2, "s")
+    return contiguous_to(permute(in_tokens, 0, 2, 1, 3), initial_dtype)

@@ -1,0 +1,59 @@
+"""What models of transformers do first, whatever comes next: embeddings and positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memcore.eager.basics import like, new, to
+from memcore.eager.operations import mul
+from memcore.eager.tensor import Tensor
+from memcore.layers import tensor_parallel as parallel
+from memcore.layers.transformers.context import leaf
+from memcore.layers.transformers.rotary import Tables
+from memcore.layers.transformers.vision.seen import Seen
+from memcore.step.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What stands before the layers and lives until they are done."""
+
+    positions: Tensor | None
+    masks: Mapping[str, Tensor | None]
+    tables: Tables
+    bias: Tensor | None = None
+    """A bias of the scores by distance (ALiBi)."""
+    kept: tuple[Tensor, ...] = ()
+    held: list[Tensor] = field(default_factory=list)
+    """What goes when the layers are done."""
+    per_layer: Tensor | None = None
+    """Of which every layer is given an index of the third axis."""
+    seen: Seen | None = None
+    """What was made of images."""
+
+
+def scaled_by_buffer(embedded: Tensor, dtype: str) -> Tensor:
+    """Gemma's `ScaledWordEmbedding`: times a buffer of one element, cast to the dtype of the weights."""
+    embed_scale = Tensor(embedded.tape, None, (), dtype)
+    return mul(embedded, to(embed_scale, embedded.dtype))
+
+
+def embed(step: Step, tokens: Tensor, *, scales: bool = True) -> Tensor:
+    """The embedding module, which `scales` in Gemma; a later stage of a pipeline is given hidden states instead."""
+    ends = step.recipe.network.ends
+    if not ends.reads_tokens:
+        return tokens
+    with tokens.tape.module(leaf(ends.embedding.name.removesuffix(".weight"))):
+        tokens = step.enter("embedding", tokens)
+        embedded = parallel.embedded(tokens, step.weights[ends.embedding.name])
+        if ends.embedding_scaled and scales:
+            embedded = scaled_by_buffer(embedded, step.recipe.precision.parameter)
+        embedded = step.leave("embedding", embedded)
+        step.embedded(embedded)
+        return embedded
+
+
+def arange(step: Step) -> Tensor:
+    """Positions from zero, shifted by the length of an empty cache."""
+    return like(new(step.tape, ("s",), "int64", "position_ids"), "position_ids")

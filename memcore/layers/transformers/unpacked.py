@@ -1,0 +1,67 @@
+"""Decoder layers of sparse families whose local variables differ from Llama's.
+
+What a part returns beside its hidden states takes the place of the attention's scores, or a part lives longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from memcore.eager.operations import add, dropout
+from memcore.eager.tensor import Tensor
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.mixers import mix
+from memcore.layers.transformers.norms import norm
+from memcore.model.network import Layer
+from memcore.model.parts import Experts
+
+
+def _gpt_oss(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    hidden_states, _ = mix(hidden_states, weights, layer, context)
+    hidden_states = add(residual, hidden_states)
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[1])
+    hidden_states = feed(hidden_states, weights, layer, context)
+    del _
+    return add(residual, hidden_states)
+
+
+def _llama4(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    attention_states, _ = mix(hidden_states, weights, layer, context)
+    hidden_states = add(residual, attention_states)
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[1])
+    hidden_states = feed(hidden_states, weights, layer, context)
+    if isinstance(layer.feed_forward, Experts):
+        del _
+    return add(residual, hidden_states)
+
+
+def _dbrx(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    resid_states, hidden_states = _norm_attn_norm(hidden_states, weights, layer, context)
+    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = dropout(hidden_states, layer.dropout)
+    return add(resid_states, hidden_states)
+
+
+def _norm_attn_norm(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> tuple[Tensor, Tensor]:
+    residual_states = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    hidden_states, _scores = mix(hidden_states, weights, layer, context)
+    hidden_states = dropout(hidden_states, layer.dropout)
+    hidden_states = add(hidden_states, residual_states)
+    residual_states = hidden_states
+    return residual_states, norm(hidden_states, weights, layer.norms[1])
+
+
+UNPACKED: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
+    "sequential-unpacked": _gpt_oss,
+    "llama4": _llama4,
+    "dbrx": _dbrx,
+}
+"""By `Layer.residual`."""

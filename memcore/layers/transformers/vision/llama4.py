@@ -1,0 +1,89 @@
+"""Llama 4 (modeling_llama4.py): a tower whose patches rotate as complex numbers, four of which become a token."""
+
+from __future__ import annotations
+
+from memcore.eager.basics import contiguous, narrow, permute, to
+from memcore.eager.images import buffer, joined, reshape, unfolded, viewed
+from memcore.eager.operations import ACTIVATIONS, add, dropout
+from memcore.eager.tensor import Tensor
+from memcore.layers.transformers.vision.seen import (
+    Embed,
+    Seen,
+    context_of,
+    layer_norm,
+    linear_layer,
+    placeholder_mask,
+    put_among,
+    run_layers,
+)
+from memcore.step.step import Batch, Step
+
+_ROOT = "vision_model"
+
+
+def llama4(step: Step, batch: Batch, embed: Embed) -> Seen:
+    """`Llama4ForConditionalGeneration.forward` up to its language model, which has the head."""
+    inputs_embeds = embed()
+    if "pixel_values" not in batch.images:
+        return Seen(inputs_embeds, around=(inputs_embeds,))
+    image_features = _tower(step, batch.images["pixel_values"])
+    projected_vision_flat = linear_layer(step, reshape(image_features, ("mq", "vt")), "multi_modal_projector.linear_1")
+    projected_vision_flat = to(projected_vision_flat, inputs_embeds.dtype)
+    special_image_mask = placeholder_mask(step, batch.tokens)
+    inputs_embeds = put_among(step, inputs_embeds, special_image_mask, projected_vision_flat)
+    around = (inputs_embeds, projected_vision_flat, special_image_mask)
+    return Seen(inputs_embeds, around=around, returned=(image_features,))
+
+
+def _tower(step: Step, pixel_values: Tensor) -> Tensor:
+    """`Llama4VisionModel.forward`."""
+    tape = step.tape
+    with tape.at(_ROOT):
+        step.begin("vision embedding")
+        hidden_state = _patch_embedding(step, pixel_values)
+        class_embedding = step.weights[f"{_ROOT}.class_embedding"]
+        hidden_state = joined([hidden_state, class_embedding], ("bt", "nt", "ht"), 1)
+        positional_embedding = to(step.weights[f"{_ROOT}.positional_embedding_vlm"], hidden_state.dtype)
+        hidden_state = add(hidden_state, positional_embedding)
+        hidden_state = layer_norm(step, hidden_state, f"{_ROOT}.layernorm_pre")
+        hidden_state = step.ended(hidden_state, "vision embedding")
+        freqs_ci = buffer(tape, ("nt", "dt"), "fp32")
+        context = context_of(step, rotary=(freqs_ci,))
+        output = run_layers(step, 0, [hidden_state], context)
+        hidden_state = output.last
+        step.begin("projector")
+        hidden_state = layer_norm(step, hidden_state, f"{_ROOT}.layernorm_post")
+        hidden_state = narrow(hidden_state, 1, "np")
+        return _adapter(step, hidden_state)
+
+
+def _patch_embedding(step: Step, hidden_states: Tensor) -> Tensor:
+    """`Llama4UnfoldConvolution.forward`."""
+    hidden_states = unfolded(hidden_states, ("bt", "ct", "pt", "pt", "np"))
+    hidden_states = permute(hidden_states, 0, 4, 1, 2, 3)
+    return linear_layer(step, hidden_states, f"{_ROOT}.patch_embedding.linear")
+
+
+def _adapter(step: Step, encoded_patches: Tensor) -> Tensor:
+    """`Llama4VisionPixelShuffleMLP.forward`."""
+    module = f"{_ROOT}.vision_adapter.mlp"
+    encoded_patches = _pixel_shuffle(encoded_patches)
+    hidden_states = linear_layer(step, encoded_patches, f"{module}.fc1")
+    hidden_states = _activated(step, hidden_states)
+    hidden_states = dropout(hidden_states, step.recipe.network.towers[0].dropout)
+    return _activated(step, linear_layer(step, hidden_states, f"{module}.fc2"))
+
+
+def _activated(step: Step, x: Tensor) -> Tensor:
+    with step.tape.at(f"{_ROOT}.vision_adapter.mlp.activation_fn"):
+        return ACTIVATIONS["gelu"](x)
+
+
+def _pixel_shuffle(input_tensor: Tensor) -> Tensor:
+    """`pixel_shuffle`: neighbours of a row, then of a column, go side by side."""
+    grid = ("bt", "gp", "gp", "ht")
+    reshaped_tensor = viewed(input_tensor, grid)
+    reshaped_tensor = contiguous(permute(reshaped_tensor, 0, 2, 1, 3))
+    reshaped_tensor = viewed(reshaped_tensor, grid)
+    reshaped_tensor = contiguous(permute(reshaped_tensor, 0, 2, 1, 3))
+    return reshape(reshaped_tensor, ("mq", "ft"))

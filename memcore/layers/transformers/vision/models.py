@@ -1,0 +1,57 @@
+"""Models with images by family: what they are given, and what they make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from memcore.eager.basics import new
+from memcore.eager.tensor import Tensor
+from memcore.layers.transformers.vision import gemma, llama4, qwen
+from memcore.layers.transformers.vision.llava import llava
+from memcore.layers.transformers.vision.seen import Embed, Seen
+from memcore.step.step import Batch, Step
+from memcore.symbols import Shape
+
+SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
+    "gemma3": gemma.gemma3,
+    "llama4": llama4.llama4,
+    "llava": llava,
+    "paligemma": gemma.paligemma,
+    "qwen2_vl": qwen.qwen2_vl,
+    "qwen2_5_vl": qwen.qwen2_vl,
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), qwen.qwen3_vl),
+}
+"""By `Network.family`."""
+
+
+def see(step: Step, batch: Batch, embed: Embed) -> Seen:
+    """Embed tokens, and put what the towers see of images among them."""
+    family = step.recipe.network.family
+    if not step.recipe.pictures and family not in _AROUND:
+        return Seen(embed())
+    return SEES[family](step, batch, embed)
+
+
+def inputs(step: Step) -> Mapping[str, Tensor]:
+    """What the processor makes of images: pixels in fp32, and what else a family wants to know."""
+    tape, network = step.tape, step.recipe.network
+    patches = network.towers[0].variant.startswith("qwen")
+    shape: Shape = ("nq", "ct", "tt", "pt", "pt") if patches else ("bt", "ct", "px", "px")
+    dtype = step.recipe.precision.parameter if network.family in _CAST else "fp32"
+    found = {"pixel_values": new(tape, shape, dtype, "pixels")}
+    for name, each in _FURTHER.get("qwen" if patches else network.family, {}).items():
+        found[name] = new(tape, each, "int64", "inputs")
+    return found
+
+
+_AROUND = frozenset({"llama4"})
+"""Families that embed tokens outside the model of text."""
+_CAST = frozenset({"llama4"})
+"""Families that do not cast pixels themselves, so that the trainer has to."""
+_TOKENS: Shape = ("b", "s")
+_FURTHER: Mapping[str, Mapping[str, Shape]] = {
+    "qwen": {"image_grid_thw": ("bt", 3), "mm_token_type_ids": _TOKENS},
+    "gemma3": {"token_type_ids": _TOKENS},
+    "paligemma": {"token_type_ids": _TOKENS},
+}
+"""Integers by family."""

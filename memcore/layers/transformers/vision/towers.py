@@ -1,0 +1,16 @@
+"""Towers by `Tower.variant`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from memcore.eager.tensor import Tensor
+from memcore.layers.transformers.vision import vits
+from memcore.layers.transformers.vision.seen import Features
+from memcore.step.step import Step
+
+TOWERS: Mapping[str, Callable[[Step, Tensor], Features]] = {
+    "clip": vits.clip,
+    "siglip": vits.siglip,
+}
+"""Pixels to the tower's output."""

@@ -1,0 +1,44 @@
+"""The images of a job: how many a sequence has and how large they are, as sizes and as part of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.eager.loops import LOOP
+from memcore.model.network import Model
+from memcore.step.recipe import HEAD, TAIL, Pictures
+from memcore.step.step import run_name
+
+
+def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side: int) -> Mapping[str, int]:
+    """The symbols that images of `side` pixels have values for; none without images."""
+    if model.images is None or not images:
+        return {}
+    found = dict(model.images.sizes(side))
+    found["ni"] = images
+    found["bt"] = micro_batch * images * model.sizes.get("zt", found["nx"])
+    found["nq"] = found["bt"] * found["np"]
+    found["mq"] = micro_batch * images * found["nm"]
+    found["xt"] = (sequence - images * found["nm"]) // (images + 1)
+    for tower, repeats in enumerate(model.tower_repeats):
+        found |= {run_name(run, tower): times - HEAD - TAIL for run, times in enumerate(repeats)}
+    windows, cut = found.pop("nw", 0), found.pop("ne", 0)
+    if windows:
+        found |= {"tw": found["bt"] * windows, "te": found["bt"] * cut}
+    return found
+
+
+def pictures(model: Model, sizes: Mapping[str, int]) -> Pictures | None:
+    """What of these sizes decides which tensors there are."""
+    if "ni" not in sizes:
+        return None
+    names = {"count": "bt", "each": "ni", "sequences": "b", "windows": "tw", "cut": "te"}
+    return Pictures(**{field: min(sizes.get(symbol, 0), LOOP) for field, symbol in names.items()})
+
+
+def tower_repeats(model: Model) -> tuple[tuple[int, ...], ...]:
+    """How often each run of each tower is recorded: layers that learn nothing are all counted."""
+    return tuple(
+        tuple(times if run > max(tower.taps) else min(times, HEAD + TAIL + 1) for run, times in enumerate(repeats))
+        for tower, repeats in zip(model.network.towers, model.tower_repeats, strict=True)
+    )

@@ -1,0 +1,199 @@
+"""The recipe of a job's step: what decides which tensors come and go, from the settings of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memcore.defaults import Assumption, Defaults
+from memcore.eager.sharded import TensorParallel
+from memcore.engines.base import Engine
+from memcore.layers import IMPLEMENTATIONS, LayerCode
+from memcore.layers.fused_loss import chunks_recorded
+from memcore.layout import pipeline_plan, ring
+from memcore.model.network import Layer, Model, Network
+from memcore.pictures import pictures, tower_repeats
+from memcore.recurrence import is_recurrent, recurrence
+from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
+from memcore.symbols import Axis, split_over
+
+
+def _precision(read: Defaults, engine: Engine) -> Precision:
+    reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
+    preset = engine.presets[read.take("training.precision", engine.default_preset, reason)]
+    stored = read.given("training.parameter_dtype") or preset.parameter
+    compute = read.given("training.compute_dtype")
+    if preset.autocast and compute and compute != stored:
+        preset = replace(preset, autocast=compute)
+        compute = None
+    compute = compute or (preset.compute if preset.compute != preset.parameter else stored)
+    if engine.name != "fsdp" and compute != stored:
+        read.refuse(
+            "training.compute_dtype",
+            f"found {compute!r} with parameters in {stored!r}; only FSDP and autocast compute in another dtype",
+        )
+    gradient = read.given("training.gradient_dtype")
+    if gradient is not None and gradient != stored:
+        read.refuse(
+            "training.gradient_dtype", f"found {gradient!r}; PyTorch's gradients have the parameter dtype {stored!r}"
+        )
+    reduce = read.given("training.reduce_dtype")
+    if reduce is None:
+        reduce = preset.reduce if preset.reduce != preset.compute else compute
+    autocast = compute if read.given("engine.autocast") else preset.autocast
+    return Precision(parameter=stored, compute=compute, reduce=reduce, autocast=autocast)
+
+
+def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
+    kind = read.take("training.loss", "cross-entropy-fp32")
+    word, _, chunks = kind.partition(":")
+    outside = (read.given("parallelism.pipeline_parallel_size") or 1) > 1
+    shift = read.take("training.loss_shift", "model" if code.computes_loss and not outside else "labels-preshifted")
+    if shift == "model" and outside:
+        message = "a pipeline's schedule computes the loss, outside the model; allowed: labels-preshifted"
+        read.refuse("training.loss_shift", message)
+    if shift == "model" and not code.computes_loss:
+        read.refuse("training.loss_shift", f"{code.title} leaves the loss to the trainer; allowed: labels-preshifted")
+    if word == "chunked" and shift != "model":
+        read.refuse(
+            "training.loss", "chunked is modelled inside the model only; allowed: cross-entropy-fp32, cross-entropy"
+        )
+    if word == "fused-linear" and shift != "model":
+        read.refuse("training.loss", f"{word!r} is part of the model; leave out training.loss_shift")
+    return Loss(
+        kind=word,
+        chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
+        shifts_labels=shift == "model",
+        keeps_outputs=read.take("training.outputs_kept", False),
+    )
+
+
+def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precision) -> str:
+    supported = code.has_sdpa(model.network)
+    reason = None if supported else f"{code.title} has no SDPA for {model.network.family}"
+    kernel = str(read.take("training.attention", "sdpa" if supported else "math", reason))
+    offered = code.kernels(model.network)
+    if kernel not in offered:
+        allowed = ", ".join(offered)
+        read.refuse("training.attention", f"{code.title} has no {kernel!r} for this family; allowed: {allowed}")
+    elif kernel == "sdpa" and not supported:
+        kernel = "flash"
+        read.assumptions.append(
+            Assumption("training.attention", kernel, f"{reason}: its soft cap needs flash attention", notable=True)
+        )
+    compute = precision.autocast or precision.compute
+    if kernel in ("flash", "cudnn") and compute == "fp32":
+        read.refuse("training.attention", f"{kernel!r} has no fp32 kernel; allowed: sdpa, efficient, math")
+    return kernel
+
+
+def recipe_of(
+    read: Defaults,
+    model: Model,
+    engine: Engine,
+    sizes: Mapping[str, int],
+    micro_batches: int,
+    data_ranks: int,
+    checkpoints: Checkpoints | None,
+    tensor: TensorParallel | None,
+    *,
+    keeps: bool,
+    fake: bool,
+) -> Recipe:
+    """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
+    implementation = read.take("training.implementation", "transformers")
+    code = IMPLEMENTATIONS[implementation]
+    code.check(model.network)
+    precision = _precision(read, engine)
+    kernel = _attention(read, model, code, precision)
+    padded = read.take("training.attention_mask", "none") == "padded"
+    if padded and kernel in ("flash", "cudnn"):
+        read.refuse(
+            "training.attention_mask", f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math"
+        )
+    return Recipe(
+        network=_with_dropout(read, model),
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
+        implementation=implementation,
+        attention=kernel,
+        padded=padded,
+        windowed=model.window is not None and sizes["s"] >= model.window,
+        precision=precision,
+        loss=_loss(read, code, sizes),
+        sharding=_sharding(read, engine, code, sizes["z"], data_ranks),
+        checkpoints=checkpoints,
+        micro_batches=2 if micro_batches > 1 else 1,
+        keeps_gradients=keeps,
+        units=frozenset(_units(sizes)),
+        use_cache=_use_cache(read, code),
+        ring_turns=ring(read, implementation, kernel, sizes),
+        recurrence=_recurrence(read, model, sizes, precision.parameter),
+        tower_repeats=tower_repeats(model),
+        pictures=pictures(model, sizes),
+        tensor=tensor,
+        positioned=tensor is not None and code.computes_loss,
+        pipeline=pipeline_plan(read, code),
+        fake=fake,
+    )
+
+
+def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: str) -> Recurrence:
+    if not is_recurrent(model):
+        if read.given("training.kernels") is not None:
+            read.refuse("training.kernels", f"{model.name} has no recurrent mixers")
+        return Recurrence()
+    return recurrence(read.take("training.kernels", "fused"), model, sizes, stored)
+
+
+_AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "A", "B", "G", "H", "hg", "bg"})
+"""Sizes that shapes have as axes of their own, where an axis of one element changes what must be copied."""
+
+
+def _units(sizes: Mapping[str, int]) -> Iterator[Axis]:
+    """Axes of one element: sizes, and a tensor-parallel rank's part of them."""
+    for name, size in sizes.items():
+        if name.rstrip("′") in _AXES:
+            if size == 1:
+                yield name
+            if size == sizes["tp"]:
+                yield split_over(name)
+
+
+def _use_cache(read: Defaults, code: LayerCode) -> bool:
+    used = bool(read.take("training.use_cache", False))
+    if used and not code.has_cache:
+        read.refuse("training.use_cache", f"{code.title} has no KV cache in training; allowed: false")
+    if used and read.given("training.activation_checkpointing.policy") not in (None, "none"):
+        read.refuse("training.use_cache", "found true; transformers turns the cache off under checkpointing")
+    return used
+
+
+def _with_dropout(read: Defaults, model: Model) -> Network:
+    """The network with the dropout probabilities of the job instead of the model's."""
+    hidden, attention = read.given("training.dropout.hidden"), read.given("training.dropout.attention")
+    if hidden is None and attention is None:
+        return model.network
+
+    def changed(layer: Layer) -> Layer:
+        scores = layer.mixer
+        if attention is not None and scores is not None:
+            scores = replace(scores, dropout=float(attention))
+        return replace(layer, mixer=scores, dropout=layer.dropout if hidden is None else float(hidden))
+
+    ends = model.network.ends if hidden is None else replace(model.network.ends, embedding_dropout=float(hidden))
+    runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
+    return replace(model.network, runs=runs, ends=ends)
+
+
+def _sharding(read: Defaults, engine: Engine, code: LayerCode, shards: int, ranks: int) -> Sharding:
+    return Sharding(
+        engine=engine.name,
+        wrap=read.take("engine.wrap", code.default_wrap),
+        reshard_after_forward=read.take("engine.reshard_after_forward", True),
+        root_reshards=read.take("engine.root_reshard_after_forward", False),
+        replicated=shards < ranks,
+        offloaded=read.take("engine.cpu_offload", False),
+        syncs_every_micro_batch=not read.take("engine.no_sync", False),
+        gathers=shards > 1,
+        bucket_views=read.take("engine.gradient_as_bucket_view", False),
+    )

@@ -1,0 +1,163 @@
+"""Pipelines: stages differ in layers and in micro-batches in flight, and their receive buffers grow with all of them."""
+
+import pytest
+
+from memcore import ConfigError, UnsupportedError, estimate
+from memcore import pipeline as pipelines
+from memcore.config.settings import Config
+from memcore.model.catalog import find_model
+from memcore.model.stages import layers_of, stage_of
+
+
+def job(stages=4, micro_batches=8, engine="none", **more):
+    """A small Llama in stages."""
+    model = {
+        "model_type": "llama",
+        "hidden_size": 512,
+        "intermediate_size": 1408,
+        "num_hidden_layers": 22,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "vocab_size": 4096,
+        "tie_word_embeddings": False,
+    }
+    return {
+        "model": model,
+        "training": {"sequence_length": 1024, "gradient_accumulation_steps": micro_batches, **more.pop("training", {})},
+        "parallelism": {"pipeline_parallel_size": stages, **more.pop("parallelism", {})},
+        "engine": {"type": engine, **more.pop("engine_settings", {})},
+    }
+
+
+def test_stages_have_all_layers_between_them():
+    """Left-over layers go to the first stages; the embedding is in the first stage and the head in the last."""
+    assert layers_of(22, 4) == (6, 6, 5, 5)
+    model = find_model("llama-3.1-8b")
+    stages = [stage_of(model, number, 5) for number in range(5)]
+    assert [stage.num_layers for stage in stages] == [7, 7, 6, 6, 6]
+    assert [stage.first_layer for stage in stages] == [0, 7, 14, 20, 26]
+    assert sum(stage.parameters for stage in stages) == model.parameters
+
+
+@pytest.mark.parametrize("family", ["gemma-3-12b-it", "jamba-v0.1", "deepseek-v3"])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_stages_cut_through_patterns(family, count):
+    """Runs of a pattern of several layers may begin and end anywhere in a stage."""
+    model = find_model(family)
+    layers = [
+        layer
+        for stage in (stage_of(model, number, count) for number in range(count))
+        for pattern, repeats in zip(stage.network.runs, stage.repeats, strict=True)
+        for layer in pattern * repeats
+    ]
+    whole = [
+        layer for pattern, repeats in zip(model.network.runs, model.repeats, strict=True) for layer in pattern * repeats
+    ]
+    assert layers == whole
+
+
+def test_earlier_stages_have_more_micro_batches_in_flight():
+    """1F1B: a stage begins its first backward pass after as many forward passes as there are stages from it on."""
+    found = estimate(job(stages=6, micro_batches=12))
+    activations = [rank.ledger(rank.peak).by_category["activations"] for rank in found.ranks[1:-1]]
+    assert activations == sorted(activations, reverse=True)
+    assert len(set(activations)) == len(activations)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+@pytest.mark.parametrize("engine", ["none", "fsdp"])
+@pytest.mark.parametrize("runtime", ["torch", "ideal"])
+def test_one_micro_batch_may_stand_for_many(monkeypatch, schedule, engine, runtime):
+    """Peaks are the same whether micro-batches in flight are recorded one by one or counted."""
+    config = job(
+        stages=8,
+        micro_batches=16,
+        engine=engine,
+        parallelism={"pipeline_schedule": schedule},
+        engine_settings={"pipeline_runtime": runtime},
+    )
+    config["hardware"] = {"num_gpus": 32 if engine == "fsdp" else 8}
+    counted = [(rank.peak.peak, rank.first_step) for rank in estimate(config).ranks]
+    monkeypatch.setattr(pipelines, "COUNTED", 100)
+    one_by_one = [(rank.peak.peak, rank.first_step) for rank in estimate(config).ranks]
+    assert counted == one_by_one
+
+
+def test_gpipe_holds_all_micro_batches():
+    """All forward passes come first, so that more micro-batches need more memory; 1F1B does not care."""
+    peaks = {}
+    for schedule in ("1f1b", "gpipe"):
+        for count in (8, 32):
+            config = job(
+                micro_batches=count,
+                parallelism={"pipeline_schedule": schedule},
+                engine_settings={"pipeline_runtime": "ideal"},
+            )
+            peaks[schedule, count] = estimate(config).ranks[0].peak.peak
+    assert peaks["1f1b", 8] == peaks["1f1b", 32]
+    assert peaks["gpipe", 8] < peaks["gpipe", 32]
+
+
+def test_pytorchs_schedules_have_a_buffer_for_every_micro_batch():
+    """Stages in the middle receive activations and gradients; 2 buffers of b·s·h for each micro-batch of the step."""
+    for count in (8, 16):
+        found = estimate(job(micro_batches=count))
+        buffers = [
+            sum(entry.bytes for entry in rank.ledger(rank.peak).entries if entry.rule == "receive_buffer")
+            for rank in found.ranks
+        ]
+        one = count * 1024 * 512 * 2
+        assert buffers == [one, 2 * one, 2 * one, one]
+
+
+def test_the_last_stage_returns_its_outputs_unless_told_not_to():
+    """`return_outputs=True` keeps the logits of all micro-batches until the next step."""
+    peaks = [
+        estimate(job(engine_settings={"return_outputs": returns})).ranks[-1].peak_of("optimizer_step")
+        for returns in (True, False)
+    ]
+    assert peaks[0] - peaks[1] == 8 * 1024 * 4096 * 2
+
+
+def test_parameters_stay_whole_under_fsdp():
+    """Between micro-batches neither parameters nor gradients are sharded again (pipelining/stage.py)."""
+    config = job(engine="fsdp", training={"precision": "bf16-mixed"})
+    config["hardware"] = {"num_gpus": 64}
+    found = estimate(config)
+    for rank in found.ranks:
+        held = rank.ledger(rank.peak)
+        whole = sum(entry.bytes for entry in held.entries if entry.rule == "accumulated_gradient")
+        assert whole >= 4 * rank.job.model.parameters * 0.99
+
+
+@pytest.mark.parametrize("config", [job(), job(engine="fsdp") | {"hardware": {"num_gpus": 8}}], ids=["none", "fsdp"])
+def test_the_ledger_adds_up_on_every_stage(config):
+    """Every byte of every moment has a name."""
+    config = {**config, "parallelism": {"pipeline_parallel_size": 8}}
+    for rank in estimate(config).ranks:
+        for moment in rank.moments:
+            assert rank.ledger(moment).total == moment.peak
+        assert rank.reserved >= rank.peak.peak
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (job(stages=23), "has 22 layers"),
+        (job(engine="ddp"), "found 'ddp'"),
+        (job(training={"loss_shift": "model"}), "labels-preshifted"),
+        (job(stages=1, engine_settings={"return_outputs": True}), "needs parallelism.pipeline_parallel_size"),
+        (job(parallelism={"pipeline_schedule": "1f2b"}), "did you mean '1f1b'"),
+        (job(engine="fsdp") | {"hardware": {"num_gpus": 6}}, "4 stages cannot share equally"),
+    ],
+)
+def test_what_a_pipeline_cannot_do_is_refused(config, said):
+    """Errors say what would do."""
+    with pytest.raises(ConfigError, match=said):
+        estimate(Config.from_dict(config))
+
+
+def test_tied_heads_are_refused():
+    """Both ends of the pipeline would have the matrix."""
+    with pytest.raises(UnsupportedError, match="a tied head"):
+        estimate(job() | {"model": "llama-3.2-1b"})

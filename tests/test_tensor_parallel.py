@@ -1,0 +1,98 @@
+"""Tensor parallelism with DTensor: what each rank holds, and what it refuses.
+
+That every allocation is PyTorch's is in test_tapes.py.
+"""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import MemcoreError
+
+MODEL = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "intermediate_size": 704,
+    "vocab_size": 4096,
+    "max_position_embeddings": 2048,
+    "tie_word_embeddings": False,
+}
+
+
+def job(model=None, training=None, **parallelism):
+    """An estimate of a small model."""
+    sizes = {"sequence_length": 128, "micro_batch_size": 2, "optimizer": "sgd", "loss_shift": "labels-preshifted"}
+    config = {
+        "model": {**MODEL, **(model or {})},
+        "training": {**sizes, **(training or {})},
+        "parallelism": {"tensor_parallel_size": 2, **parallelism},
+        "engine": {"type": "fsdp" if parallelism.get("data_parallel_size", 1) > 1 else "none"},
+    }
+    return estimate(Config.from_dict(config))
+
+
+def test_matrices_are_shared_and_norms_are_not():
+    """Every rank has half of each matrix, and all seven norms."""
+    matrices = 2 * 4096 * 256 + 3 * (2 * 256 * 256 + 2 * 128 * 256 + 3 * 704 * 256)
+    found = job(training={"precision": "bf16"})
+    assert found.rank.persistent.parameters == matrices // 2 * 2 + 7 * 512
+
+
+def test_the_embedding_s_gradient_is_not_shared():
+    """DTensor has no strategy that shards it by rows: every rank computes all of it (_ops/_embedding_ops.py)."""
+    found = job(training={"precision": "bf16"})
+    program, sizes = found.rank.program, found.job.sizes
+    gradients = [
+        size
+        for block, size in zip(program.blocks, program.block_sizes(sizes), strict=True)
+        if block.rule == "embedding_backward"
+    ]
+    assert gradients == [4096 * 256 * 2]
+
+
+def test_tied_tensors_are_two():
+    """`parallelize_module` gives each module a parameter of its own."""
+    tied, untied = job({"tie_word_embeddings": True}), job()
+    assert tied.rank.persistent.parameters == untied.rank.persistent.parameters
+
+
+def test_what_is_gathered_is_kept():
+    """Sequence parallelism keeps what it gathers for the products; without it the norms' inputs are whole besides."""
+    shared, whole = job(), job(sequence_parallel=False)
+    assert shared.rank.end_of_forward < whole.rank.end_of_forward
+
+
+def test_parallel_loss_never_has_all_logits():
+    """Its largest tensors are half of them in fp32."""
+    largest = [max(found.rank.program.block_sizes(found.job.sizes)) for found in map(_with_loss, (True, False))]
+    assert largest == [2 * 128 * 2048 * 4, 2 * 128 * 4096 * 4]
+
+
+def test_gpus_are_data_times_tensor():
+    """Four groups of two."""
+    found = job(data_parallel_size=4)
+    assert (found.job.num_gpus, found.job.sizes["z"], found.job.sizes["tp"]) == (8, 4, 2)
+
+
+def _with_loss(parallel):
+    return job(loss_parallel=parallel)
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "parallelism", "message"),
+    [
+        ({"num_key_value_heads": 1}, {}, {}, "k = 1 cannot be shared equally"),
+        ({}, {"sequence_length": 129}, {}, "found 129, which 2 ranks cannot share equally"),
+        ({"attention_bias": True}, {}, {}, "a bias that all ranks add"),
+        ({"model_type": "mixtral"}, {}, {}, "routed experts"),
+        ({}, {"attention": "math"}, {}, "not modelled under tensor parallelism"),
+        ({}, {}, {"tensor_parallel_size": 1, "loss_parallel": True}, "needs parallelism.tensor_parallel_size above 1"),
+    ],
+    ids=str,
+)
+def test_refusals(model, training, parallelism, message):
+    """What is not modelled is refused, with its reason."""
+    with pytest.raises(MemcoreError, match=message):
+        job(model, training, **parallelism)
