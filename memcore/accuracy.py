@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from statistics import fmean, median
 from typing import Any
@@ -16,7 +16,9 @@ from typing import Any
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
 from memcore.render.text import table
-from memcore.units import format_bytes
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.predictions import predicted
+from memcore.units import format_bytes, format_count
 
 OK, NOT_EXPRESSIBLE = "ok", "not_expressible"
 
@@ -144,12 +146,17 @@ def _cells(group: Group) -> Sequence[str]:
 
 def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
     for each in results:
-        measured = "-" if each.measured is None else format_bytes(each.measured)
+        spelled = format_count if each.quantity in _COUNTS else format_bytes
+        measured = "-" if each.measured is None else spelled(each.measured)
         if each.predicted is None:
             yield each.id, measured, "-", "not expressible"
         else:
             error = "-" if each.error is None else f"{100 * each.error:+.3f}%"
-            yield each.id, measured, format_bytes(each.predicted), error
+            yield each.id, measured, spelled(each.predicted), error
+
+
+_COUNTS = frozenset({"kv_cache_tokens", "parameters", "fits"})
+"""Quantities that are not bytes."""
 
 
 def _plain(result: Result) -> dict[str, Any]:
@@ -210,6 +217,8 @@ def _result(case: object) -> Result:
     }
     try:
         estimated = estimate(config, fake=shared["kind"] == "simulated")
+        if isinstance(estimated, ServingEstimate):
+            return _served(shared, estimated, measured)
         if shared["quantity"] == "parameters":
             return Result(**shared, predicted=estimated.job.model.parameters)
         predict = _PREDICTIONS.get((shared["quantity"], shared["moment"]))
@@ -218,8 +227,27 @@ def _result(case: object) -> Result:
     if predict is None or measured.get("rank") == "total":
         reason = f"{shared['quantity']} at {shared['moment']} (rank {measured.get('rank')}) is not predicted"
         return Result(**shared, reason=reason)
+    estimated = of_stage(estimated, measured.get("rank"))
     phase = estimated.peak.phase if shared["moment"] == "peak" else None
     return Result(**shared, predicted=predict(estimated), predicted_phase=phase)
+
+
+def of_stage(found: Estimate, stage: object) -> Estimate:
+    """What one stage of a pipeline holds, if a number names it; else of all ranks."""
+    if isinstance(stage, int) and stage < len(found.ranks):
+        return replace(found, ranks=(found.ranks[stage],))
+    return found
+
+
+def _served(shared: Mapping[str, Any], found: ServingEstimate, measured: Mapping[str, Any]) -> Result:
+    """A case of a server; that something fits is 1, that it does not is 0."""
+    value = measured.get("value")
+    own = {**shared, "measured": int(value)} if isinstance(value, bool) else dict(shared)
+    expected = predicted(found, shared["quantity"], total=measured.get("rank") == "total")
+    if expected is None:
+        reason = f"{shared['quantity']} (rank {measured.get('rank')}) is not predicted for {shared['engine']}"
+        return Result(**own, reason=reason)
+    return Result(**own, predicted=expected)
 
 
 def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ PHASES: Mapping[str, str] = {
 }
 """Phases of a step in order, in words."""
 
-_LAYER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_LAYER = re.compile(r"(?:(\d+):)?(\d+)\.(\d+)\.(\d+)")
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
 
@@ -33,15 +33,19 @@ def place(name: str, model: Model) -> str:
     match = _LAYER.fullmatch(name)
     if match is None:
         return name
-    run, repetition, position = map(int, match.groups())
-    runs = list(zip(model.network.runs, model.repeats, strict=True))
-    start = sum(len(pattern) * repeats for pattern, repeats in runs[:run])
+    tower, *numbers = match.groups()
+    run, repetition, position = map(int, numbers)
+    stack = model.network if tower is None else model.network.towers[int(tower)]
+    runs = list(zip(stack.runs, model.repeats if tower is None else model.tower_repeats[int(tower)], strict=True))
+    start = model.first_layer + sum(len(pattern) * repeats for pattern, repeats in runs[:run])
     width, repeats = len(runs[run][0]), runs[run][1]
-    first, last = _repetitions(repetition, repeats)
+    learns = tower is None or run <= max(model.network.towers[int(tower)].taps)
+    first, last = _repetitions(repetition, repeats) if learns else (repetition, repetition)
     low, high = (start + width * each + position for each in (first, last))
+    kind = "" if tower is None else "vision " if len(model.network.towers) == 1 else f"vision {tower} "
     if low == high:
-        return f"layer {low}"
-    return f"layers {low} to {high}" if width == 1 else f"layers {low}, {low + width} … {high}"
+        return f"{kind}layer {low}"
+    return f"{kind}layers {low} to {high}" if width == 1 else f"{kind}layers {low}, {low + width} … {high}"
 
 
 def _repetitions(recorded: int, repeats: int) -> tuple[int, int]:
@@ -56,7 +60,7 @@ def _repetitions(recorded: int, repeats: int) -> tuple[int, int]:
 
 def when(moment: Moment, estimate: Estimate) -> str:
     """A moment in words: `backward pass, layers 2 to 29`."""
-    where = place(moment.place, estimate.job.model)
+    where = place(moment.place, estimate.rank.job.model)
     phase = PHASES[moment.phase]
     count = estimate.job.micro_batches
     if count == 1 or moment.segment is None:
@@ -131,7 +135,7 @@ class Symbol:
 
 def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
     """Every symbol that the formulas of an estimate use, with its value."""
-    sizes = estimate.job.sizes
+    sizes = estimate.rank.job.sizes
     used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
     order = list(SYMBOLS)
     found = sorted(used & set(sizes), key=lambda name: (order.index(name.rstrip("′")), name))

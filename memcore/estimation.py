@@ -8,29 +8,47 @@ from functools import cached_property
 
 from memcore import readings
 from memcore.config.settings import Config
-from memcore.job import Assumption, Job, resolve
+from memcore.defaults import Assumption
+from memcore.errors import ConfigError, Problem
+from memcore.job import Job, resolve
 from memcore.ledger import Ledger
-from memcore.rank import Rank, rank_of
+from memcore.rank import Rank, ranks_of
 from memcore.readings import Reading
+from memcore.serving.estimate import ServingEstimate, estimate_serving
+from memcore.serving.job import given_below, is_serving
 from memcore.timeline import Moment
 
 
-def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate:
-    """What each GPU of a job holds.
+def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate | ServingEstimate:
+    """What each GPU of a job holds: of a step of training, or of a server (`ServingEstimate`).
+
+    >>> estimate({"model": "gpt2", "engine": {"type": "vllm"}}).pool.unit
+    'blocks'
+    """
+    described = config if isinstance(config, Config) else Config.from_dict(config)
+    return estimate_serving(described) if is_serving(described) else estimate_training(described, fake=fake)
+
+
+def estimate_training(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate:
+    """What each GPU of a training job holds.
 
     `fake` describes the same step on fake tensors without libraries, as simulations run it. Raises ConfigError for
     what cannot be understood or contradicts itself, and UnsupportedError for what is not modelled.
 
     >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
     ...        "training": {"sequence_length": 8192, "activation_checkpointing": "full"}}
-    >>> found = estimate(job)
+    >>> found = estimate_training(job)
     >>> found.fits, found.peak.phase, found.allocated.expected
     (True, 'loss', 29680748032)
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
+    foreign = given_below(described, "inference.")
+    if foreign:
+        message = "a config describes training or inference, not both; leave one out, or name a server as engine.type"
+        raise ConfigError([Problem(path, message) for path in foreign])
     job = resolve(described, fake=fake)
     others = (replace(described, model=other) for other in job.model.alternatives)
-    return Estimate(job, (rank_of(job),), tuple(estimate(other, fake=fake) for other in others))
+    return Estimate(job, ranks_of(job), tuple(estimate_training(other, fake=fake) for other in others))
 
 
 @dataclass(frozen=True)

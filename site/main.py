@@ -7,7 +7,7 @@ from pyscript import document, when, window
 from memcore.config.settings import SETTINGS
 from memcore.errors import MemcoreError
 from memcore.render import html, page
-from memcore.render.form import default_option, identifier
+from memcore.render.form import default_option, identifier, is_shown
 
 LAST_EDIT_WAIT = 0.015
 """Seconds to wait for the next keystroke before an answer is computed."""
@@ -110,14 +110,15 @@ def show_problems(problems):
 
 def show_fields(answer):
     """Show the settings that apply to the engine or have a value, and what is taken for those that have none."""
-    for path, setting in SETTINGS.items():
+    for path in SETTINGS:
         control, default = element("field", path), answer.defaults.get(path, "")
         if control.tagName == "SELECT":
             control.options.item(0).textContent = default_option(default)
         else:
             control.placeholder = default
-        if setting.engines:
-            control.closest(".field").hidden = answer.engine not in setting.engines and not control.value
+        control.closest(".field").hidden = not is_shown(path, answer.engine, control.value)
+    for group in document.querySelectorAll("#config fieldset"):
+        group.hidden = not group.querySelector(".field:not([hidden])")
 
 
 def say(text):

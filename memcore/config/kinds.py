@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -208,6 +209,54 @@ class FlagOrCount:
 
     def schema(self) -> JsonSchema:
         return {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 2}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A release, such as 0.19.0, or a whole number; as a number it is kept as one."""
+
+    def check(self, value: object) -> object:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        if isinstance(value, str) and _RELEASE.fullmatch(value):
+            return int(value) if value.isdigit() else value
+        raise ValueError(f"expected a release such as 0.19.0 or a whole number, found {value!r:.80}")
+
+    def parse(self, text: str) -> object:
+        return self.check(text.strip())
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+    def schema(self) -> JsonSchema:
+        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{_RELEASE.pattern}$"}]}
+
+
+_RELEASE = re.compile(r"v?[0-9]{1,6}(?:\.[0-9a-z]{1,12}){0,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """One name, or a list of them; as text separated by commas."""
+
+    def check(self, value: object) -> object:
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, (list, tuple)) or not names or not all(_NAME.fullmatch(str(each)) for each in names):
+            raise ValueError(f"expected a name or a list of names, found {value!r:.80}")
+        return value if isinstance(value, str) else list(names)
+
+    def parse(self, text: str) -> object:
+        names = [each.strip() for each in text.split(",")]
+        return self.check(names[0] if len(names) == 1 else names)
+
+    def spell(self, value: object) -> str:
+        return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
+
+    def schema(self) -> JsonSchema:
+        return {"type": ["string", "array"], "items": {"type": "string"}}
+
+
+_NAME = re.compile(r"[\w.-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Listed, ModelName, Number, Text
+from memcore.config.inference import SERVERS, Inference
+from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Listed, ModelName, Number, Text, Version
 from memcore.config.load import from_plain, get, replaced, to_plain
 from memcore.config.schema import Setting, section, setting, settings_of
+from memcore.config.server import ServerFlags
 from memcore.config.training import Training
 from memcore.hardware import ACCELERATORS
 
@@ -28,8 +30,8 @@ class Parallelism:
         "Data parallel",
         "Ranks that work on different sequences.",
         flag="dp",
-        engines=("ddp", "fsdp"),
-        default="all GPUs",
+        engines=("ddp", "fsdp", "vllm", "sglang"),
+        default="all GPUs; 1 for servers",
     )
     data_parallel_shard_size: int | None = setting(
         Integer(unit="GPUs"),
@@ -40,10 +42,47 @@ class Parallelism:
         default="all data-parallel ranks",
     )
     tensor_parallel_size: int | None = setting(
-        Integer(unit="GPUs"), "Tensor parallel", "Not modelled yet.", flag="tp", default="1", advanced=True
+        Integer(unit="GPUs"), "Tensor parallel", "Ranks that share every layer.", flag="tp", default="1", advanced=True
+    )
+    sequence_parallel: bool | None = setting(
+        Flag(),
+        "Sequence parallel",
+        "Tensor-parallel ranks share the sequence between attention and feed-forward layers.",
+        flag="sequence-parallel",
+        default="true with tensor parallelism",
+        advanced=True,
+    )
+    loss_parallel: bool | None = setting(
+        Flag(),
+        "Loss parallel",
+        "Tensor-parallel ranks compute the loss on their part of the vocabulary.",
+        flag="loss-parallel",
+        default="true with torchtitan's layers",
+        advanced=True,
     )
     pipeline_parallel_size: int | None = setting(
-        Integer(unit="GPUs"), "Pipeline parallel", "Not modelled yet.", flag="pp", default="1", advanced=True
+        Integer(unit="stages"),
+        "Pipeline parallel",
+        "Stages of consecutive layers, each on GPUs of its own; micro-batches pass through them.",
+        flag="pp",
+        engines=("none", "fsdp", *SERVERS),
+        default="1",
+        advanced=True,
+    )
+    pipeline_schedule: str | None = setting(
+        Choice(
+            ("1f1b", "gpipe"),
+            {
+                "1f1b": "a backward pass after every forward pass once the pipeline is full",
+                "gpipe": "all forward passes before all backward passes",
+            },
+        ),
+        "Pipeline schedule",
+        "The order of forward and backward passes on a stage.",
+        flag="schedule",
+        engines=("none", "fsdp"),
+        default="1f1b",
+        advanced=True,
     )
     context_parallel_size: int | None = setting(
         Integer(unit="GPUs"), "Context parallel", "Not modelled yet.", flag="cp", default="1", advanced=True
@@ -51,16 +90,21 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """Who runs the step."""
+class Engine(ServerFlags):
+    """Who runs the step, or serves."""
 
     type: str | None = setting(
         Choice(
-            ("none", "ddp", "fsdp"),
+            ("none", "ddp", "fsdp", *SERVERS),
             {
                 "none": "one GPU",
                 "ddp": "DistributedDataParallel: a full copy on every GPU",
                 "fsdp": "FSDP2: fully sharded",
+                "transformers": "serving with generate() of transformers, or a script like it",
+                "vllm": "serving with vLLM",
+                "sglang": "serving with SGLang",
+                "tensorrt-llm": "serving with TensorRT-LLM",
+                "llama.cpp": "serving a GGUF file with llama.cpp",
             },
         ),
         "Engine",
@@ -68,8 +112,14 @@ class Engine:
         flag="engine",
         default="none on one GPU, fsdp on several",
     )
-    version: int | None = setting(
-        Integer(2, 2), "FSDP version", "2 is FSDP2.", engines=_FSDP, flag="fsdp-version", default="2", advanced=True
+    version: int | str | None = setting(
+        Version(),
+        "Engine version",
+        "FSDP: 2 is FSDP2. Servers: their release, such as 0.19.0, by which defaults and budgets differ.",
+        engines=(*_FSDP, *SERVERS),
+        flag="engine-version",
+        default="2 for FSDP; the newest release that is known",
+        advanced=True,
     )
     reshard_after_forward: bool | int | None = setting(
         FlagOrCount(),
@@ -137,6 +187,30 @@ class Engine:
         flag="bucket-view",
         engines=("ddp",),
         default="false, as in DistributedDataParallel",
+    )
+    pipeline_runtime: str | None = setting(
+        Choice(
+            ("torch", "ideal"),
+            {
+                "torch": "torch.distributed.pipelining, with receive buffers for all micro-batches",
+                "ideal": "a schedule that keeps no more than the micro-batches in flight need",
+            },
+        ),
+        "Pipeline runtime",
+        "Who runs the schedule of a pipeline.",
+        flag="pipeline-runtime",
+        engines=("none", "fsdp"),
+        default="torch",
+        advanced=True,
+    )
+    return_outputs: bool | None = setting(
+        Flag(),
+        "Return outputs",
+        "The last stage of a pipeline keeps the logits of all micro-batches until the next step.",
+        flag="return-outputs",
+        engines=("none", "fsdp"),
+        default="true, as in torch.distributed.pipelining; false with torchtitan's layers",
+        advanced=True,
     )
     bucket_cap_mb: int | None = setting(
         Integer(unit="MiB"),
@@ -215,6 +289,7 @@ class Config:
         required=True,
     )
     training: Training = section(Training)
+    inference: Inference = section(Inference)
     parallelism: Parallelism = section(Parallelism)
     engine: Engine = section(Engine)
     hardware: Hardware = section(Hardware)

@@ -5,46 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Number
+from memcore.config.learning import Adapter, Optimizer
 from memcore.config.schema import section, setting
 from memcore.dtypes import FLOATING
 
 _DTYPE = Choice(FLOATING)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimizer:
-    """The optimizer; in a file also just its name."""
-
-    name: str | None = setting(
-        Choice(("adamw", "adam", "sgd")),
-        "Optimizer",
-        "Adam keeps two numbers for each parameter, SGD none, or one with momentum.",
-        flag="optimizer",
-        default="adamw",
-    )
-    implementation: str | None = setting(
-        Choice(
-            ("fused", "foreach", "for-loop"),
-            {
-                "fused": "one kernel, no temporaries",
-                "foreach": "lists of tensors: a temporary as large as all parameters of this rank",
-                "for-loop": "one parameter at a time",
-            },
-        ),
-        "Implementation",
-        "How the step is computed; it decides the memory that the step itself needs.",
-        flag="optimizer-implementation",
-        default="fused, as in the Hugging Face Trainer and torchtitan; foreach for SGD, as in torch.optim",
-        advanced=True,
-    )
-    momentum: float | None = setting(
-        Number(0, 1),
-        "Momentum",
-        "SGD only: above zero it keeps one number for each parameter.",
-        flag="momentum",
-        default="0",
-        advanced=True,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +18,39 @@ class Checkpointing:
 
     policy: str | None = setting(
         Choice(
-            ("none", "full"),
-            {"none": "keep what the backward pass needs", "full": "keep each layer's input and compute the rest again"},
+            ("none", "full", "selective"),
+            {
+                "none": "keep what the backward pass needs",
+                "full": "keep each layer's input and compute the rest again",
+                "selective": "keep the results of some operations too, or checkpoint only some layers",
+            },
         ),
         "Activation checkpointing",
         "Full checkpointing keeps only the input of each layer and runs the layer again in the backward pass.",
         flag="checkpointing",
         default="none",
+    )
+    mode: str | None = setting(
+        Choice(
+            ("op", "layer"),
+            {
+                "op": "keep the results of attention and of every second matrix product too, as torchtitan does",
+                "layer": "checkpoint only every so-manieth layer",
+            },
+        ),
+        "Selective mode",
+        "What selective checkpointing selects.",
+        flag="checkpoint-mode",
+        default="op; layer where a period is given",
+        advanced=True,
+    )
+    every: int | None = setting(
+        Integer(unit="layers"),
+        "Checkpoint period",
+        "Every so-manieth layer is checkpointed in full, the others not at all.",
+        flag="checkpoint-every",
+        default="2, as in torchtitan",
+        advanced=True,
     )
     early_stop: bool | None = setting(
         Flag(),
@@ -125,6 +116,22 @@ class Training:
         "Tokens in a sequence.",
         flag="seq",
         default="the model's maximum, at most 4096",
+    )
+    images_per_sequence: int | None = setting(
+        Integer(0, unit="images"),
+        "Images",
+        "Images in a sequence of a model with a vision tower; their tokens are part of the sequence's length. Without "
+        "images the tower does not run: its parameters get no gradients and no optimizer states.",
+        flag="images",
+        default="1 for a model with a vision tower",
+    )
+    image_size: int | None = setting(
+        Integer(unit="pixels"),
+        "Image size",
+        "Pixels along one side of a square image.",
+        flag="image-size",
+        default="what the tower is made for; 1024 where it takes any size (Qwen-VL), rounded to whole tokens",
+        advanced=True,
     )
     micro_batch_size: int | None = setting(
         Integer(unit="sequences"),
@@ -200,6 +207,7 @@ class Training:
         advanced=True,
     )
     optimizer: Optimizer = section(Optimizer, shorthand="name")
+    adapter: Adapter = section(Adapter, shorthand="type")
     gradient_clipping: bool | None = setting(
         Flag(),
         "Gradient clipping",
@@ -254,14 +262,29 @@ class Training:
         default="none",
         advanced=True,
     )
+    kernels: str | None = setting(
+        Choice(
+            ("fused", "fallback"),
+            {
+                "fused": "kernels of mamba-ssm, causal-conv1d and flash-linear-attention",
+                "fallback": "transformers' own PyTorch code, which runs where those packages are absent",
+            },
+        ),
+        "Recurrent kernels",
+        "What recurrent mixers, such as Mamba or linear attention, keep in memory; the fallback needs many times more.",
+        flag="kernels",
+        default="fused",
+        advanced=True,
+    )
     loss: str | None = setting(
         Counted(
-            ("cross-entropy-fp32", "cross-entropy"),
+            ("cross-entropy-fp32", "cross-entropy", "fused-linear"),
             "chunked",
             {
                 "cross-entropy-fp32": "logits upcast to fp32",
                 "cross-entropy": "logits in the compute dtype",
                 "chunked:N": "upcast in N chunks of the sequence",
+                "fused-linear": "Liger's kernel: head, loss and gradients a few rows at a time",
             },
         ),
         "Loss",

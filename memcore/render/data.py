@@ -27,7 +27,7 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "device_bytes": estimate.device.expected,
         "capacity_bytes": estimate.capacity,
         "headroom_bytes": estimate.headroom,
-        "readings": {reading.name: _reading(reading) for reading in estimate.readings},
+        "readings": {reading.name: reading_data(reading) for reading in estimate.readings},
         "parameters": estimate.job.model.parameters,
         "warnings": list(estimate.job.model.warnings),
         "peak": _moment(estimate.peak, estimate),
@@ -70,7 +70,8 @@ def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
     }
 
 
-def _reading(reading: Reading) -> dict[str, Any]:
+def reading_data(reading: Reading) -> dict[str, Any]:
+    """A reading with its range."""
     return {
         "instrument": reading.instrument,
         "low_bytes": reading.low,
@@ -84,7 +85,7 @@ def _moment(moment: Moment, estimate: Estimate) -> dict[str, Any]:
     return {
         "phase": moment.phase,
         "phase_title": PHASES[moment.phase],
-        "place": place(moment.place, estimate.job.model),
+        "place": place(moment.place, estimate.rank.job.model),
         "title": when(moment, estimate),
         "micro_batch": moment.turn[1] + 1,
         "repeats": moment.repeats,
@@ -103,7 +104,7 @@ def _entry(entry: Entry, estimate: Estimate) -> dict[str, Any]:
         "copies": entry.copies,
         "bytes": entry.bytes,
         "formula": entry.formula,
-        "numbers": entry.numbers(estimate.job.sizes),
+        "numbers": entry.numbers(estimate.rank.job.sizes),
         "divided_by": list(entry.divided_by),
         "why": entry.why,
         "source": entry.source,

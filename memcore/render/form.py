@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
+from memcore.config.inference import SERVERS
 from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName, Number
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
@@ -16,6 +17,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Hardware": ("hardware.",),
     "Engine": ("engine.", "parallelism."),
     "Training": ("training.",),
+    "Inference": ("inference.",),
 }
 """Fieldsets, with the paths that they hold."""
 
@@ -41,7 +43,20 @@ def _fieldset(title: str, prefixes: tuple[str, ...], values: Values) -> str:
     advanced = "".join(_field(path, values) for path in paths if SETTINGS[path].advanced)
     more = f"<details><summary>More {escape(title.lower())} settings</summary>{advanced}</details>" if advanced else ""
     pasted = _PASTED if title == "Model" else ""
-    return f"<fieldset><legend>{escape(title)}</legend>{basic}{pasted}{more}</fieldset>"
+    hidden = "" if any(is_shown(path, values.engine, values.given.get(path, "")) for path in paths) else " hidden"
+    return f"<fieldset{hidden}><legend>{escape(title)}</legend>{basic}{pasted}{more}</fieldset>"
+
+
+def is_of_task(path: str, engine: str) -> bool:
+    """Whether a setting belongs to the task of an engine: training, or serving."""
+    section = path.partition(".")[0]
+    return section not in ("training", "inference") or (section == "inference") == (engine in SERVERS)
+
+
+def is_shown(path: str, engine: str, text: str) -> bool:
+    """Whether a setting is shown: it belongs to the task, and the engine has it or it has a value."""
+    engines = SETTINGS[path].engines
+    return is_of_task(path, engine) and (engines is None or engine in engines or bool(text))
 
 
 _PASTED = (
@@ -65,7 +80,7 @@ def identifier(path: str) -> str:
 def _field(path: str, values: Values) -> str:
     name, setting = identifier(path), SETTINGS[path]
     engines = f' data-engines="{" ".join(setting.engines)}"' if setting.engines else ""
-    if setting.engines and values.engine not in setting.engines and path not in values.given:
+    if not is_shown(path, values.engine, values.given.get(path, "")):
         engines += " hidden"
     default = f" Default: {setting.default}." if setting.default else ""
     return (
@@ -99,8 +114,9 @@ def _control(path: str, values: Values) -> str:
         return f"<select {common}>{chosen}</select>"
     listed = ' list="models" autocapitalize="none" spellcheck="false"' if isinstance(setting.kind, ModelName) else ""
     mode = ' inputmode="numeric"' if isinstance(setting.kind, (Integer, Number)) else ""
+    models = _models() if path == "model" else ""
     shown = f'value="{escape(text)}" placeholder="{escape(default)}" autocomplete="off"'
-    return f"<input {common} {shown}{listed}{mode}>{_models() if listed else ''}"
+    return f"<input {common} {shown}{listed}{mode}>{models}"
 
 
 def _options(setting: Setting) -> Iterator[tuple[str, str]]:

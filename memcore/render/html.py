@@ -8,22 +8,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from memcore.defaults import Assumption
 from memcore.describe import spelled, symbols, verdict, when
 from memcore.errors import Problem
 from memcore.estimation import Estimate
-from memcore.job import Assumption
 from memcore.ledger import CATEGORIES, Entry
 from memcore.readings import outside
 from memcore.render import svg
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count
 
-_ICONS = {"fits": "✓", "tight": "!", "over": "!", "no": "✕", "unknown": "?"}
+ICONS = {"fits": "✓", "tight": "!", "over": "!", "no": "✕", "unknown": "?"}
+
+
+HEADINGS = {
+    "peak-heading": "At the peak",
+    "step-heading": "One step",
+    "step-note": "Bytes in tensors on one GPU: the highest point of every stretch of the step, in order. Layers that "
+    "are equal follow a straight line.",
+    "ledger-heading": "Every tensor at the peak",
+}
+"""Headings of the page's parts for a step of training, by element id."""
 
 
 def sections(estimate: Estimate) -> dict[str, str]:
     """The content of each part of the page that shows an answer, by element id."""
     return {
+        **HEADINGS,
         "verdict": verdict_text(estimate),
         "bar": svg.bar(estimate),
         "legend": legend(estimate),
@@ -53,7 +64,7 @@ def attributes(estimate: Estimate) -> dict[str, str]:
 def verdict_text(estimate: Estimate) -> str:
     """The verdict's sentences."""
     found = verdict(estimate)
-    icon = f'<span class="icon" aria-hidden="true">{_ICONS[found.level]}</span>'
+    icon = f'<span class="icon" aria-hidden="true">{ICONS[found.level]}</span>'
     warnings = "".join(f'<p class="warning">{escape(each)}</p>' for each in estimate.job.model.warnings)
     return f'<p class="headline">{icon} {escape(found.headline)}</p><p>{escape(found.reason)}</p>{warnings}'
 
@@ -68,7 +79,7 @@ def legend(estimate: Estimate) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; cells are markup already, the first of a row is its heading."""
     heads = "".join(f'<th scope="col">{escape(each)}</th>' for each in head)
     body = "".join(
@@ -82,7 +93,7 @@ def readings(estimate: Estimate) -> str:
     rows = [
         (
             escape(each.name),
-            _exact(each.expected),
+            exact(each.expected),
             f"{format_bytes(each.low)} to {format_bytes(each.high)}",
             f"<code>{escape(each.instrument)}</code>",
             escape(each.range_because),
@@ -92,7 +103,7 @@ def readings(estimate: Estimate) -> str:
     rows += [
         (
             escape(each.name),
-            _exact(each.overhead.expected),
+            exact(each.overhead.expected),
             f"{format_bytes(each.overhead.low)} to {format_bytes(each.overhead.high)}",
             "part of device",
             escape(each.overhead.source),
@@ -100,24 +111,25 @@ def readings(estimate: Estimate) -> str:
         for each in outside(estimate.job)
     ]
     head = ("Reading", "Expected", "Range", "Shown by", "Why this range")
-    return _table("Three readings of one peak", head, rows)
+    return html_table("Three readings of one peak", head, rows)
 
 
-def _exact(size: int) -> str:
+def exact(size: int) -> str:
+    """A size for reading, with its exact bytes in the tooltip."""
     return f'<span title="{format_count(size)} bytes">{format_bytes(size)}</span>'
 
 
 def moments(estimate: Estimate) -> str:
     """The step as a table, for those who do not see the chart."""
-    rows = [(escape(when(each, estimate)), _exact(each.peak), _exact(each.end)) for each in estimate.moments]
-    initial = ("after init", _exact(estimate.rank.after_init), _exact(estimate.rank.after_init))
+    rows = [(escape(when(each, estimate)), exact(each.peak), exact(each.end)) for each in estimate.moments]
+    initial = ("after init", exact(estimate.rank.after_init), exact(estimate.rank.after_init))
     head = ("Moment", "Highest", "At its end")
-    return _table("Bytes in tensors at every moment of a step", head, [initial, *rows])
+    return html_table("Bytes in tensors at every moment of a step", head, [initial, *rows])
 
 
 def ledger(estimate: Estimate) -> str:
     """Everything in memory at the peak: categories that unfold to tensors, with formulas and sources."""
-    found, sizes = estimate.ledger, estimate.job.sizes
+    found, sizes = estimate.ledger, estimate.rank.job.sizes
     parts = [_symbols(estimate)]
     for category, size in found.by_category.items():
         share = f"{100 * size / found.total:.1f}%"
@@ -128,7 +140,7 @@ def ledger(estimate: Estimate) -> str:
             f"<span>{escape(category)}</span><b>{format_bytes(size)}</b><span>{share}</span>"
             f'<span class="note">{escape(CATEGORIES[category])}</span></summary>'
             f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(category)}">'
-            f"{_table(f'{category} at the peak', head, rows)}</div></details>"
+            f"{html_table(f'{category} at the peak', head, rows)}</div></details>"
         )
     return "".join(parts)
 
@@ -137,7 +149,7 @@ def _row(entry: Entry, sizes: Mapping[str, int]) -> Sequence[str]:
     module = f"<br><code>{escape(entry.module)}</code>" if entry.module else ""
     return (
         f"{escape(entry.title)}{module}",
-        _exact(entry.bytes),
+        exact(entry.bytes),
         f"<code>{escape(entry.formula)}</code>",
         f"<code>{escape(entry.numbers(sizes))}</code>",
         escape(entry.why),
@@ -150,7 +162,7 @@ def _symbols(estimate: Estimate) -> str:
         (f"<code>{escape(each.name)}</code>", format_count(each.value), escape(each.meaning))
         for each in symbols(estimate)
     )
-    inner = _table("Symbols of the formulas", ("Symbol", "Value", "Meaning"), rows)
+    inner = html_table("Symbols of the formulas", ("Symbol", "Value", "Meaning"), rows)
     return f'<details id="ledger-symbols"><summary>Symbols of the formulas</summary>{inner}</details>'
 
 

@@ -7,9 +7,10 @@ from html import escape
 from typing import Any
 
 from memcore.model.network import Model
-from memcore.model.parts import KINDS, Attention, Experts, LatentAttention
+from memcore.model.parts import Attention, Experts, LatentAttention
 from memcore.model.placement import placement
 from memcore.model.table import Row, layer_order, layer_rows
+from memcore.model.weights import KINDS
 from memcore.render.text import section, table
 from memcore.symbols import spell
 from memcore.units import format_bytes, format_count

@@ -13,6 +13,10 @@ from memcore.describe import spelled
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.estimation import Estimate, estimate
 from memcore.render import html
+from memcore.render.form import is_of_task
+from memcore.render.serving_html import serving_attributes, serving_sections
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.job import is_serving
 from memcore.untrusted import parse_json
 
 EXAMPLE: Mapping[str, object] = {
@@ -58,6 +62,8 @@ def example() -> Config:
 def fill(config: Config) -> Form:
     """The form of a config."""
     texts = to_texts(config)
+    if is_serving(config):
+        texts.setdefault("engine.type", "vllm")
     if isinstance(config.model, str):
         return Form(texts)
     return Form({**texts, "model": ""}, json.dumps(dict(config.model), indent=2))
@@ -67,10 +73,16 @@ def answer(form: Form) -> Answer:
     """The answer for a form."""
     try:
         base = {"model": _parsed(form.pasted)} if form.pasted.strip() else None
-        texts = {**form.texts, "model": ""} if base else form.texts
-        return answer_config(from_texts(texts, base))
+        texts = {**form.texts, "model": ""} if base else dict(form.texts)
+        return answer_config(from_texts(_of_task(texts), base))
     except MemcoreError as error:
         return Answer(problems=problems_of(error))
+
+
+def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
+    """What the form says about the task of its engine; fields of the other task are hidden and wait."""
+    engine = texts.get("engine.type", "")
+    return {path: text for path, text in texts.items() if is_of_task(path, engine)}
 
 
 def answer_config(config: Config) -> Answer:
@@ -80,15 +92,25 @@ def answer_config(config: Config) -> Answer:
         return Answer(
             fragment=encode_fragment(config),
             engine=found.job.engine.name,
-            sections=html.sections(found),
-            attributes=html.attributes(found),
+            sections=sections(found),
+            attributes=attributes(found),
             defaults=defaults(found),
         )
     except MemcoreError as error:
         return Answer(problems=problems_of(error))
 
 
-def defaults(found: Estimate) -> dict[str, str]:
+def sections(found: Estimate | ServingEstimate) -> dict[str, str]:
+    """The content of each part of the page that shows an answer, by element id."""
+    return serving_sections(found) if isinstance(found, ServingEstimate) else html.sections(found)
+
+
+def attributes(found: Estimate | ServingEstimate) -> dict[str, str]:
+    """The `data-` attributes of the verdict."""
+    return serving_attributes(found) if isinstance(found, ServingEstimate) else html.attributes(found)
+
+
+def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
     """What was taken for settings that are absent, as text by path."""
     return {each.path: spelled(each.path, each.value) for each in found.assumptions}
 

@@ -8,7 +8,7 @@ from typing import Any
 import memcore
 from memcore.config.json_schema import json_schema
 from memcore.config.texts import to_texts
-from memcore.estimation import estimate
+from memcore.estimation import estimate_training
 from memcore.render import html
 from memcore.render.form import Values, form
 from memcore.render.page import defaults, example
@@ -18,7 +18,7 @@ from memcore.render.svg import COLOURS, STRIP_COLOURS
 def parts() -> dict[str, Any]:
     """Everything by name."""
     config = example()
-    found = estimate(config)
+    found = estimate_training(config)
     attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
     return {
         "sections": {

@@ -33,7 +33,7 @@ COLOURS = {
 
 STRIP_COLOURS = {
     "strip-attention": ("#0072b2", "#56b4e9"),
-    "strip-window": ("#8fc4e0", "#2b5f7f"),
+    "strip-window": ("#3d8fc0", "#3f86b3"),
     "strip-recurrent": ("#7a3b63", "#cc79a7"),
     "strip-dense": ("#8a4f00", "#e69f00"),
     "strip-experts": ("#005f48", "#009e73"),
@@ -90,24 +90,26 @@ def bar(estimate: Estimate) -> str:
         f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
         f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
     )
-    body.append(_text(f"{format_bytes(device.low)} to {format_bytes(device.high)}", (low + high) / 2, 98))
+    body.append(caption(f"{format_bytes(device.low)} to {format_bytes(device.high)}", (low + high) / 2, 98))
     if capacity is not None:
         edge = capacity * scale
         body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="18" y2="90"/>')
-        body.append(_text(f"capacity {format_bytes(capacity)}", edge, 12))
-    return _svg("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
+        body.append(caption(f"capacity {format_bytes(capacity)}", edge, 12))
+    return picture("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
 
 
 def _bar_description(estimate: Estimate) -> str:
     return "; ".join(f"{TITLES.get(part.name, part.name)} {format_bytes(part.size)}" for part in parts(estimate))
 
 
-def _text(text: str, at: float, y: float) -> str:
+def caption(text: str, at: float, y: float) -> str:
+    """A text at a place across, in percent; near an edge it ends or begins there."""
     anchor = "start" if at < 20 else "end" if at > 80 else "middle"
     return f'<text x="{at:.3f}%" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _svg(name: str, height: int, title: str, description: str, body: Sequence[str]) -> str:
+def picture(name: str, height: int, title: str, description: str, body: Sequence[str]) -> str:
+    """A picture with its title and description, as wide as there is room."""
     return (
         f'<svg class="picture {name}" role="img" aria-labelledby="{name}-title {name}-description" width="100%" '
         f'height="{height}" xmlns="http://www.w3.org/2000/svg">'
@@ -136,7 +138,7 @@ def timeline(estimate: Estimate) -> str:
     body += _phases(samples, places)
     body += _peak(estimate, samples, places, top)
     title = f"One step: {verdict(estimate).reason}"
-    return _svg("timeline", _HEIGHT, title, _timeline_description(estimate), body)
+    return picture("timeline", _HEIGHT, title, _timeline_description(estimate), body)
 
 
 def _timeline_description(estimate: Estimate) -> str:
@@ -235,8 +237,9 @@ def _peak(
 
 def standalone(picture: str) -> str:
     """A picture as a file of its own, with its style inside."""
-    rules = [f".{name}{{fill:{light}}}" for name, (light, _) in COLOURS.items()]
-    dark = [f".{name}{{fill:{dark}}}" for name, (_, dark) in COLOURS.items()]
+    colours = STRIP_COLOURS if 'class="picture strip"' in picture else COLOURS
+    rules = [f".{name}{{fill:{light}}}" for name, (light, _) in colours.items()]
+    dark = [f".{name}{{fill:{dark}}}" for name, (_, dark) in colours.items()]
     style = (
         "text{font:12px system-ui,sans-serif;fill:#1a1a1a}.label{paint-order:stroke;stroke:#fff;stroke-width:3}"
         "line{stroke:#1a1a1a}.grid{stroke:#d0d0d0}"

@@ -103,7 +103,7 @@ def explanation(estimate: Estimate, moment: Moment) -> str:
             lines += [
                 f"  {format_bytes(entry.bytes)}  {name_of(entry)}",
                 f"      {entry.formula}",
-                f"      {entry.numbers(estimate.job.sizes)}",
+                f"      {entry.numbers(estimate.rank.job.sizes)}",
                 f"      {entry.why}",
                 f"      source: {entry.source}",
             ]

@@ -1,0 +1,92 @@
+"""Settings of what learns: the optimizer, and adapters beside frozen weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.config.kinds import Choice, Integer, Names, Number
+from memcore.config.schema import setting
+from memcore.dtypes import FLOATING
+from memcore.optimizers import OPTIMIZERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """The optimizer; in a file also just its name."""
+
+    name: str | None = setting(
+        Choice(tuple(name for name in OPTIMIZERS if not name.endswith("-momentum"))),
+        "Optimizer",
+        "Adam keeps two numbers for each parameter, SGD none, or one with momentum; 8 bits take a quarter of fp32.",
+        flag="optimizer",
+        default="adamw",
+    )
+    implementation: str | None = setting(
+        Choice(
+            ("fused", "foreach", "for-loop", "bitsandbytes"),
+            {
+                "fused": "one kernel, no temporaries",
+                "foreach": "lists of tensors: a temporary as large as all parameters of this rank",
+                "for-loop": "one parameter at a time",
+                "bitsandbytes": "a kernel of bitsandbytes, in place",
+            },
+        ),
+        "Implementation",
+        "How the step is computed; it decides the memory that the step itself needs.",
+        flag="optimizer-implementation",
+        default="fused, as in the Hugging Face Trainer and torchtitan; foreach for SGD, as in torch.optim",
+        advanced=True,
+    )
+    momentum: float | None = setting(
+        Number(0, 1),
+        "Momentum",
+        "SGD and RMSprop: above zero it keeps one number for each parameter.",
+        flag="momentum",
+        default="0",
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """Small trainable matrices beside frozen weights; in a file also just its type."""
+
+    type: str | None = setting(
+        Choice(("lora",), {"lora": "two low-rank matrices beside each targeted linear layer"}),
+        "Adapter",
+        "Everything but the adapter is frozen: no gradients and no optimizer states for it.",
+        flag="adapter",
+        default="none",
+    )
+    rank: int | None = setting(
+        Integer(),
+        "Rank",
+        "Width between the two matrices of an adapter.",
+        flag="adapter-rank",
+        aliases=("r",),
+        default="8, as in PEFT",
+    )
+    target_modules: object = setting(
+        Names(),
+        "Targets",
+        "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
+        flag="adapter-targets",
+        default="all-linear",
+        advanced=True,
+    )
+    dtype: str | None = setting(
+        Choice(FLOATING),
+        "Adapter dtype",
+        "PEFT makes adapters fp32 beside half-precision weights; TRL casts those of quantized models to bf16.",
+        flag="adapter-dtype",
+        default="fp32, as in PEFT",
+        advanced=True,
+    )
+    dropout: float | None = setting(
+        Number(0, 1),
+        "Adapter dropout",
+        "Above zero every target keeps its own input and a mask.",
+        flag="adapter-dropout",
+        default="0",
+        advanced=True,
+    )

@@ -1,0 +1,117 @@
+"""Pictures of a server: what fills the GPU against the server's budget and the capacity, and users against context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from math import log2, log10
+
+from memcore.describe_serving import serving_verdict
+from memcore.render.svg import Part, caption, picture
+from memcore.serving.answers import Point, curve
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_bytes, format_count
+
+CLASSES: Mapping[str, str] = {
+    "weights": "parameters",
+    "draft model": "gradients",
+    "adapters": "optimizer-states",
+    "KV cache": "communication",
+    "recurrent states": "recomputation",
+    "activations": "activations",
+    "workspaces": "buffers",
+    "CUDA graphs": "temporaries",
+    "outside the allocator": "outside",
+}
+"""The colour of each category, by the class of a training category that never stands beside it."""
+
+
+def serving_parts(found: ServingEstimate) -> list[Part]:
+    """What fills the GPU, in stacking order."""
+    return [Part(name, size) for name, size in found.ledger.by_category.items()]
+
+
+def serving_bar(found: ServingEstimate) -> str:
+    """What one GPU holds as a stacked bar, with the server's budget and the capacity as lines."""
+    device, capacity, line = found.device, found.capacity, found.budget.line
+    scale = 100 / (1.04 * max(device.high, capacity or 0, line or 0))
+    body, start = [], 0.0
+    for part in serving_parts(found):
+        width = part.size * scale
+        body.append(
+            f'<rect class="{CLASSES[part.name]}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44">'
+            f"<title>{escape(f'{part.name}: {format_bytes(part.size)}')}</title></rect>"
+        )
+        start += width
+    low, high = device.low * scale, device.high * scale
+    body.append(
+        f'<g class="whisker"><line x1="{low:.3f}%" x2="{high:.3f}%" y1="80" y2="80"/>'
+        f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
+        f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
+    )
+    if line is not None:
+        edge = line * scale
+        body.append(f'<line class="phase" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="20" y2="90"/>')
+        body.append(caption(f"{found.budget.line_title}: {format_bytes(line)}", edge, 102))
+    if capacity is not None:
+        edge = capacity * scale
+        body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="18" y2="90"/>')
+        body.append(caption(f"capacity {format_bytes(capacity)}", edge, 12))
+    described = "; ".join(f"{part.name} {format_bytes(part.size)}" for part in serving_parts(found))
+    return picture("bar", 108, serving_verdict(found).headline, described, body)
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 99.0, 20, 216, 250
+
+
+def users_chart(found: ServingEstimate) -> str:
+    """Users that fit against the length of their sequences, both on logarithmic scales; empty without a pool."""
+    points = [point for point in curve(found) if point.users]
+    if len(points) < 2:
+        return ""
+    most = 10 ** _decades(points)
+    shortest, longest = points[0].length, points[-1].length
+
+    def across(length: int) -> float:
+        return log2(length / shortest) / log2(longest / shortest)
+
+    def down(users: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * log10(users) / log10(most)
+
+    body = list(_grid(points, across, down))
+    drawn = " ".join(f"{1000 * across(each.length):.1f},{down(each.users) - _TOP:.1f}" for each in points)
+    body.append(
+        f'<svg x="{_LEFT}%" y="{_TOP}" width="{_RIGHT - _LEFT}%" height="{_BOTTOM - _TOP}" '
+        f'viewBox="0 0 1000 {_BOTTOM - _TOP}" preserveAspectRatio="none" overflow="visible">'
+        f'<polyline fill="none" points="{drawn}" stroke="currentColor" stroke-width="2" '
+        'vector-effect="non-scaling-stroke"/></svg>'
+    )
+    for each in points:
+        title = f"{format_count(each.users)} users at {format_count(each.length)} tokens"
+        x = _LEFT + (_RIGHT - _LEFT) * across(each.length)
+        body.append(
+            f'<circle class="peak" cx="{x:.3f}%" cy="{down(each.users):.1f}" r="3"><title>{title}</title></circle>'
+        )
+    described = "; ".join(f"{format_count(each.users)} at {format_count(each.length)} tokens" for each in points)
+    return picture("users", _HEIGHT, "Users that fit against the length of their sequences", described, body)
+
+
+def _decades(points: Sequence[Point]) -> int:
+    return max(len(str(max(point.users for point in points))), 1)
+
+
+def _grid(points: Sequence[Point], across: Callable[[int], float], down: Callable[[float], float]) -> Iterator[str]:
+    for power in range(_decades(points) + 1):
+        y = down(10**power)
+        yield f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{format_count(10**power)}</text>'
+    yield '<text x="0%" y="12">users</text>'
+    step = 1 if len(points) < 7 else 2
+    for point in points[::step]:
+        x = _LEFT + (_RIGHT - _LEFT) * across(point.length)
+        yield caption(_short(point.length), x, _BOTTOM + 18)
+    yield f'<text x="{(_LEFT + _RIGHT) / 2:.1f}%" y="{_BOTTOM + 32}" text-anchor="middle">tokens of each user</text>'
+
+
+def _short(length: int) -> str:
+    return f"{length // 1024}k" if length >= 1024 and length % 1024 == 0 else format_count(length)

@@ -1,0 +1,1 @@
+"""Serving: what inference servers need for weights, caches and buffers."""

@@ -1,0 +1,232 @@
+"""Questions about a server: how long, how many, on how few GPUs, in which format, with which utilization.
+
+Every answer is an estimate of a changed config, or is read off the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from memcore.config.settings import Config
+from memcore.errors import MemcoreError
+from memcore.hardware import ACCELERATORS
+from memcore.serving.estimate import ServingEstimate, estimate_serving
+from memcore.serving.gguf_mixes import FILE_TYPES
+from memcore.serving.servers import SERVERS
+from memcore.serving.vllm import Options as VllmOptions
+
+
+def longest_context(found: ServingEstimate, users: int) -> int | None:
+    """The longest sequence of which so many fit at the same time; None if no accelerator is named."""
+    most = _most(found)
+    if found.pool is not None:
+        return found.pool.longest(users, most)
+    if found.capacity is None:
+        return None
+    return _search(lambda length: _fits(_resized(found.job.config, length, users)), most)
+
+
+def _most(found: ServingEstimate) -> int:
+    """No longer than the model was made for, unless the config says so."""
+    return max(found.job.model.sizes["P"], found.job.basics.max_model_len)
+
+
+def _search(fits: Callable[[int], bool], limit: int) -> int:
+    """The largest number up to a limit that fits."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _resized(config: Config, length: int, users: int) -> Config:
+    output = min(config.inference.output_length or 128, max(length - 1, 1))
+    changed = replace(
+        config.inference,
+        batch_size=users,
+        output_length=output,
+        prompt_length=max(length - output, 1),
+        max_model_len=max(length, output + 1),
+        mean_length=None,
+    )
+    return replace(config, inference=changed)
+
+
+def _fits(config: Config) -> bool:
+    try:
+        return bool(estimate_serving(config).fits)
+    except MemcoreError:
+        return False
+
+
+def most_users(found: ServingEstimate, length: int) -> int | None:
+    """How many sequences of so many tokens fit at the same time."""
+    if found.pool is not None:
+        return found.pool.users(length)
+    if found.capacity is None:
+        return None
+    return _search(lambda users: users == 0 or _fits(_resized(found.job.config, length, users)), 65536)
+
+
+def fewest_gpus(found: ServingEstimate) -> int | None:
+    """The fewest GPUs that serve what is asked, sharing every matrix; None if no power of two up to 64 does."""
+    return _fewest(found.job.config) if found.capacity is not None else None
+
+
+def _fewest(config: Config) -> int | None:
+    for gpus in (1, 2, 4, 8, 16, 32, 64):
+        if _fits(_on(config, gpus)):
+            return gpus
+    return None
+
+
+def _on(config: Config, gpus: int) -> Config:
+    hardware = replace(config.hardware, num_gpus=gpus)
+    if SERVERS[config.engine.type or "vllm"].splits:
+        return replace(config, hardware=hardware)
+    layout = replace(
+        config.parallelism, tensor_parallel_size=gpus, pipeline_parallel_size=None, data_parallel_size=None,
+        context_parallel_size=None,
+    )  # fmt: skip
+    return replace(config, parallelism=layout, hardware=hardware)
+
+
+@dataclass(frozen=True, slots=True)
+class GpusNeeded:
+    """A row: an accelerator, and how many of them it takes."""
+
+    id: str
+    name: str
+    gpus: int | None
+
+
+def gpus_needed(found: ServingEstimate, ids: Sequence[str] = ()) -> list[GpusNeeded]:
+    """How many of each accelerator of the catalog serve what is asked."""
+    rows = []
+    for each in ACCELERATORS:
+        if not ids or each.id in ids:
+            hardware = replace(found.job.config.hardware, accelerator=each.id, gpu_memory_gb=None)
+            rows.append(GpusNeeded(each.id, each.name, _fewest(replace(found.job.config, hardware=hardware))))
+    return rows
+
+
+_WIDEST_FIRST = ("bf16", "fp8", "int8", "nvfp4", "awq", "int4")
+"""Formats that servers load, most bits first."""
+_GENERATED = ("bf16", "int8", "nf4", "nf4-double")
+
+
+def largest_format(found: ServingEstimate) -> str | None:
+    """The format with most bits that fits; None if none does."""
+    if found.capacity is None:
+        return None
+    for name in formats_of(found):
+        config = replace(found.job.config, inference=replace(found.job.config.inference, quantization=name))
+        if _fits(config):
+            return name
+    return None
+
+
+def formats_of(found: ServingEstimate) -> tuple[str, ...]:
+    """The formats that a server loads, most bits first."""
+    if found.job.server.name == "llama.cpp":
+        return tuple(name.lower() for name in _GGUF if name in FILE_TYPES)
+    return _GENERATED if found.job.server.name == "transformers" else _WIDEST_FIRST
+
+
+_GGUF = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "IQ4_XS", "Q3_K_M", "Q3_K_S", "IQ3_XXS",
+         "Q2_K", "IQ2_M", "IQ2_XXS", "IQ1_S")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """Which `gpu_memory_utilization` to set."""
+
+    least: float
+    """With less, the sequences asked for do not fit."""
+    most: float
+    """With more, what lies outside the budget no longer fits."""
+
+
+def utilization(found: ServingEstimate) -> Utilization | None:
+    """The range of utilizations that work; None for other servers, or without an accelerator."""
+    chosen, pool = found.job.options, found.pool
+    if not isinstance(chosen, VllmOptions) or found.capacity is None or pool is None or found.budget.line is None:
+        return None
+    beside = _beside(found)
+    kept = found.device.expected - (pool.capacity or 0) * pool.bytes_each - beside
+    least = ceil(1000 * (kept + found.needed * pool.bytes_each) / found.capacity) / 1000
+    most = int(1000 * (found.capacity - beside - found.rank.spread[1]) / found.capacity) / 1000
+    return Utilization(least=least, most=min(most, 1.0))
+
+
+def _beside(found: ServingEstimate) -> int:
+    """Bytes outside the budget line."""
+    pool = found.pool
+    taken = (pool.capacity or 0) * pool.bytes_each if pool else 0
+    room = found.rank.available or 0
+    return found.device.expected + (room - taken) - (found.budget.line or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SleepPhase:
+    """What one GPU holds while a server sleeps, so that another job can have it."""
+
+    name: str
+    held: int
+    free: int | None
+    why: str
+
+
+def sleep_phases(found: ServingEstimate) -> list[SleepPhase]:
+    """Awake, and at the two sleep levels of vLLM, for jobs that train and generate on the same GPUs.
+
+    Source: vllm, v1/worker/gpu_worker.py, sleep: level 1 moves weights to the host and drops the cache, level 2 drops
+    both; graphs, workspaces and the context stay. Training sleeps meanwhile, or runs in what is free.
+    """
+    if found.job.server.name != "vllm":
+        return []
+    ledger, capacity = found.ledger, found.capacity
+    stays = ledger.total - ledger.sum("weights", "adapters", "draft model", "KV cache", "activations")
+
+    def phase(name: str, held: int, why: str) -> SleepPhase:
+        return SleepPhase(name, held, None if capacity is None else capacity - held, why)
+
+    return [
+        phase("generating", ledger.total, "the server has its whole budget"),
+        phase("asleep, level 1", stays, "weights wait in host memory, the cache is dropped"),
+        phase("asleep, level 2", stays, "weights and cache are dropped; new weights are loaded on waking up"),
+        phase(
+            "awake for weights only",
+            stays + ledger.sum("weights", "adapters"),
+            "new weights are copied in before the cache is back",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Users that fit at a length."""
+
+    length: int
+    users: int
+
+
+def curve(found: ServingEstimate) -> list[Point]:
+    """Users against context, at lengths that double."""
+    return list(_curve(found))
+
+
+def _curve(found: ServingEstimate) -> Iterator[Point]:
+    if found.pool is None or found.pool.capacity is None:
+        return
+    length, most = 256, _most(found)
+    while length < most:
+        yield Point(length, found.pool.users(length) or 0)
+        length *= 2
+    yield Point(most, found.pool.users(most) or 0)

@@ -1,0 +1,86 @@
+"""What a server does with each GPU: a ledger for every class of ranks, and the pool in which sequences live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from memcore.serving.entries import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankBudget:
+    """A class of ranks that hold the same."""
+
+    name: str
+    count: int
+    ledger: Ledger
+    available: int | None = None
+    """Bytes that the server leaves for the cache, of which it takes whole blocks; None where no GPU is named."""
+    uncertain: tuple[int, int] = (0, 0)
+    """How much less and how much more that can be."""
+    spread: tuple[int, int] = (0, 0)
+    """How much less and how much more the driver may show; what the cache makes up for is not in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Room for sequences on one GPU; its sequences are those of one data-parallel replica."""
+
+    capacity: int | None
+    """Blocks, tokens or bytes; None where no GPU is named."""
+    needed: Callable[[int], int] = field(compare=False)
+    """What a sequence of so many tokens takes of it."""
+    unit: str
+    tokens: int | None = None
+    """Tokens that fit, as the server reports them."""
+    bytes_each: int = 1
+    """Bytes of a unit, on the rank with most of them."""
+    replicas: int = 1
+    """Pools of the whole job: data-parallel ranks have one each."""
+    capacity_low: int = 0
+    capacity_high: int = 0
+
+    def users(self, length: int) -> int | None:
+        """Sequences of so many tokens that fit into all pools."""
+        need = self.needed(length)
+        return None if self.capacity is None or need < 1 else self.replicas * (self.capacity // need)
+
+    def longest(self, users: int, limit: int) -> int | None:
+        """The longest sequence of which so many fit, up to a limit; 0 if none does."""
+        if self.capacity is None:
+            return None
+        each = -(-users // self.replicas)
+        low, high = 0, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if each * self.needed(middle) <= self.capacity:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    @property
+    def concurrency(self) -> Callable[[int], float]:
+        """Sequences of so many tokens, not rounded, as servers print it."""
+
+        def found(length: int) -> float:
+            return 0.0 if self.capacity is None else self.capacity / max(self.needed(length), 1)
+
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The answer of one server."""
+
+    ranks: tuple[RankBudget, ...]
+    pool: Pool | None
+    host: Ledger | None = None
+    """What the host holds, where the server puts a part of the model there."""
+    line: int | None = None
+    """Bytes up to which the server plans, on each GPU."""
+    line_title: str = ""
+    inside: frozenset[str] = frozenset()
+    """Titles of categories that the line holds."""
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,62 @@
+"""What kernels' buffers depend on: multiprocessors and second-level cache of a GPU.
+
+Sources: NVIDIA's architecture whitepapers (Volta to Blackwell), `torch.cuda.get_device_properties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memcore.hardware import Accelerator
+from memcore.units import MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A row."""
+
+    multiprocessors: int
+    cache: int
+    """Bytes of the second-level cache."""
+
+
+_ROWS: Mapping[str, tuple[int, int]] = {
+    "v100": (80, 6),
+    "t4": (40, 4),
+    "a10": (72, 6),
+    "a30": (56, 24),
+    "a40": (84, 6),
+    "rtx-a6000": (84, 6),
+    "a100": (108, 40),
+    "rtx-3090": (82, 6),
+    "rtx-4090": (128, 72),
+    "rtx-5090": (170, 96),
+    "rtx-6000-ada": (142, 96),
+    "rtx-pro-6000": (188, 128),
+    "l4": (58, 48),
+    "l20": (92, 96),
+    "l40": (142, 96),
+    "h100-pcie": (114, 50),
+    "h100": (132, 50),
+    "h800": (132, 50),
+    "h20-": (78, 60),
+    "h200": (132, 50),
+    "gh200": (132, 50),
+    "b200": (148, 126),
+    "gb200": (148, 126),
+    "b300": (148, 126),
+    "gb300": (148, 126),
+}
+"""Multiprocessors and MiB of cache, by how an accelerator's id begins."""
+_USUAL = Device(132, 50 * MiB)
+
+
+def device_of(accelerator: Accelerator | None) -> Device:
+    """The row of an accelerator; the longest beginning counts, and H100's where there is none."""
+    name = accelerator.id if accelerator else ""
+    found = max((key for key in _ROWS if name.startswith(key)), key=len, default=None)
+    if found is None:
+        return _USUAL
+    multiprocessors, cache = _ROWS[found]
+    return Device(multiprocessors, cache * MiB)

@@ -1,0 +1,164 @@
+"""From a serving config to what each GPU holds, and how many sequences it can take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from memcore.config.settings import Config
+from memcore.defaults import Assumption
+from memcore.readings import Reading
+from memcore.serving.budget import Budget, Pool, RankBudget
+from memcore.serving.entries import Ledger
+from memcore.serving.job import ServingJob, resolve
+from memcore.serving.servers import SERVERS
+
+
+def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
+    """What each GPU of a server holds.
+
+    Raises ConfigError for what cannot be understood or contradicts itself, and UnsupportedError for what is not
+    modelled.
+
+    >>> found = estimate_serving({"model": "llama-3.1-8b", "engine": {"type": "vllm", "version": "0.19.0"},
+    ...     "hardware": {"accelerator": "h100-sxm-80gb"}, "inference": {"max_model_len": 8192}})
+    >>> found.fits, found.pool.users(8192)
+    (True, 54)
+    """
+    described = config if isinstance(config, Config) else Config.from_dict(config)
+    job = resolve(described, SERVERS)
+    others = tuple(estimate_serving(replace(described, model=other)) for other in job.model.alternatives)
+    return ServingEstimate(job, job.server.budget(job), others)
+
+
+@dataclass(frozen=True)
+class ServingEstimate:
+    """The answer for one server; bytes are of the rank that holds most."""
+
+    job: ServingJob
+    budget: Budget
+    alternatives: tuple[ServingEstimate, ...] = ()
+    """The same with other networks that the model may stand for."""
+
+    @cached_property
+    def rank(self) -> RankBudget:
+        """The class of ranks that holds most."""
+        return max(self.budget.ranks, key=lambda rank: rank.ledger.total)
+
+    @property
+    def ranks(self) -> tuple[RankBudget, ...]:
+        """Every class of ranks that hold the same."""
+        return self.budget.ranks
+
+    @property
+    def pool(self) -> Pool | None:
+        """Where sequences live; None where the cache grows with them."""
+        return self.budget.pool
+
+    @property
+    def ledger(self) -> Ledger:
+        """Everything that this rank holds."""
+        return self.rank.ledger
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What the config leaves open, and what was taken."""
+        return self.job.assumptions
+
+    @cached_property
+    def allocated(self) -> Reading:
+        """Bytes that PyTorch, or the server's own allocator, hands out."""
+        held = [entry for entry in self.ledger.entries if entry.category != "outside the allocator"]
+        return Reading(
+            name="allocated",
+            instrument="torch.cuda.max_memory_allocated",
+            low=sum(entry.low for entry in held),
+            expected=sum(entry.bytes for entry in held),
+            high=sum(entry.high for entry in held),
+            range_because="what no source fixes",
+        )
+
+    @cached_property
+    def device(self) -> Reading:
+        """Bytes that the driver shows for the GPU."""
+        own, others = self._device, [other.device for other in self.alternatives]
+        return replace(
+            own,
+            low=min([own.low, *(each.low for each in others)]),
+            high=max([own.high, *(each.high for each in others)]),
+        )
+
+    @property
+    def _device(self) -> Reading:
+        total, (less, more) = self.ledger.total, self.rank.spread
+        return Reading(
+            name="device",
+            instrument="nvidia-smi",
+            low=total - less,
+            expected=total,
+            high=total + more,
+            range_because="context, communicators and graphs, which no source fixes",
+        )
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """Both."""
+        return self.allocated, self.device
+
+    @property
+    def capacity(self) -> int | None:
+        """Bytes of a GPU that a job can use; None if no accelerator is named."""
+        return self.job.capacity
+
+    @property
+    def users(self) -> int:
+        """Sequences that must fit at the same time."""
+        return self.job.basics.batch or 1
+
+    @property
+    def asked_length(self) -> int:
+        """Tokens of each of them: their mean where the config says it, else the longest."""
+        given = self.job.config.inference.mean_length
+        return self.job.basics.max_model_len if given is None or self.users == 1 else self.job.basics.mean_length
+
+    @cached_property
+    def needed(self) -> int:
+        """Units of the pool that the sequences asked for take; one of the longest at least."""
+        if self.pool is None:
+            return 0
+        each = -(-self.users // self.pool.replicas)
+        return max(self.pool.needed(self.job.basics.max_model_len), each * self.pool.needed(self.asked_length))
+
+    @property
+    def spare(self) -> int | None:
+        """Bytes of the pool that are left; negative if the sequences asked for do not fit."""
+        if self.pool is None or self.pool.capacity is None:
+            return None
+        return (self.pool.capacity - self.needed) * self.pool.bytes_each
+
+    @property
+    def headroom(self) -> int | None:
+        """Bytes of a GPU that are left; negative if the job does not fit."""
+        if self.capacity is None:
+            return None
+        left = self.capacity - self.device.expected
+        if self.spare is None:
+            return left
+        # A pool takes all that the server may have: what is left beside it says nothing.
+        return self.spare if left >= 0 else min(left, self.spare)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the server starts and takes what is asked; None if no accelerator is named."""
+        return None if self.headroom is None else self.headroom >= 0
+
+    @property
+    def certain(self) -> bool:
+        """Whether all of the range says the same."""
+        if self.capacity is None:
+            return False
+        if self.device.low <= self.capacity < self.device.high:
+            return False
+        pool = self.pool
+        return pool is None or pool.capacity is None or not pool.capacity_low < self.needed <= pool.capacity_high

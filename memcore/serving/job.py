@@ -1,0 +1,295 @@
+"""From a config to a serving job: defaults filled in, contradictions refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memcore.config.inference import SERVERS
+from memcore.config.settings import SETTINGS, Config
+from memcore.defaults import Assumption, Defaults
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.hardware import Accelerator, find_accelerator
+from memcore.model.catalog import find_model
+from memcore.model.network import Model
+from memcore.serving.budget import Budget
+from memcore.serving.cache import CACHE_TYPES, Caching
+from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, raw_config, text_config
+from memcore.serving.formats import BYTES, FORMATS
+from memcore.serving.stages import Layout
+from memcore.units import GiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """An inference server."""
+
+    name: str
+    title: str
+    options: Callable[[Defaults, Basics], object]
+    """Reads its own settings."""
+    budget: Callable[[ServingJob], Budget]
+    parallel: frozenset[str] = frozenset()
+    """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
+    splits: bool = False
+    """It shares layers out over GPUs by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basics:
+    """What every server needs to know."""
+
+    model: Model
+    raw: Raw
+    """The model's config.json."""
+    layout: Layout
+    dtype: str
+    stored: Stored | None
+    cache_dtype: str
+    max_model_len: int
+    batch: int | None
+    """Sequences that are asked for."""
+    mean_length: int
+    accelerator: Accelerator | None
+    capacity: int | None
+    draft: Model | None = None
+    """The model that drafts tokens."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The model's sizes and those of the layout."""
+        return {**self.model.sizes, **self.layout.symbols}
+
+    def drafting(self) -> Basics | None:
+        """The same for the draft model, which is not quantized."""
+        return None if self.draft is None else replace(self, model=self.draft, stored=None, draft=None)
+
+    def caching(self) -> Caching:
+        """How tokens are cached."""
+        text = text_config(self.raw)
+        window, chunk = self.model.window or 0, text.get("attention_chunk_size")
+        return Caching(
+            type=CACHE_TYPES[self.cache_dtype],
+            dtype=self.dtype,
+            state_dtype=_state_dtype(text, self.dtype),
+            sizes=self.sizes,
+            chunk=chunk if isinstance(chunk, int) else (window or 8192),
+            window=window,
+        )
+
+
+_STATE_KEYS = ("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
+"""Keys under which a checkpoint names the dtype of its states (Nemotron-H, Qwen3.5)."""
+
+
+def _state_dtype(text: Raw, dtype: str) -> str:
+    for key in _STATE_KEYS:
+        found = text.get(key)
+        if isinstance(found, str):
+            return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(found, dtype)
+    return dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingJob:
+    """A config with nothing left open."""
+
+    config: Config
+    server: Server
+    basics: Basics
+    options: object
+    num_gpus: int
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def model(self) -> Model:
+        """What is served."""
+        return self.basics.model
+
+    @property
+    def engine(self) -> Server:
+        """The server."""
+        return self.server
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """What it runs on."""
+        return self.basics.accelerator
+
+    @property
+    def capacity(self) -> int | None:
+        """Bytes of one GPU that a job can use."""
+        return self.basics.capacity
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Values of symbols."""
+        return self.basics.sizes
+
+
+def is_serving(config: Config) -> bool:
+    """Whether a config describes a server: its engine is one, or something is said about inference."""
+    engine = config.engine.type
+    return engine in SERVERS or (engine is None and any(given_below(config, "inference.")))
+
+
+def given_below(config: Config, prefix: str) -> list[str]:
+    """Paths of the settings of a section that are given."""
+    return [path for path in SETTINGS if path.startswith(prefix) and config.get(path) is not None]
+
+
+def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
+    """Fill in what the config leaves open.
+
+    Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
+    """
+    read = Defaults(config)
+    model = find_model(config.model)
+    name = read.take("engine.type", "vllm", "the most usual server")
+    if name not in servers:
+        raise UnsupportedError("engine.type", f"{name!r} is not modelled yet")
+    server = servers[name]
+    _refuse_foreign(config, read, server)
+    layout = _layout(read, server)
+    basics = _basics(read, config, model, layout)
+    _refuse_uneven(read, basics)
+    options = server.options(read, basics)
+    if read.problems:
+        raise ConfigError(read.problems)
+    return ServingJob(
+        config=config,
+        server=server,
+        basics=basics,
+        options=options,
+        num_gpus=read.given("hardware.num_gpus") or 1 if server.splits else layout.gpus,
+        assumptions=tuple(read.assumptions),
+    )
+
+
+def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
+    for path in given_below(config, "training."):
+        read.refuse(path, "a config describes training or inference, not both; leave one out")
+    for path, setting in SETTINGS.items():
+        value = config.get(path)
+        if value is None or setting.engines is None or server.name in setting.engines:
+            continue
+        if path.startswith("parallelism.") and value == 1:
+            continue
+        names = " and ".join(setting.engines)
+        read.refuse(path, f"applies to engine.type {names}, found engine.type {server.name!r}")
+
+
+_AXES = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "data": "data_parallel_size",
+         "context": "context_parallel_size"}  # fmt: skip
+
+
+def _layout(read: Defaults, server: Server) -> Layout:
+    counts: dict[str, int] = {}
+    for axis, name in _AXES.items():
+        path = f"parallelism.{name}"
+        given = read.given(path)
+        if axis in server.parallel:
+            counts[axis] = read.given(path) or 1
+        elif given not in (None, 1):
+            raise UnsupportedError(path, f"found {given}; {server.title} is modelled without it")
+    total = read.given("hardware.num_gpus")
+    used = counts.get("tensor", 1) * counts.get("pipeline", 1) * counts.get("data", 1)
+    if total is not None and total != used and server.parallel:
+        if total % used == 0 and read.given("parallelism.tensor_parallel_size") is None:
+            counts["tensor"] = counts.get("tensor", 1) * (total // used)
+            read.take("parallelism.tensor_parallel_size", counts["tensor"], "all GPUs share each matrix")
+        else:
+            read.refuse("hardware.num_gpus", f"found {total}, but the parallel sizes need {used}")
+    if not server.parallel and not server.splits and total not in (None, 1):
+        read.refuse("hardware.num_gpus", f"found {total}; {server.title} is modelled on one GPU")
+    return Layout(
+        tensor=counts.get("tensor", 1),
+        pipeline=counts.get("pipeline", 1),
+        data=counts.get("data", 1),
+        context=counts.get("context", 1),
+        expert_parallel=bool(read.given("engine.enable_expert_parallel")),
+    )
+
+
+def _refuse_uneven(read: Defaults, basics: Basics) -> None:
+    """Query heads are shared out whole."""
+    heads, ranks = basics.model.sizes.get("a"), basics.layout.tensor
+    if heads is not None and heads % ranks:
+        read.refuse("parallelism.tensor_parallel_size", f"found {ranks}, which does not divide the {heads} heads")
+    if basics.layout.pipeline > basics.model.num_layers:
+        message = f"found {basics.layout.pipeline} stages for {basics.model.num_layers} layers"
+        read.refuse("parallelism.pipeline_parallel_size", message)
+
+
+def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Basics:
+    raw = raw_config(config.model)
+    stored = _format(read, model, raw)
+    given = own_dtype(raw)
+    reason = "the checkpoint's" if given else "as checkpoints are usually stored"
+    dtype = read.take("inference.weight_dtype", given or "bf16", reason)
+    longest = _longest(read, model)
+    accelerator, capacity = _capacity(read)
+    cache = read.take("inference.kv_cache_dtype", "auto")
+    mean = read.take("inference.mean_length", max(longest // 2, 1), "half of the longest sequence")
+    return Basics(
+        model=model,
+        raw=raw,
+        layout=layout,
+        dtype=dtype,
+        stored=stored,
+        cache_dtype=dtype if cache == "auto" else cache,
+        max_model_len=longest,
+        batch=read.given("inference.batch_size"),
+        mean_length=min(mean, longest),
+        accelerator=accelerator,
+        capacity=capacity,
+        draft=find_model(config.inference.draft_model) if config.inference.draft_model is not None else None,
+    )
+
+
+_NATIVE: Mapping[str, str] = {"gpt_oss": "mxfp4"}
+"""Formats of families whose checkpoints all have one, which a config.json may not say."""
+
+
+def _format(read: Defaults, model: Model, raw: Raw) -> Stored | None:
+    """What the config asks for, else what the checkpoint has."""
+    own = own_format(raw)
+    name = read.given("inference.quantization")
+    if name is None and own is None and model.network.family in _NATIVE:
+        name = read.take("inference.quantization", _NATIVE[model.network.family], "as this family's checkpoints are")
+    if name is None or (name in BYTES and name not in FORMATS):
+        return own if name is None else None
+    if name not in FORMATS:
+        return None
+    if own is not None and (own.format.name == name or own.format.name.startswith(f"{name}-")):
+        return own
+    return Stored(format=FORMATS[name], method=name, ignored=own.ignored if own else ())
+
+
+def _longest(read: Defaults, model: Model) -> int:
+    """Tokens of the longest sequence."""
+    prompt, output = read.given("inference.prompt_length"), read.given("inference.output_length")
+    most = model.sizes["P"]
+    given: int | None = read.given("inference.max_model_len")
+    if given is None:
+        if prompt is not None:
+            both: int = prompt + (output or 0)
+            return both
+        longest: int = read.take("inference.max_model_len", most, "the model's maximum")
+        return longest
+    if prompt is not None and prompt + (output or 0) > given:
+        message = f"found {given}; prompt and output are {prompt + (output or 0)} tokens"
+        read.refuse("inference.max_model_len", message)
+    if model.network.ends.positions is not None and given > most:
+        read.refuse("inference.max_model_len", f"found {given}; {model.name} has {most} learned positions")
+    return given
+
+
+def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
+    given = read.given("hardware.accelerator")
+    accelerator = find_accelerator(given) if given is not None else None
+    memory: Any = read.given("hardware.gpu_memory_gb")
+    if memory is not None:
+        return accelerator, int(memory * GiB)
+    return accelerator, accelerator.usable if accelerator else None

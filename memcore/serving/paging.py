@@ -1,0 +1,165 @@
+"""vLLM's paged cache: groups of layers, blocks, and how many of them a sequence needs.
+
+Layers that cache alike form groups of equal size that draw blocks from one pool, so that a block holds as many bytes in
+each group. Source: vllm, v1/core/kv_cache_utils.py and v1/kv_cache_interface.py; for layers with states
+model_executor/models/config.py, HybridAttentionMambaModelConfig.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import lcm
+
+from memcore.serving.cache import Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """How layers of one kind page: tokens in a block, and bytes of a block in one layer."""
+
+    kind: str
+    block_size: int
+    page: int
+    window: int = 0
+
+    def blocks(self, length: int, in_flight: int) -> int:
+        """Blocks of a sequence of that many tokens, of which so many may be computed in one step."""
+        if self.kind == "state":
+            return 1
+        if self.kind == "sliding":
+            # The window may begin inside a block.
+            return _up(min(self.window - 1 + in_flight, length), self.block_size) + 1
+        if self.kind == "chunked":
+            length = min(self.window + in_flight, length)
+        return _up(length, self.block_size)
+
+
+def _up(size: int, step: int) -> int:
+    return -(-size // step)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers with one block table."""
+
+    spec: Spec
+    layers: int
+
+
+@dataclass(frozen=True)
+class Paging:
+    """The groups of a model on one pipeline stage."""
+
+    groups: tuple[Group, ...]
+    block: int
+    """Bytes of one block over all layers that share it."""
+    in_flight: int
+
+    def needed(self, length: int) -> int:
+        """Blocks of a sequence of so many tokens."""
+        return sum(group.spec.blocks(length, self.in_flight) for group in self.groups)
+
+    def count(self, available: int) -> int:
+        """Blocks that fit into so many bytes."""
+        return max(available, 0) // self.block if self.block else 0
+
+    @cached_property
+    def block_size(self) -> int:
+        """Tokens of the smallest block that grows with a sequence."""
+        return min((group.spec.block_size for group in self.groups), default=1)
+
+    def bytes_of(self, length: int) -> int:
+        """Bytes that a sequence takes."""
+        return self.needed(length) * self.block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """How a server pages."""
+
+    block_size: int
+    max_model_len: int
+    in_flight: int
+    """Tokens that one step may compute."""
+    hybrid: bool = True
+    """Windows and chunks free what is out of sight."""
+    alignment: int = 16
+    """Blocks of layers beside states are a multiple of so many tokens."""
+
+
+def page(layers: Sequence[Sequence[Kept]], pages: Pages) -> Paging:
+    """Groups for layers, given what each keeps."""
+    each = [part for layer in layers for part in layer]
+    if not each:
+        return Paging((), 0, pages.in_flight)
+    specs = _specs(each, pages)
+    counts = Counter(specs)
+    if len(counts) == 1:
+        return _alone(counts, pages)
+    kinds = {spec.kind for spec in counts}
+    windows = {spec.window for spec in counts}
+    if len(kinds) == 1 and len(windows) == 1 and len({spec.block_size for spec in counts}) == 1:
+        return _uniform(counts, pages)
+    return _grouped(_unified(counts), pages)
+
+
+def _specs(each: Sequence[Kept], pages: Pages) -> list[Spec]:
+    """One for each layer; beside states blocks grow until they hold one."""
+    tokens = [part for part in each if part.kind != "state"]
+    states = [part for part in each if part.kind == "state"]
+    # Windows are treated as full attention only beside layers that attend to everything.
+    merges = not pages.hybrid and any(part.kind in ("full", "latent") for part in tokens)
+    block_size, padded = pages.block_size, 0
+    if tokens and states:
+        widest, largest = max(part.bytes for part in tokens), max(part.bytes for part in states)
+        block_size = max(block_size, pages.alignment * _up(largest, pages.alignment * widest))
+        padded = block_size * widest
+    found = []
+    for part in each:
+        if part.kind == "state":
+            found.append(Spec(kind="state", block_size=pages.max_model_len, page=padded or part.bytes))
+            continue
+        kind = "full" if part.kind == "latent" else part.kind
+        if merges:
+            kind = "full"
+        window = part.window if kind != "full" else 0
+        found.append(Spec(kind=kind, block_size=block_size, page=block_size * part.bytes, window=window))
+    return found
+
+
+def _alone(counts: Counter[Spec], pages: Pages) -> Paging:
+    ((spec, layers),) = counts.items()
+    return Paging((Group(spec, layers),), spec.page * layers, pages.in_flight)
+
+
+def _uniform(counts: Counter[Spec], pages: Pages) -> Paging:
+    """Equal needs for tokens, but different widths: one group in which every layer has a page of its own size."""
+    block = sum(spec.page * layers for spec, layers in counts.items())
+    return Paging((Group(next(iter(counts)), sum(counts.values())),), block, pages.in_flight)
+
+
+def _unified(counts: Counter[Spec]) -> Counter[Spec]:
+    """Pages of one size: layers that need less for a token get longer blocks."""
+    largest = max(spec.page for spec in counts)
+    if any(largest % spec.page for spec in counts):
+        largest = lcm(*(spec.page for spec in counts))
+    found: Counter[Spec] = Counter()
+    for spec, layers in counts.items():
+        longer = replace(spec, page=largest, block_size=spec.block_size * (largest // spec.page))
+        found[longer if spec.kind != "state" else replace(spec, page=largest)] += layers
+    return found
+
+
+def _grouped(counts: Counter[Spec], pages: Pages) -> Paging:
+    """Groups as large as the rarest kind of layer, or as the most frequent where these differ little."""
+    least, most = min(counts.values()), max(counts.values())
+    size = most if most < 1.5 * least else least
+    groups: list[Group] = []
+    for spec, layers in counts.items():
+        many = _up(layers, size)
+        groups += [Group(spec, _up(layers - number, many)) for number in range(many)]
+    largest = max(group.layers for group in groups)
+    return Paging(tuple(groups), groups[0].spec.page * largest, pages.in_flight)

@@ -1,0 +1,183 @@
+"""The most that a step of a server needs: the widest moment of a forward pass, or the sampler's logits.
+
+vLLM measures it before it sizes the cache, with as many tokens and sequences as one step may have. Between attention
+kernels the model is compiled: what a piece reads lives as long as the piece, and inductor writes each result once.
+Sources: vllm, v1/worker/gpu_model_runner.py (profile_run, _dummy_run, _dummy_sampler_run), v1/sample/sampler.py,
+model_executor/layers/fused_moe; pytorch, torch/_inductor/codegen/wrapper.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memcore.model.network import Layer, Model
+from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.serving.entries import Entry, tensor
+from memcore.serving.formats import BYTES, Format
+from memcore.serving.slots import EXPERT_TENSOR, TENSOR, sharded
+from memcore.serving.stages import Stage
+from memcore.symbols import Quotient, Shape, Total, product
+
+ACTIVATIONS, WORKSPACES = "activations", "workspaces"
+_RUNNER = "vllm, v1/worker/gpu_model_runner.py"
+_SAMPLER = "vllm, v1/sample/sampler.py and ops/topk_topp_sampler.py"
+_PIECE = "vllm, compilation/backends.py; inductor's wrapper"
+_MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
+
+TOKENS, ROWS, WIDEST_CONTEXT = "T", "R", "C"
+"""Symbols: tokens of a step, sequences of a step, tokens of the latent workspace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one step computes, and in which form."""
+
+    model: Model
+    dtype: str
+    sizes: Mapping[str, int]
+    """The model's, the layout's, and `T`, `R`, `C`."""
+    sampler: int
+    """Bytes for each logit beyond the logits and their fp32 copy."""
+    format: Format | None = None
+    benchmark: int = 0
+    """Bytes of the buffer that clears the cache while kernels are chosen."""
+
+
+def sampling(step: Step) -> list[Entry]:
+    """When every sequence of a step is sampled."""
+    size, sizes = BYTES[step.dtype], step.sizes
+    logits: Shape = (ROWS, "V")
+    found = [
+        tensor("hidden states of all tokens", ACTIVATIONS, (TOKENS, "h"), size, sizes, _RUNNER),
+        tensor("hidden states of last tokens", ACTIVATIONS, (ROWS, "h"), size, sizes, _RUNNER, copies=2),
+        tensor("logits", ACTIVATIONS, logits, size, sizes, _SAMPLER),
+    ]
+    if step.dtype != "fp32":
+        found.append(tensor("logits in fp32", ACTIVATIONS, logits, 4, sizes, _SAMPLER))
+    what = "probabilities and random numbers" if step.sampler == 8 else "sorted logits, indices and sorting buffers"
+    found.append(tensor(what, ACTIVATIONS, logits, step.sampler, sizes, _SAMPLER))
+    return found
+
+
+def passing(step: Step) -> list[Entry]:
+    """After the forward pass of a stage that does not sample: what goes on to the next one."""
+    size = BYTES[step.dtype]
+    return [tensor("hidden states and residual", ACTIVATIONS, (TOKENS, "h"), size, step.sizes, _RUNNER, copies=2)]
+
+
+def widest(step: Step, stage: Stage) -> list[Entry]:
+    """The widest moment of the forward pass of a stage."""
+    moments = [moment for layer in stage.kinds for moment in _moments(step, layer)]
+    return max(moments, key=lambda entries: sum(entry.bytes for entry in entries), default=[])
+
+
+def _moments(step: Step, layer: Layer) -> Iterator[list[Entry]]:
+    stream = [
+        tensor("residual stream, before and after attention", ACTIVATIONS, (TOKENS, "h"), BYTES[step.dtype], step.sizes,
+               _PIECE, copies=2),
+    ]  # fmt: skip
+    for mixer in layer.mixers:
+        if isinstance(mixer, Attention) and not mixer.borrowed:
+            yield [*stream, *_attention(step, mixer)]
+        if isinstance(mixer, LatentAttention):
+            yield [*stream, *_latent(step, mixer)]
+    read = [entry for mixer in layer.mixers[:1] for entry in _read(step, mixer)]
+    for feed in layer.feeds:
+        dense = feed.shared if isinstance(feed, Experts) else feed
+        if isinstance(feed, Experts):
+            yield [*stream, *read, *_routed(step, feed)]
+        if dense is not None:
+            yield [*stream, *read, *_dense(step, dense)]
+
+
+def _read(step: Step, mixer: object) -> list[Entry]:
+    """Attention's result, which the piece after it reads."""
+    if not isinstance(mixer, (Attention, LatentAttention)):
+        return []
+    shape = (TOKENS, *sharded((mixer.heads.query, mixer.heads.value), TENSOR))
+    return [tensor("attention's result", ACTIVATIONS, shape, BYTES[step.dtype], step.sizes, _PIECE)]
+
+
+def _attention(step: Step, mixer: Attention) -> list[Entry]:
+    size, sizes, heads = BYTES[step.dtype], step.sizes, mixer.heads
+    query: Shape = (TOKENS, *sharded((heads.query, heads.width), TENSOR))
+    key: Shape = (TOKENS, *sharded((heads.key, heads.width), TENSOR))
+    together: Shape = (Total("queries, keys and values", (query, key, key)),)
+    return [
+        tensor("queries, keys and values", ACTIVATIONS, together, size, sizes, _PIECE),
+        tensor("rotated queries", ACTIVATIONS, query, size, sizes, _PIECE),
+        tensor("rotated keys", ACTIVATIONS, key, size, sizes, _PIECE),
+        tensor("attention's result", ACTIVATIONS, query, size, sizes, _PIECE),
+    ]
+
+
+def _latent(step: Step, mixer: LatentAttention) -> list[Entry]:
+    """Prefill expands the latent vectors; a workspace stands for the longest context that is expanded at once."""
+    size, sizes = BYTES[step.dtype], step.sizes
+    heads: Shape = (Quotient((mixer.heads.query,), TENSOR),)
+    source = "vllm, model_executor/layers/attention/mla_attention.py"
+    return [
+        tensor("queries", ACTIVATIONS, (TOKENS, *heads, mixer.heads.width), size, sizes, source, copies=2),
+        tensor("attention's result", ACTIVATIONS, (TOKENS, *heads, mixer.heads.value), size, sizes, source),
+        tensor("expanded context", ACTIVATIONS, (WIDEST_CONTEXT, *heads, "u"), size, sizes, source),
+    ]
+
+
+def _dense(step: Step, feed: FeedForward) -> list[Entry]:
+    size, sizes = BYTES[step.dtype], step.sizes
+    down = (TOKENS, *sharded(feed.down.inner, TENSOR))
+    parts = [part for part in (feed.gate, feed.up) if part is not None]
+    outer = tuple((TOKENS, *sharded(part.outer, TENSOR)) for part in parts)
+    shape: Shape = outer[0] if len(outer) == 1 else (Total("gate and up", outer),)
+    found = [
+        tensor("gate and up", ACTIVATIONS, shape, size, sizes, _PIECE),
+        tensor("their product, activated", ACTIVATIONS, down, size, sizes, _PIECE),
+    ]
+    quantized = step.format.activations if step.format and feed.kind in step.format.covers else None
+    if quantized is not None:
+        source = "vllm, _custom_ops.py: outputs of quantizing kernels are allocated ahead"
+        found.append(tensor("the same, quantized", ACTIVATIONS, down, quantized, sizes, source))
+        found.append(tensor("the input, quantized", ACTIVATIONS, (TOKENS, *feed.up.inner), quantized, sizes, source))
+    elif step.benchmark:
+        found.append(
+            Entry(
+                title="buffer that clears the second-level cache",
+                category=ACTIVATIONS,
+                each=step.benchmark,
+                text="size of the cache",
+                why="inductor times its kernels in the profiling run",
+                source="pytorch, torch/_inductor/runtime/benchmarking.py",
+            )
+        )
+    return found
+
+
+def _routed(step: Step, feed: Experts) -> list[Entry]:
+    size, sizes = BYTES[step.dtype], step.sizes
+    return [
+        tensor("router logits", ACTIVATIONS, (TOKENS, "E"), 4, sizes, _MOE, copies=2),
+        tensor("the experts' sum", ACTIVATIONS, (TOKENS, "h"), size, sizes, _MOE, copies=2),
+    ]
+
+
+def expert_workspace(step: Step, stage: Stage) -> list[Entry]:
+    """Two buffers for all tokens and their experts: for the input or the activated product, and for gate and up."""
+    found = []
+    for feed in dict.fromkeys(feed for layer in stage.kinds for feed in layer.feeds if isinstance(feed, Experts)):
+        tokens: Shape = (TOKENS, feed.routed)
+        own: Shape = sharded(("m",), EXPERT_TENSOR)
+        wide: Shape = (2 if feed.gated else 1, *own)
+        for title, width in (("input or product", own), ("gate and up", wide)):
+            shape = max((width, ("h",)), key=lambda each: product(each, step.sizes))
+            found.append(
+                tensor(
+                    f"experts' workspace: {title}", WORKSPACES, (*tokens, *shape), BYTES[step.dtype], step.sizes, _MOE
+                )
+            )
+    return largest(found, 2)
+
+
+def largest(entries: Sequence[Entry], count: int) -> list[Entry]:
+    """The largest of some entries: kinds of layers share one workspace."""
+    return sorted(entries, key=lambda entry: -entry.bytes)[:count]

@@ -1,0 +1,167 @@
+"""Weights as servers keep them: merged and sharded, with tables of cosines, repacked experts and LoRA slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from memcore.model.parts import Attention, Experts, LatentAttention
+from memcore.model.table import layer_order
+from memcore.serving.cache import Kept, kept
+from memcore.serving.entries import Entry, tensor
+from memcore.serving.formats import BYTES
+from memcore.serving.job import ServingJob
+from memcore.serving.slots import layer_slots
+from memcore.serving.stages import Stage, stages
+from memcore.serving.weights import CATEGORY, Storage, unsplit, weight_entries
+from memcore.symbols import measure, product
+
+_ROPE = "vllm, model_executor/layers/rotary_embedding/base.py"
+_MLA = "vllm, model_executor/layers/attention/mla_attention.py, process_weights_after_loading"
+
+
+def rank_weights(
+    job: ServingJob, stage: Stage, *, loras: int = 0, rank: int = 0, blocks: bool = True, tables: str | None = None
+) -> list[Entry]:
+    """What loading takes; `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines."""
+    basics = job.basics
+    storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
+    entries = list(weight_entries(basics.model, stage, storage))
+    if basics.stored is not None and basics.stored.format.name == "mxfp4":
+        entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage)]
+    entries += _tables(job, stage, tables or basics.dtype)
+    entries += _absorbed(job, stage)
+    if blocks:
+        entries.append(unsplit(entries))
+    return [*entries, *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+
+
+def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
+    """The draft model, whole on the last stage, sharded like the model that checks its tokens."""
+    drafting = job.basics.drafting()
+    if drafting is None or not stage.samples:
+        return []
+    (whole,) = stages(drafting.model, 1)
+    storage = Storage(dtype=drafting.dtype, sizes=drafting.sizes, category="draft model")
+    entries = list(weight_entries(drafting.model, whole, storage))
+    return [*entries, unsplit(entries, "draft model")]
+
+
+def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
+    """What each layer of a stage keeps, the draft model's layers behind those of the last stage."""
+    caching = job.basics.caching()
+    found: list[Sequence[Kept]] = [kept(layer, caching) for layer in stage.layers]
+    drafting = job.basics.drafting()
+    if drafting is not None and stage.samples:
+        caching = drafting.caching()
+        found += [kept(layer, caching) for layer in layer_order(drafting.model)]
+    return found
+
+
+def _tables(job: ServingJob, stage: Stage, dtype: str) -> Iterator[Entry]:
+    """Cosines and sines of every position, one table for each kind of rotation."""
+    basics = job.basics
+    positions = max(basics.model.sizes["P"], basics.max_model_len)
+    widths = {}
+    for layer in stage.kinds:
+        for mixer in layer.mixers:
+            if isinstance(mixer, (Attention, LatentAttention)) and mixer.rotary != "none":
+                widths[mixer.table] = measure(mixer.heads.rotated, basics.sizes)
+    for table, width in widths.items():
+        sizes = {"P": positions, "r": width}
+        name = f"rotary_emb.cos_sin_cache ({table})"
+        yield tensor("cosines and sines", CATEGORY, ("P", "r"), BYTES[dtype], sizes, _ROPE, module=name)
+
+
+def _absorbed(job: ServingJob, stage: Stage) -> Iterator[Entry]:
+    """Latent attention multiplies with parts of kv_b_proj; quantized ones are copied in the model's dtype."""
+    basics = job.basics
+    if basics.stored is None or "attention" not in basics.stored.format.covers:
+        return
+    for layer, numbers in stage.kinds.items():
+        for mixer in layer.mixers:
+            if isinstance(mixer, LatentAttention):
+                slots = [slot for slot in layer_slots(layer) if slot.members == (mixer.expand.name,)]
+                shape = (*slots[0].rows[0], *slots[0].columns)
+                yield tensor(
+                    "kv_b_proj in the model's dtype", CATEGORY, shape, BYTES[basics.dtype], basics.sizes, _MLA,
+                    copies=len(numbers),
+                )  # fmt: skip
+
+
+def _mxfp4(job: ServingJob, stage: Stage) -> Iterator[Entry]:
+    """Experts repacked for the kernels of the GPU's architecture, which pad them."""
+    basics, sizes = job.basics, job.basics.sizes
+    major = basics.accelerator.major if basics.accelerator else 9
+    for layer, numbers in stage.kinds.items():
+        for feed in layer.feeds:
+            if isinstance(feed, Experts):
+                many = product((sizes["E"],), sizes) // sizes["EP"]
+                wide, hidden = -(-sizes["m"] // sizes["ETP"]), sizes["h"]
+                for title, shape in _PACKED.get(major or 9, _padded)(many, -(-wide // 32) * 32, hidden):
+                    yield tensor(
+                        f"mxfp4 {title}", CATEGORY, shape, Fraction(1), sizes,
+                        "vllm, model_executor/layers/fused_moe/oracle/mxfp4.py; triton_kernels, layout_details",
+                        copies=len(numbers), module="experts",
+                    )  # fmt: skip
+
+
+_Shapes = Iterator[tuple[str, tuple[int, ...]]]
+
+
+def _up(size: int, step: int) -> int:
+    return -(-size // step) * step
+
+
+def _hopper(many: int, wide: int, hidden: int) -> _Shapes:
+    """Triton kernels: widths in 64, values swizzled in tiles of 64 × 64 bytes, scales in tiles of 256 × 2.
+
+    The checkpoint's own scales stay beside the swizzled ones, and biases are kept in fp32.
+    """
+    wide = _up(wide, 64)
+    for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
+        yield f"{name}: weight", (many, _up(rows, 64), _up(columns // 2, 64))
+        yield f"{name}: swizzled scales", (many, _up(rows, 256), _up(columns // 32, 2))
+        yield f"{name}: scales", (many, rows, columns // 32)
+        yield f"{name}: bias", (many, rows, 2)
+
+
+def _padded(many: int, wide: int, hidden: int) -> _Shapes:
+    """Marlin (before Hopper) pads to 128 × 256, TensorRT-LLM's kernels (Blackwell) to 256 × 256."""
+    return _even(many, _up(wide, 128), _up(hidden, 256))
+
+
+def _blackwell(many: int, wide: int, hidden: int) -> _Shapes:
+    return _even(many, _up(wide, 256), _up(hidden, 256))
+
+
+def _even(many: int, wide: int, hidden: int) -> _Shapes:
+    for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
+        yield f"{name}: weight", (many, rows, columns // 2)
+        yield f"{name}: scales", (many, rows, columns // 32)
+
+
+_PACKED = {9: _hopper, 10: _blackwell}
+
+
+def _adapters(job: ServingJob, stage: Stage, loras: int, rank: int) -> Iterator[Entry]:
+    """A pair of low-rank matrices for each slot and each matrix of attention and dense layers.
+
+    Source: vllm, lora/layers/base_linear.py: column-parallel layers keep A whole and shard B, row-parallel ones A.
+    """
+    if not loras:
+        return
+    basics = job.basics
+    sizes = {**basics.sizes, "slots": loras, "rank": rank}
+    for layer, numbers in stage.kinds.items():
+        for slot in layer_slots(layer):
+            if slot.is_matrix and not slot.leading and slot.kind in ("attention", "feed-forward", "shared-expert"):
+                fields = {"module": slot.name, "copies": len(numbers) * len(slot.rows)}
+                source = "vllm, lora/layers/base_linear.py"
+                yield tensor(
+                    "A", "adapters", ("slots", "rank", *slot.columns), BYTES[basics.dtype], sizes, source, **fields
+                )
+                for row in slot.rows:
+                    shape = ("slots", *row, "rank")
+                    own = {"module": slot.name, "copies": len(numbers)}
+                    yield tensor("B", "adapters", shape, BYTES[basics.dtype], sizes, source, **own)

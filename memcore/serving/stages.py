@@ -1,0 +1,96 @@
+"""How a server shares a model out: over pipeline stages, tensor-parallel and expert-parallel ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from memcore.model.network import Layer, Model
+from memcore.model.table import layer_order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Counts of ranks."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    context: int = 1
+    """Ranks over which the tokens of a sequence's cache are shared out while decoding."""
+    expert_parallel: bool = False
+    """Whole experts are shared out over all tensor- and data-parallel ranks."""
+    attention_data: bool = False
+    """Attention is data parallel within the tensor-parallel group (SGLang), or over `data` (vLLM)."""
+
+    @property
+    def gpus(self) -> int:
+        """All of them."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
+    def symbols(self) -> Mapping[str, int]:
+        """Values of the symbols by which shapes are divided."""
+        if not self.expert_parallel:
+            return {"TP": self.tensor, "EP": 1, "ETP": self.tensor}
+        return {"TP": self.tensor, "EP": self.tensor * self.data, "ETP": 1}
+
+
+Partition = Callable[[int, int], tuple[int, ...]]
+
+
+def vllm_partition(layers: int, stages: int) -> tuple[int, ...]:
+    """Layers of each stage; what is left goes to stages from the last but one backwards.
+
+    Source: vllm, distributed/utils.py, get_pp_indices.
+
+    >>> vllm_partition(30, 4)
+    (7, 8, 8, 7)
+    """
+    counts = [layers // stages] * stages
+    for number in range(2, layers % stages + 2):
+        counts[-number] += 1
+    return tuple(counts)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The part of a model on the ranks of one pipeline stage."""
+
+    number: int
+    count: int
+    """How many stages there are."""
+    first_layer: int
+    layers: tuple[Layer, ...] = field(repr=False)
+
+    @property
+    def embeds(self) -> bool:
+        """It holds the embedding."""
+        return self.number == 0
+
+    @property
+    def samples(self) -> bool:
+        """It holds the head."""
+        return self.number == self.count - 1
+
+    @property
+    def kinds(self) -> Mapping[Layer, tuple[int, ...]]:
+        """The numbers of its layers, by kind."""
+        found: dict[int, list[int]] = {}
+        known: dict[int, Layer] = {}
+        for number, layer in enumerate(self.layers, self.first_layer):
+            known[id(layer)] = layer
+            found.setdefault(id(layer), []).append(number)
+        merged: dict[Layer, tuple[int, ...]] = {}
+        for key, numbers in found.items():
+            merged[known[key]] = (*merged.get(known[key], ()), *numbers)
+        return merged
+
+
+def stages(model: Model, count: int, partition: Partition = vllm_partition) -> tuple[Stage, ...]:
+    """The stages of a pipeline."""
+    order, start, found = layer_order(model), 0, []
+    for number, length in enumerate(partition(len(order), count)):
+        found.append(Stage(number, count, start, tuple(order[start : start + length])))
+        start += length
+    return tuple(found)

@@ -1,0 +1,122 @@
+"""The weights of one rank: every tensor in its format, and what the allocator adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from memcore.model.network import Model
+from memcore.model.table import ranges
+from memcore.serving.blocks import block
+from memcore.serving.checkpoint import Stored
+from memcore.serving.entries import Entry, simplified, tensor
+from memcore.serving.formats import BYTES
+from memcore.serving.slots import Slot, first_slots, last_slots, layer_slots
+from memcore.serving.stages import Stage
+from memcore.serving.tower_slots import tower_slots
+from memcore.symbols import Shape, Total, product, spell
+
+CATEGORY = "weights"
+_PLAIN = "the model's config.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """How weights are stored."""
+
+    dtype: str
+    """Of everything that is not quantized."""
+    stored: Stored | None = None
+    sizes: Mapping[str, int]
+    """The model's, and those of the layout."""
+    category: str = CATEGORY
+    as_stored: bool = False
+    """Tensors are as the checkpoint has them: not merged, vocabulary tables not padded."""
+
+
+def weight_entries(model: Model, stage: Stage, storage: Storage) -> Iterator[Entry]:
+    """Everything that one rank of a stage keeps of a model's weights."""
+    path = model.network.path
+    if stage.embeds:
+        for slot, name, count in tower_slots(model):
+            yield from _entries(slot, {name: count}, storage)
+        for slot in first_slots(model.network.ends, padded=not storage.as_stored):
+            yield from _entries(slot, {"": 1}, storage)
+    for layer, numbers in stage.kinds.items():
+        for slot in layer_slots(layer, merged=not storage.as_stored):
+            yield from _layered(slot, path, numbers, storage)
+    if stage.samples:
+        for slot in last_slots(model.network.ends, shares_embedding=stage.embeds, padded=not storage.as_stored):
+            yield from _entries(slot, {"": 1}, storage)
+
+
+def _layered(slot: Slot, path: str, numbers: tuple[int, ...], storage: Storage) -> Iterator[Entry]:
+    """A slot of layers of one kind, of which the checkpoint may leave some alone."""
+    kept = tuple(number for number in numbers if not _quantized(slot, f"{path}.{number}.", storage))
+    rest = tuple(number for number in numbers if number not in kept)
+    for chosen, quantizes in ((rest, True), (kept, False)):
+        if chosen:
+            yield from _stored(slot, f"{path}.{ranges(chosen)}.", len(chosen), storage, quantizes=quantizes)
+
+
+def _entries(slot: Slot, places: Mapping[str, int], storage: Storage) -> Iterator[Entry]:
+    for prefix, count in places.items():
+        yield from _stored(slot, prefix, count, storage, quantizes=_quantized(slot, prefix, storage))
+
+
+def _quantized(slot: Slot, prefix: str, storage: Storage) -> bool:
+    stored = storage.stored
+    if stored is None or not slot.is_matrix or slot.kind not in stored.format.covers:
+        return False
+    return not any(stored.leaves(f"{prefix}{member}") for member in slot.members)
+
+
+def _stored(slot: Slot, prefix: str, count: int, storage: Storage, *, quantizes: bool) -> Iterator[Entry]:
+    sizes, name = storage.sizes, f"{prefix}{slot.name}"
+    shape = (*slot.leading, *_rows(slot, sizes), *slot.columns)
+    if not quantizes or storage.stored is None:
+        title = "matrix" if slot.is_matrix else "vector"
+        yield tensor(title, storage.category, shape, BYTES[storage.dtype], sizes, _PLAIN, module=name, copies=count)
+        return
+    chosen = storage.stored.format
+    many = product(slot.leading, sizes)
+    rows, columns = sum(product(part, sizes) for part in slot.rows), product(slot.columns, sizes)
+    for title, elements, itemsize in chosen.stored(rows, columns):
+        own: Shape = shape if title == "weight" else (many * elements,)
+        fields = {"module": name, "copies": count, "why": f"stored as {chosen.title}"}
+        yield tensor(
+            chosen.name if title == "weight" else f"{chosen.name} {title}",
+            storage.category,
+            own,
+            itemsize,
+            sizes,
+            chosen.source,
+            **fields,
+        )
+
+
+def _rows(slot: Slot, sizes: Mapping[str, int]) -> Shape:
+    """The rows of all merged parts."""
+    parts = tuple(simplified(part, sizes) for part in slot.rows)
+    return parts[0] if len(parts) == 1 else (Total(f"({' + '.join(map(spell, parts))})", parts),)
+
+
+def unsplit(entries: list[Entry], category: str = CATEGORY) -> Entry:
+    """What the allocator's blocks are larger than the tensors in them."""
+    more = sum((block(entry.each) - entry.each) * entry.copies for entry in entries if entry.range is None)
+    return Entry(
+        title="ends of segments that are not split",
+        category=category,
+        each=more,
+        text="Σ (block - tensor)",
+        why="segments are multiples of 2 MiB, and an end of at most 1 MiB stays with its tensor",
+        source="pytorch, c10/cuda/CUDACachingAllocator.cpp",
+    )
+
+
+def tables(rows: int, width: int, dtype: str, copies: int, source: str) -> Entry:
+    """Cosines and sines for every position, which servers compute once."""
+    return tensor(
+        "cosines and sines", CATEGORY, (rows, width), BYTES[dtype], {}, source,
+        module="rotary_emb.cos_sin_cache", copies=copies,
+    )  # fmt: skip

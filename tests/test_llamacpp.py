@@ -1,0 +1,195 @@
+"""llama.cpp's buffers: weights, caches and compute, against llama.cpp itself and published logs."""
+
+import pytest
+from conftest import truth
+
+from memcore.model.catalog import find_model
+from memcore.model.read import read_model
+from memcore.serving.ggml.allocator import Buffer
+from memcore.serving.ggml.graph import Graph, apply, leaf, mul_mat
+from memcore.serving.ggml.scheduler import Device, Scheduler
+from memcore.serving.gguf import gguf_file
+from memcore.serving.llamacpp import Flags, Plan, cache_type, gaps, llamacpp_buffers
+
+TRUTH = truth("gguf")
+
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "intermediate_size": 1024,
+    "vocab_size": 4096,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+}
+
+
+def flags(given):
+    """Flags of a row of the truth."""
+    given = {**given, "overrides": tuple(tuple(each) for each in given.get("overrides", ()))}
+    return Flags(**given)
+
+
+def by_device(model, kind, chosen):
+    """Bytes of each device: model, caches and states, compute."""
+    places = {"model": 0, "cache": 1, "state": 1, "compute": 2}
+    found = {}
+    for entry in llamacpp_buffers(model, gguf_file(model, kind), chosen):
+        if entry.kind in places:
+            found.setdefault(entry.device, [0, 0, 0])[places[entry.kind]] += entry.bytes
+    return found
+
+
+def label(row):
+    return " ".join([row[0], *(f"{key}={value}" for key, value in row[1].items())])
+
+
+@pytest.mark.parametrize("row", TRUTH["buffers"], ids=label)
+def test_llama_cpp_plans_the_same_buffers(row):
+    """Model, cache and compute buffers of every device, as llama.cpp itself plans them: to a kilobyte in a thousand."""
+    name, given, expected = row
+    found = by_device(find_model(name), "BF16", flags(given))
+    for device, sizes in expected.items():
+        weights, caches, compute = found.get(device, [0, 0, 0])
+        assert abs(weights - sizes[0]) <= 1024
+        assert caches == sizes[1]
+        assert compute == pytest.approx(sizes[2], rel=1e-3)
+
+
+@pytest.mark.parametrize("row", TRUTH["logs"], ids=label)
+def test_published_logs(row):
+    """Compute buffers of releases of 2025 and of ik_llama.cpp, as their logs print them."""
+    name, given, expected = row
+    found = by_device(find_model(name), "Q4_K_M", flags(given))
+    for device, size in expected.items():
+        assert found[device][2] / 2**20 == pytest.approx(size, rel=2e-3)
+
+
+def test_weights_of_a_published_file():
+    """GLM-4-32B in IQ4_XS with an importance matrix: 16303.48 MiB on the GPU, 471.75 MiB on the host."""
+    model = find_model("THUDM/GLM-4-32B-0414")
+    plan = Plan(model, gguf_file(model, "IQ4_XS", imatrix=True), Flags())
+    found = {entry.device: round(entry.bytes / 2**20, 2) for entry in plan.model_entries()}
+    assert found == {"CUDA0": 16303.48, "CPU": 471.75}
+
+
+def test_the_cache_by_hand():
+    """Two heads of 64, keys and values in fp16, for each of 4096 cells and four layers."""
+    model = read_model(TINY)
+    tensors = gguf_file(model, "F16")
+    size = sum(entry.bytes for entry in Plan(model, tensors, Flags(context=4096)).cache_entries())
+    assert size == 2 * 4 * 4096 * 2 * 64 * 2
+    size = sum(e.bytes for e in Plan(model, tensors, Flags(context=4096, keys="q8_0")).cache_entries())
+    # 34 bytes for 32 elements; what fills the last row up to 512 elements comes on top
+    assert size == 4 * 4096 * (128 * 34 // 32 + 128 * 2) + 4 * 512
+    plan = Plan(model, tensors, Flags(context=5000, sequences=3))
+    assert (plan.context, plan.cells, plan.streams) == (3 * 1792, 1792, 3)
+    assert Plan(model, tensors, Flags(context=0)).cells == 8192
+
+
+def test_windows_and_latents():
+    """Sliding layers hold their window and a micro-batch; latent attention one row for keys and values."""
+    gemma = find_model("gemma-3-4b-it")
+    plan = Plan(gemma, gguf_file(gemma, "Q8_0"), Flags(context=32768))
+    assert {plan.layer_cells(layer) for layer in plan.layers} == {32768, 1024 + 512}
+    names = {entry.name: entry.bytes for entry in plan.cache_entries()}
+    assert names == {"sliding window": 29 * 1536 * 2 * 1024 * 2, "full context": 5 * 32768 * 2 * 1024 * 2}
+    deepseek = find_model("deepseek-r1")
+    plan = Plan(deepseek, gguf_file(deepseek, "Q4_K_M"), Flags(context=2048))
+    assert sum(entry.bytes for entry in plan.cache_entries()) == 61 * 2048 * 576 * 2
+
+
+def test_layers_on_devices():
+    """The last layers go to GPUs, shared among them; the output counts as one more, the embedding stays on the host."""
+    model = read_model(TINY)
+    tensors = gguf_file(model, "F16")
+    plan = Plan(model, tensors, Flags(gpu_layers=3))
+    assert [plan.layer_device(layer) for layer in range(5)] == ["CPU", "CPU", "CUDA0", "CUDA0", "CUDA0"]
+    plan = Plan(model, tensors, Flags(gpus=2))
+    assert [plan.layer_device(layer) for layer in range(5)] == ["CUDA0", "CUDA0", "CUDA0", "CUDA1", "CUDA1"]
+    plan = Plan(model, tensors, Flags(gpus=2, shares=(1, 4)))
+    assert [plan.layer_device(layer) for layer in range(5)] == ["CUDA0", "CUDA1", "CUDA1", "CUDA1", "CUDA1"]
+    assert plan.tensor_device("token_embd.weight") == "CPU"
+    assert plan.tensor_device("output.weight") == "CUDA1"
+    plan = Plan(model, tensors, Flags(gpus=0))
+    assert {plan.layer_device(layer) for layer in range(5)} == {"CPU"}
+
+
+def test_experts_on_the_host():
+    """`--n-cpu-moe 2` leaves the experts of two layers there, as `-ot` with the same pattern does."""
+    model = find_model("qwen3-30b-a3b")
+    tensors = gguf_file(model, "Q4_K_M")
+    plan = Plan(model, tensors, Flags(host_experts=2))
+    assert plan.tensor_device("blk.1.ffn_up_exps.weight") == "CPU"
+    assert plan.tensor_device("blk.2.ffn_up_exps.weight") == plan.tensor_device("blk.1.attn_q.weight") == "CUDA0"
+    everything = Plan(model, tensors, Flags(overrides=(("exps", "CPU"),)))
+    same = Plan(model, tensors, Flags(host_experts=48))
+    assert list(everything.model_entries()) == list(same.model_entries())
+
+
+def test_rows_split_between_gpus():
+    """Matrices are shared row by row, in steps of 128; both GPUs together hold what one did."""
+    model = read_model(TINY)
+    tensors = gguf_file(model, "Q8_0")
+    plan = Plan(model, tensors, Flags(gpus=2, split="row"))
+    assert list(plan.split_rows(1000)) == [("CUDA0", 384), ("CUDA1", 616)]
+    both = sum(entry.bytes for entry in plan.model_entries())
+    assert both == sum(entry.bytes for entry in Plan(model, tensors, Flags()).model_entries())
+
+
+def test_what_the_output_and_fewer_logits_take():
+    """Logits of every token of a micro-batch are most of the buffer; llama-server asks for one of each slot."""
+    model = read_model({**TINY, "vocab_size": 131072})
+    tensors = gguf_file(model, "F16")
+    plan = Plan(model, tensors, Flags(sequences=2, context=2048))
+    assert plan.output_entry().bytes == 131072 * 2 * 4
+    whole = {entry.device: entry.bytes for entry in plan.compute_entries()}
+    fewer = Plan(model, tensors, Flags(sequences=2, context=2048, outputs=2)).compute_entries()
+    assert whole["CUDA0"] > 512 * 131072 * 4 > 10 * {entry.device: entry.bytes for entry in fewer}["CUDA0"]
+
+
+def test_flash_attention_where_the_gpu_has_a_kernel():
+    """Heads of 64 have one, of 48 have none; without it scores and an fp32 mask are stored."""
+    tensors = gguf_file(read_model(TINY), "F16")
+    assert Plan(read_model(TINY), tensors, Flags()).flash
+    odd = read_model({**TINY, "head_dim": 48})
+    assert not Plan(odd, gguf_file(odd, "F16"), Flags()).flash
+
+
+def test_names_of_cache_types():
+    """Any spelling; what is none is refused."""
+    assert (cache_type("fp16"), cache_type("q8_0")) == ("F16", "Q8_0")
+    with pytest.raises(ValueError, match="q9"):
+        cache_type("q9")
+
+
+def test_gaps_are_named():
+    """What llama.cpp computes and this does not follow."""
+    assert gaps(find_model("llama-3.1-8b")) == ()
+    assert gaps(find_model("deepseek-v3.2")) == ("the indexer of sparse attention",)
+
+
+def test_the_best_fitting_block_is_taken():
+    """Freed blocks merge; the smallest that is large enough is taken, else the buffer grows."""
+    buffer = Buffer(128)
+    first, second, third = buffer.take(100), buffer.take(1000), buffer.take(300)
+    assert (first, second, third, buffer.size) == (0, 128, 1152, 1536)
+    buffer.give(second, 1000)
+    assert (buffer.take(600), buffer.take(300), buffer.size) == (128, 768, 1536)
+    assert buffer.take(500) == 1536
+
+
+def test_an_operation_takes_its_operands_memory():
+    """y = silu(W x) + x: the product's memory is that of the activation, and of the sum."""
+    x = leaf("F32", 256, 8, is_input=True)
+    weight = leaf("F16", 256, 256)
+    weight.place, weight.weight = "CUDA0", True
+    graph = Graph()
+    graph.expand(apply("ADD", apply("SILU", mul_mat(weight, x)), x))
+    assert [node.op for node in graph.nodes] == ["MUL_MAT", "SILU", "ADD"]
+    gpu = Device("CUDA0", 128, lambda tensor: tensor.bytes, lambda node: True)
+    host = Device("CPU", 32, lambda tensor: tensor.bytes, lambda node: True)
+    sizes = Scheduler([gpu, host]).buffers(graph)
+    assert sizes == {"CUDA0": 2 * 256 * 8 * 4, "CPU": 256 * 8 * 4}

@@ -1,0 +1,231 @@
+"""Questions about servers: fits, longest context, users, GPUs, formats, utilization, sleeping; and errors in configs."""
+
+import json
+
+import pytest
+from conftest import truth
+from test_serving_servers import serve
+
+from memcore import Config, ConfigError, UnsupportedError, estimate
+from memcore.accuracy import accuracy
+from memcore.serving import answers
+from memcore.serving.job import is_serving
+from memcore.serving.presets import PRESETS, question_parts
+
+
+def test_what_fits_fits_in_every_answer():
+    """The longest context for N users fits them, and one block more does not; users at a length fit at that length."""
+    found = serve(version="0.19.0")
+    pool = found.pool
+    for users in (1, 4, 16):
+        longest = answers.longest_context(found, users)
+        assert users * pool.needed(longest) <= pool.capacity
+        assert longest == 131_072 or users * pool.needed(longest + 16) > pool.capacity
+    count = answers.most_users(found, 4096)
+    assert count * pool.needed(4096) <= pool.capacity < (count + 1) * pool.needed(4096)
+
+
+def test_more_is_never_easier():
+    """Longer sequences leave room for fewer users."""
+    points = answers.curve(serve("gpt-oss-20b"))
+    assert [point.users for point in points] == sorted((point.users for point in points), reverse=True)
+    assert points[-1].length == 131_072
+
+
+def test_the_verdict_follows_what_is_asked():
+    """A model that leaves no room does not fit, nor do more users than the pool holds."""
+    assert serve("llama-3.1-70b").fits is False
+    roomy = serve(inference={"max_model_len": 8192, "batch_size": 10})
+    crowded = serve(inference={"max_model_len": 8192, "batch_size": 1000})
+    relaxed = serve(inference={"max_model_len": 8192, "batch_size": 1000, "mean_length": 256})
+    assert (roomy.fits, crowded.fits, relaxed.fits) == (True, False, True)
+    assert crowded.headroom == crowded.spare < 0
+
+
+@pytest.mark.parametrize(
+    ("model", "length", "gpus", "chosen"),
+    [
+        ("llama-3.1-8b", 131072, 1, "bf16"),
+        ("llama-3.1-70b", 32768, 4, "nvfp4"),
+        ("llama-3.1-70b", 131072, 4, None),
+    ],
+)
+def test_gpus_and_formats(model, length, gpus, chosen):
+    """70B takes four H100s in bf16; one holds its 4-bit weights, but not next to a whole context of 40 GiB."""
+    found = serve(model, inference={"max_model_len": length})
+    assert answers.fewest_gpus(found) == gpus
+    assert answers.largest_format(found) == chosen
+
+
+def test_gpus_of_every_kind():
+    """Every accelerator of the catalog gets an answer; a larger GPU never takes more of them."""
+    rows = {
+        each.id: each.gpus for each in answers.gpus_needed(serve("llama-3.1-70b", inference={"max_model_len": 8192}))
+    }
+    assert len(rows) > 30
+    assert rows["b200"] == 1
+    assert rows["h100-sxm-80gb"] >= rows["h200-sxm-141gb"]
+
+
+def test_which_utilization_to_set():
+    """With the least that works the sequences asked for fit exactly; with a little less they do not."""
+    found = serve(version="0.19.0", inference={"max_model_len": 8192, "batch_size": 16})
+    share = answers.utilization(found)
+    config = found.job.config
+    assert estimate(config.replaced("engine.gpu_memory_utilization", share.least)).fits
+    assert not estimate(config.replaced("engine.gpu_memory_utilization", share.least - 0.003)).fits
+    most = estimate(config.replaced("engine.gpu_memory_utilization", share.most))
+    assert most.device.high <= most.capacity
+
+
+def test_sleeping_for_training():
+    """Asleep a server keeps graphs, workspaces and the context; waking up for weights brings these back first."""
+    awake, first, second, weights = answers.sleep_phases(serve(version="0.19.0", inference={"sleep_level": 1}))
+    assert first.held == second.held < weights.held < awake.held
+    assert weights.held - first.held == serve(version="0.19.0").ledger.sum("weights")
+
+
+def test_the_usual_exercise():
+    """phi-2 in bf16, one sequence of 2048 tokens: weights, embeddings, cache, inputs and temporaries add up."""
+    found = estimate(PRESETS["single-gpu-inference"])
+    parts = {part.name: part.bytes for part in question_parts(found)}
+    assert parts["embeddings and head"] == 2 * 51_200 * 2560 * 2 + 51_200 * 2
+    assert parts["input data"] == 2 * 2047 * 8
+    assert sum(parts.values()) == found.ledger.total
+    without = estimate(Config.from_dict(PRESETS["single-gpu-inference"]).replaced("inference.use_cache", False))
+    assert "KV cache" not in {part.name for part in question_parts(without)}
+    assert found.fits
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"training": {"sequence_length": 128}, "inference": {"batch_size": 1}},
+            "training.sequence_length: a config describes training or inference, not both; leave one out",
+        ),
+        (
+            {"engine": {"type": "fsdp"}, "inference": {"batch_size": 1}},
+            "inference.batch_size: a config describes training or inference, not both; leave one out, "
+            "or name a server as engine.type",
+        ),
+        (
+            {"engine": {"type": "sglang", "gpu_memory_utilization": 0.9}},
+            "engine.gpu_memory_utilization: applies to engine.type vllm, found engine.type 'sglang'",
+        ),
+        (
+            {"engine": {"type": "vllm"}, "parallelism": {"tensor_parallel_size": 3}},
+            "parallelism.tensor_parallel_size: found 3, which does not divide the 32 heads",
+        ),
+        (
+            {"engine": {"type": "vllm"}, "parallelism": {"tensor_parallel_size": 2}, "hardware": {"num_gpus": 3}},
+            "hardware.num_gpus: found 3, but the parallel sizes need 2",
+        ),
+        (
+            {"engine": {"type": "vllm"}, "inference": {"max_model_len": 100, "prompt_length": 90, "output_length": 20}},
+            "inference.max_model_len: found 100; prompt and output are 110 tokens",
+        ),
+        (
+            {"engine": {"type": "vllm", "max_num_seqs": 8}, "inference": {"max_num_seqs": 16}},
+            "engine.max_num_seqs: found 8, but inference.max_num_seqs is 16; they must agree",
+        ),
+        (
+            {"inference": {"quantization": "fp9"}},
+            "inference.quantization: found 'fp9', which is not one of",
+        ),
+        ({"inference": {"users": 3}}, "inference.users: unknown key"),
+        (
+            {"engine": {"type": "llama.cpp"}, "inference": {"quantization": "awq"}},
+            "inference.quantization: found 'awq'; llama.cpp reads GGUF types:",
+        ),
+        (
+            {"engine": {"type": "llama.cpp"}, "inference": {"kv_cache_dtype": "fp8"}},
+            "inference.kv_cache_dtype: found 'fp8'; llama.cpp caches in f16, bf16",
+        ),
+    ],
+)
+def test_contradictions(config, message):
+    """What contradicts itself is refused by its path, with what was found and what is allowed."""
+    with pytest.raises(ConfigError) as caught:
+        estimate({"model": "llama-3.1-8b", **config})
+    assert str(caught.value).startswith(message)
+
+
+def test_parallelism_that_a_server_lacks():
+    """Pipelines of llama.cpp are not silently ignored."""
+    with pytest.raises(UnsupportedError, match=r"found 2; llama.cpp is modelled without it"):
+        estimate({"model": "gpt2", "engine": {"type": "llama.cpp"}, "parallelism": {"pipeline_parallel_size": 2}})
+
+
+def test_what_a_server_is():
+    """A config is of a server if its engine is one, or if it says something about inference."""
+    assert is_serving(Config.from_dict({"model": "gpt2", "engine": {"type": "vllm"}}))
+    assert is_serving(Config.from_dict({"model": "gpt2", "inference": {"batch_size": 1}}))
+    assert not is_serving(Config.from_dict({"model": "gpt2"}))
+
+
+CASES = truth("inference")
+REPORT = accuracy(CASES)
+OLD = {"vllm-2031-l2-70b", "vllm-2031-l2-7b", "vllm-21348-qwen3-235b", "vllm-6746-405b-fp8"}
+"""Cases that do not say their release, or a checkpoint's own list of what is quantized, or are of 2023."""
+
+
+def errors(engine, quantity, *, start=""):
+    """Sorted absolute errors."""
+    found = [
+        abs(each.error)
+        for each in REPORT.results
+        if (each.engine, each.quantity) == (engine, quantity) and each.id.startswith(start) and each.id not in OLD
+    ]
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("engine", "quantity", "median", "most"),
+    [
+        ("vllm", "weights", 0.0025, 0.05),
+        ("vllm", "kv_cache", 0.003, 0.16),
+        ("llama.cpp", "kv_cache", 0.00001, 0.001),
+        ("transformers", "max_allocated", 0.001, 0.006),
+        ("sglang", "kv_cache_tokens", 0.06, 0.06),
+    ],
+)
+def test_measured_servers(engine, quantity, median, most):
+    """Start-up logs: how far off the median and the worst case are."""
+    found = errors(engine, quantity)
+    assert found[len(found) // 2] <= median
+    assert found[-1] <= most
+
+
+def test_tokens_of_start_up_logs():
+    """Tokens that vLLM reports: within 3% for the median and 10% for nine of ten."""
+    found = []
+    for case in CASES:
+        tokens = case["measured"].get("counts", {}).get("kv_cache_tokens")
+        if tokens and case["id"] not in OLD:
+            found.append(abs(estimate(case["config"]).pool.tokens / tokens - 1))
+    found.sort()
+    assert len(found) == 40
+    assert found[20] < 0.003
+    assert found[36] < 0.01
+
+
+def test_the_identity_of_the_logs():
+    """Given a log's own weights and activations, bytes for each token are right to a thousandth."""
+    for case in CASES:
+        parts, tokens = (
+            case["measured"].get("components", {}),
+            case["measured"].get("counts", {}).get("kv_cache_tokens"),
+        )
+        if not tokens or case["id"] in OLD or case["config"]["parallelism"]["pipeline_parallel_size"] > 1:
+            continue
+        found = estimate(case["config"])
+        blocks = parts["kv_cache"] // found.pool.bytes_each
+        groups = found.pool.tokens / (found.pool.capacity * 16)
+        assert blocks * groups * 16 == pytest.approx(tokens, rel=1e-3), case["id"]
+
+
+def test_every_case_is_expressed():
+    """No visible serving case is left out."""
+    assert [each.id for each in REPORT.results if each.predicted is None] == []
+    assert json.loads(json.dumps(REPORT.to_dict()))["summary"]["not_expressible"] == 0

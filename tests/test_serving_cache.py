@@ -1,0 +1,150 @@
+"""Caches: bytes of tokens and states by hand, blocks and groups of vLLM, and room for users."""
+
+import pytest
+
+from memcore.model.catalog import find_model
+from memcore.serving.cache import CACHE_TYPES, Caching, Kept, kept, per_sequence, per_token
+from memcore.serving.paging import Pages, page
+from memcore.serving.stages import Layout, stages, vllm_partition
+
+
+def caching(model, cache="bf16", tensor=1, **more):
+    """How a server caches a model."""
+    fields = {"state_dtype": "bf16", "window": model.window or 0, "chunk": 8192, **more}
+    sizes = {**model.sizes, **Layout(tensor=tensor).symbols}
+    return Caching(type=CACHE_TYPES[cache], dtype="bf16", sizes=sizes, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "cache", "tensor", "expected"),
+    [
+        ("llama-2-7b-hf", "bf16", 1, 2 * 32 * 32 * 128 * 2),
+        ("llama-3.1-8b", "bf16", 1, 2 * 32 * 8 * 128 * 2),
+        ("llama-3.1-8b", "fp32", 1, 2 * 32 * 8 * 128 * 4),
+        ("llama-3.1-8b", "fp8", 1, 2 * 32 * 8 * 128),
+        ("llama-3.1-8b", "int8", 1, 2 * 32 * 8 * (128 + 4)),
+        ("llama-3.1-8b", "int4", 1, 2 * 32 * 8 * (64 + 4)),
+        ("llama-3.1-8b", "q8_0", 1, 2 * 32 * 8 * 128 * 34 // 32),
+        ("llama-3.1-8b", "q4_0", 1, 2 * 32 * 8 * 128 * 18 // 32),
+        ("llama-3.1-8b", "bf16", 4, 2 * 32 * 2 * 128 * 2),
+        ("llama-3.1-8b", "bf16", 8, 2 * 32 * 1 * 128 * 2),
+        ("llama-3.1-8b", "bf16", 16, 2 * 32 * 1 * 128 * 2),
+        ("qwen3-30b-a3b", "bf16", 1, 49_152 * 2),
+        ("deepseek-v3", "bf16", 1, 35_136 * 2),
+        ("deepseek-v3", "bf16", 8, 35_136 * 2),
+        ("deepseek-v3", "fp8_ds_mla", 8, 61 * 656),
+        ("deepseek-v2-lite", "bf16", 1, 15_552 * 2),
+        ("falcon-40b", "bf16", 1, 61_440 * 2),
+        ("gpt2", "fp32", 1, 2 * 12 * 768 * 4),
+    ],
+)
+def test_bytes_of_a_token(name, cache, tensor, expected):
+    """Two for each key head and its width; one latent vector that every rank holds; a rank has one head at least."""
+    model = find_model(name)
+    assert per_token(model, caching(model, cache, tensor)) == expected
+
+
+def test_indexers_cache_too():
+    """DeepSeek's sparse attention keeps an fp8 key of 128 and a scale beside the latent vector."""
+    model = find_model("deepseek-v3.2-exp")
+    assert per_token(model, caching(model)) == 61 * (576 * 2 + 132)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "expected"),
+    [
+        ("mamba-130m-hf", 1, 24 * 1536 * (16 + 3) * 2),
+        ("mamba-130m-hf", 2, 24 * 768 * (16 + 3) * 2),
+        ("qwen3-next-80b-a3b-instruct", 1, 36 * (32 * 128 * 128 + (2 * 2048 + 4096) * 3) * 2),
+        ("kimi-linear-48b-a3b-base", 1, 20 * (32 * 128 * 128 * 4 + 3 * 4096 * 3 * 2)),
+    ],
+)
+def test_bytes_of_a_state(name, tensor, expected):
+    """Convolutions keep all but one of the tokens that they see; Kimi's states are in fp32."""
+    model = find_model(name)
+    assert per_sequence(model, caching(model, tensor=tensor)) == expected
+
+
+def test_states_in_fp32():
+    """The dtype of states is the server's choice, that of convolutions is not."""
+    model = find_model("mamba-130m-hf")
+    half, full = (per_sequence(model, caching(model, state_dtype=each)) for each in ("bf16", "fp32"))
+    assert full - half == 24 * 1536 * 16 * 2
+
+
+def paged(model, stage_count=1, **pages):
+    """The groups of each stage of a model."""
+    own = caching(model)
+    fields = {"block_size": 16, "max_model_len": 8192, "in_flight": 8192, **pages}
+    return [page([kept(layer, own) for layer in stage.layers], Pages(**fields)) for stage in stages(model, stage_count)]
+
+
+def test_one_kind_of_layer_is_one_group():
+    """A plain decoder has one group, and a block holds 16 tokens of all layers."""
+    (found,) = paged(find_model("llama-3.1-8b"))
+    assert [(group.layers, group.spec.kind) for group in found.groups] == [(32, "full")]
+    assert found.block == 16 * 131_072
+    assert (found.needed(1), found.needed(16), found.needed(17)) == (1, 1, 2)
+
+
+def test_two_kinds_share_a_pool():
+    """gpt-oss: 12 layers see everything and 12 a window of 128; a group of each."""
+    (found,) = paged(find_model("gpt-oss-20b"))
+    assert [(group.layers, group.spec.kind) for group in found.groups] == [(12, "sliding"), (12, "full")]
+    assert found.block == 12 * 16 * 2 * 8 * 64 * 2
+    # 8192 tokens everywhere, and 127 + 8192, cut at the length, in the window, which may begin inside a block.
+    assert found.needed(8192) == 512 + 512 + 1
+    (long,) = paged(find_model("gpt-oss-20b"), in_flight=2048, max_model_len=131_072)
+    assert long.needed(131_072) == 8192 + -(-(127 + 2048) // 16) + 1
+
+
+def test_groups_are_as_large_as_the_rarest_kind():
+    """Gemma 3 27B: 10 layers see everything, 52 a window: one group and six, the last of which is padded."""
+    (found,) = paged(find_model("gemma-3-27b-it"))
+    assert sorted(group.layers for group in found.groups if group.spec.kind == "sliding") == [8, 8, 9, 9, 9, 9]
+    assert [group.layers for group in found.groups if group.spec.kind == "full"] == [10]
+
+
+def test_without_the_hybrid_manager_windows_cache_everything():
+    """Layers with windows count as if they saw everything, and are one group with those that do."""
+    (found,) = paged(find_model("gpt-oss-20b"), hybrid=False)
+    assert [(group.layers, group.spec.kind) for group in found.groups] == [(24, "full")]
+
+
+def test_pages_grow_until_they_hold_a_state():
+    """Beside states blocks become multiples of 16 tokens, and states are padded to a page."""
+    model = find_model("qwen3-next-80b-a3b-instruct")
+    (found,) = paged(model)
+    state = (32 * 128 * 128 + (2 * 2048 + 4096) * 3) * 2
+    token = 2 * 2 * 256 * 2
+    size = 16 * -(-state // (16 * token))
+    pages = {group.spec.page for group in found.groups}
+    assert pages == {size * token}
+    assert {group.spec.block_size for group in found.groups if group.spec.kind == "full"} == {size}
+    assert found.needed(1) == found.needed(size) == len(found.groups)
+
+
+def test_different_widths_are_unified():
+    """Kinds with other widths get longer blocks, so that a page is as large everywhere."""
+    wide = Kept(kind="full", bytes=4096)
+    narrow = Kept(kind="sliding", bytes=1024, window=128)
+    found = page([[wide], [narrow]], Pages(block_size=16, max_model_len=1024, in_flight=1024))
+    assert {(group.spec.kind, group.spec.block_size, group.spec.page) for group in found.groups} == {
+        ("full", 16, 65_536),
+        ("sliding", 64, 65_536),
+    }
+
+
+def test_nothing_to_cache():
+    """A model without attention and states has no groups."""
+    found = page([], Pages(block_size=16, max_model_len=1024, in_flight=1024))
+    assert (found.groups, found.count(10**9), found.block_size) == ((), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "count", "expected"),
+    [(32, 1, (32,)), (32, 4, (8, 8, 8, 8)), (30, 4, (7, 8, 8, 7)), (31, 4, (8, 8, 8, 7)), (61, 2, (31, 30))],
+)
+def test_stages_of_a_pipeline(layers, count, expected):
+    """What is left over goes to stages from the last but one backwards."""
+    assert vllm_partition(layers, count) == expected

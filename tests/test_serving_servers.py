@@ -1,0 +1,257 @@
+"""Budgets of servers: vLLM's identity and its releases, SGLang's fraction, TensorRT-LLM's rest, and generation by hand."""
+
+import pytest
+
+from memcore import estimate
+from memcore.serving.vllm_versions import facts
+from memcore.units import GiB, MiB
+
+H100 = {"accelerator": "h100-sxm-80gb"}
+
+
+def serve(model="llama-3.1-8b", engine="vllm", inference=None, hardware=H100, parallelism=None, **flags):
+    """An estimate of a server."""
+    return estimate(
+        {
+            "model": model,
+            "engine": {"type": engine, **flags},
+            "inference": inference or {},
+            "hardware": hardware,
+            "parallelism": parallelism or {},
+        }
+    )
+
+
+def test_the_budget_of_vllm():
+    """Utilization times the GPU is weights, profiling, libraries and what the cache gets; graphs come on top in 0.19."""
+    found = serve(version="0.19.0", gpu_memory_utilization=0.95)
+    inside = [entry for entry in found.ledger.entries if entry.category not in ("KV cache", "CUDA graphs")]
+    before = [entry for entry in inside if entry.title in ("CUDA context and kernels", "NCCL buffers")]
+    used = sum(entry.bytes for entry in inside) - sum(entry.bytes for entry in before)
+    assert used + found.rank.available == found.budget.line
+    blocks = found.pool.capacity
+    assert found.ledger.sum("KV cache") == blocks * found.pool.bytes_each
+    assert 0 <= found.rank.available - found.ledger.sum("KV cache") < found.pool.bytes_each
+    assert found.pool.tokens == blocks * 16
+
+
+def test_the_sampler_by_hand():
+    """Logits of 1024 sequences: 2 bytes, 4 in fp32, 4 of probabilities and 4 of random numbers, beside hidden states."""
+    found = serve(version="0.19.0")
+    logits = 1024 * 128_256 * (2 + 4 + 8)
+    hidden = 8192 * 4096 * 2 + 2 * 1024 * 4096 * 2
+    assert found.ledger.sum("activations") == logits + hidden
+    rows = 132 * 128_256 * 4
+    assert found.ledger.sum("workspaces") == rows + 32 * MiB + MiB
+
+
+def test_sorting_needed_more():
+    """Before 0.17 top-k and top-p sorted all logits: 38 bytes for each instead of 14."""
+    old, new = (serve(version=each).ledger.sum("activations") for each in ("0.16.0", "0.17.0"))
+    assert old - new == 1024 * 128_256 * 24
+
+
+@pytest.mark.parametrize(
+    ("version", "utilization", "inside", "concurrency"),
+    [
+        ("0.9.2", 0.90, False, False),
+        ("0.19.0", 0.90, False, False),
+        ("0.20.0", 0.92, True, False),
+        ("0.21.0", 0.92, True, True),
+    ],
+)
+def test_releases(version, utilization, inside, concurrency):
+    """Defaults and rules follow the release."""
+    found = facts(version)
+    assert (found.utilization, found.graphs_inside, found.tokens_by_concurrency) == (utilization, inside, concurrency)
+    estimated = serve(version=version)
+    assert estimated.budget.line == pytest.approx(79.097 * GiB * utilization, rel=1e-9)
+    beside = estimated.device.expected - estimated.budget.line
+    assert (beside < estimated.ledger.sum("CUDA graphs")) == inside
+
+
+def test_experts_keep_their_workspace():
+    """Two buffers for 8192 tokens and their 4 experts stay in memory: the input, and gate and up."""
+    found = serve("qwen1.5-moe-a2.7b", version="0.19.0")
+    tokens = 8192 * 4
+    own = [entry.bytes for entry in found.ledger.entries if "experts' workspace" in entry.title]
+    assert sorted(own) == [tokens * 2048 * 2, tokens * 2 * 1408 * 2]
+
+
+def test_the_forward_pass_can_be_wider():
+    """A small vocabulary: gate, up and their product beside the residual stream and attention's result."""
+    found = serve("codellama-7b-hf", version="0.19.0")
+    feed = 3 * 8192 * 11_008 * 2
+    stream = 3 * 8192 * 4096 * 2
+    assert found.ledger.sum("activations") == feed + stream + 50 * MiB
+
+
+def test_tensor_parallel_ranks_share_matrices():
+    """Matrices and tables are halved, norms are not, and latent caches are not either."""
+    one, two = (
+        serve("deepseek-v2-lite", parallelism={"tensor_parallel_size": each}, version="0.19.0") for each in (1, 2)
+    )
+    assert two.pool.bytes_each == one.pool.bytes_each
+    assert 0.5 < two.ledger.sum("weights") / one.ledger.sum("weights") < 0.53
+
+
+def test_a_pipeline_is_as_long_as_its_shortest_pool():
+    """Tokens are those of the stage with the least room; the first one logs what it has itself."""
+    found = serve(parallelism={"pipeline_parallel_size": 2}, version="0.19.0")
+    first, last = found.ranks
+    assert first.available > last.available
+    assert found.pool.capacity == last.available // (16 * 65_536)
+    assert {rank.ledger.sum("KV cache") for rank in found.ranks} == {found.pool.capacity * 16 * 65_536}
+
+
+def test_experts_are_shared_out_whole():
+    """With expert parallelism each rank has a quarter of the experts, not a quarter of each: as many bytes."""
+    apart = serve("qwen3-30b-a3b", parallelism={"tensor_parallel_size": 4}, version="0.19.0")
+    whole = serve(
+        "qwen3-30b-a3b", parallelism={"tensor_parallel_size": 4}, version="0.19.0", enable_expert_parallel=True
+    )
+
+    def experts(found):
+        return sum(entry.bytes for entry in found.ledger.entries if "experts." in entry.module)
+
+    assert experts(apart) == experts(whole) > 0
+
+
+def test_data_parallel_ranks_have_pools_of_their_own():
+    """Two replicas take twice as many users."""
+    one, two = (serve(parallelism={"data_parallel_size": each}, version="0.19.0") for each in (1, 2))
+    assert two.job.num_gpus == 2
+    assert one.pool.users(8192) == one.pool.capacity // 512
+    assert two.pool.users(8192) == 2 * (two.pool.capacity // 512)
+
+
+def test_a_cache_of_a_given_size():
+    """`kv_cache_memory_bytes` replaces what is left."""
+    found = serve(version="0.19.0", kv_cache_memory_bytes=16 * 131_072 * 100)
+    assert found.pool.capacity == 100
+    assert found.budget.line is None
+
+
+def test_adapters_have_slots():
+    """Two slots of rank 16: A and B of every matrix of attention and feed-forward layers."""
+    plain, slots = (serve("gpt2", inference=each, version="0.19.0") for each in ({}, {"max_loras": 2}))
+    pairs = 12 * (3 * 768 + 3 * 768 + (768 + 768) + (768 + 3072) + (3072 + 768))
+    assert slots.ledger.sum("adapters") == 2 * 16 * 2 * pairs
+    assert plain.ledger.sum("adapters") == 0
+
+
+def test_a_draft_model_comes_on_top():
+    """Its weights, and its layers in every block of the pool."""
+    found = serve(inference={"draft_model": "llama-3.2-1b"}, version="0.19.0")
+    assert found.ledger.sum("draft model") > 2 * 1_235_814_400
+    assert found.pool.bytes_each == 16 * (131_072 + 2 * 16 * 8 * 64 * 2)
+
+
+def test_images_of_profiling():
+    """Pixels and tokens of as many of the largest images as a step may have."""
+    found = serve("mistral-small-3.1-24b-instruct-2503", version="0.19.0")
+    assert [entry.bytes for entry in found.ledger.entries if entry.title == "image tokens"] == [2 * 55 * 55 * 5120 * 2]
+    without = serve("mistral-small-3.1-24b-instruct-2503", version="0.19.0", inference={"images_per_sequence": 0})
+    assert not [entry for entry in without.ledger.entries if entry.title == "pixels"]
+
+
+def test_before_the_first_release_everything_counts():
+    """Until 0.8 the budget held the CUDA context too."""
+    found = serve("llama-2-7b-hf", version="0.2", hardware={"accelerator": "a100-sxm-80gb"})
+    context = next(entry for entry in found.ledger.entries if entry.title == "CUDA context and kernels")
+    graphs = found.ledger.sum("CUDA graphs")
+    used = found.ledger.total - found.ledger.sum("KV cache") - graphs
+    assert used + found.rank.available == found.budget.line
+    assert context.bytes < used
+
+
+def test_sglang_by_its_own_rule():
+    """MiB that are not static: 512, 1.5 for each token of a chunk, 2 for each sequence of a graph, 8 for each prefill graph."""
+    found = serve(engine="sglang")
+    reserved = 512 + 1.5 * 8192 + 1024 / 8 + 2 * 256 + 8 * 58
+    assert found.job.options.fraction == round(1 - reserved / int(79.097 * 1024), 3)
+    free = found.capacity - found.ledger.sum("outside the allocator")
+    static = found.ledger.sum("weights", "KV cache")
+    assert found.budget.line - 131_072 < static <= found.budget.line == int(found.job.options.fraction * free)
+    assert found.pool.tokens == found.ledger.sum("KV cache") // 131_072
+
+
+def test_sglang_has_a_pool_for_windows():
+    """The other pool has 0.8 times as many tokens, and a long sequence needs few of them."""
+    found = serve("gpt-oss-20b", engine="sglang")
+    pools = [entry.sizes["tokens"] for entry in found.ledger.entries if "pool" in entry.title]
+    assert sorted(pools) == [int(found.pool.tokens * 0.8), found.pool.tokens]
+    assert found.pool.needed(100) == 125
+    assert found.pool.needed(100_000) == 100_000
+
+
+def test_sglang_has_a_pool_for_states():
+    """States get 0.9 times what tokens get."""
+    found = serve("qwen3-next-80b-a3b-instruct", engine="sglang", parallelism={"tensor_parallel_size": 4})
+    tokens, states = (found.ledger.sum(each) for each in ("KV cache", "recurrent states"))
+    assert states / tokens == pytest.approx(0.9, rel=0.01)
+
+
+def test_tensorrt_llm_takes_what_is_left():
+    """Nine tenths of what is free after weights, activations and kernels, in blocks of 32 tokens."""
+    found = serve(engine="tensorrt-llm")
+    rest = found.capacity - (found.ledger.total - found.ledger.sum("KV cache"))
+    assert found.ledger.sum("KV cache") == int(0.9 * rest) // (32 * 131_072) * (32 * 131_072)
+
+
+def generate(inference, model="phi-2", **more):
+    """Generation on one GPU."""
+    return serve(model, engine="transformers", inference=inference, hardware={"accelerator": "rtx-4090"}, **more)
+
+
+def test_generation_by_hand():
+    """phi-2: weights, the cache of 2048 tokens and the copy that appends a key; without a cache only activations."""
+    found = generate({"prompt_length": 1920, "output_length": 128})
+    cached = 2 * 32 * 32 * 80 * 2
+    assert found.ledger.sum("KV cache") in (1920 * cached, 2048 * cached + 2048 * 32 * 80 * 2)
+    weights = [entry.bytes for entry in found.ledger.entries if entry.module]
+    assert sum(weights) == 2 * 2_779_683_840
+    without = generate({"prompt_length": 1920, "output_length": 128, "use_cache": False})
+    assert without.ledger.sum("KV cache") == 0
+
+
+def test_four_bits_are_unpacked_to_be_used():
+    """NF4 keeps the head in bf16; the largest other matrix exists once unpacked while a prompt is computed."""
+    found = generate({"prompt_length": 64, "output_length": 8, "quantization": "nf4"})
+    unpacked = next(entry for entry in found.ledger.entries if entry.title == "the largest matrix, unpacked")
+    assert unpacked.bytes == 2560 * 10_240 * 2
+    head = next(entry for entry in found.ledger.entries if entry.module == "lm_head.weight")
+    assert head.bytes == 51_200 * 2560 * 2
+
+
+def test_layers_are_shared_out():
+    """On two GPUs each has half of the layers; the first embeds, the last has the head."""
+    found = serve(
+        "phi-2", engine="transformers", inference={"prompt_length": 128}, hardware={"accelerator": "t4", "num_gpus": 2}
+    )
+    assert [rank.name.partition(",")[0] for rank in found.ranks] == ["GPU 0", "GPU 1"]
+    one = generate({"prompt_length": 128})
+    assert sum(rank.ledger.sum("weights") for rank in found.ranks) == pytest.approx(one.ledger.sum("weights"), rel=1e-3)
+
+
+def test_llama_cpp_splits_layers():
+    """Every GPU has its share of a file; the host keeps the embedding."""
+    hardware = {"accelerator": "rtx-4090", "num_gpus": 2}
+    found = serve(
+        "llama-3.1-70b",
+        engine="llama.cpp",
+        inference={"quantization": "q4_k_m", "max_model_len": 8192},
+        hardware=hardware,
+    )
+    assert len(found.ranks) == 2
+    assert found.budget.host.sum("weights") > 0
+    assert sum(rank.ledger.sum("KV cache") for rank in found.ranks) == 8192 * 2 * 80 * 8 * 128 * 2
+
+
+def test_every_server_answers_without_a_gpu():
+    """Without an accelerator there is no verdict, but a need."""
+    for engine in ("vllm", "sglang", "tensorrt-llm", "transformers", "llama.cpp"):
+        found = serve(engine=engine, hardware={}, inference={"max_model_len": 4096})
+        assert found.fits is None
+        assert found.headroom is None
+        assert found.ledger.sum("weights") > 0
