@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from memcore.config.settings import Config
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
     from memcore.estimation import Estimate, estimate
+    from memcore.solving import Solution, solve
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,9 +24,11 @@ __all__ = [
     "Estimate",
     "MemcoreError",
     "Problem",
+    "Solution",
     "UnsupportedError",
     "__version__",
     "estimate",
+    "solve",
 ]
 
 _HOMES = {
@@ -34,8 +37,10 @@ _HOMES = {
     "Estimate": "memcore.estimation",
     "MemcoreError": "memcore.errors",
     "Problem": "memcore.errors",
+    "Solution": "memcore.solving",
     "UnsupportedError": "memcore.errors",
     "estimate": "memcore.estimation",
+    "solve": "memcore.solving",
 }
 
 

@@ -23,6 +23,13 @@ from memcore.model.catalog import MATCHES, find_model, nickname, search
 from memcore.model.read import known_families
 from memcore.render import data, text
 from memcore.render.model import model_data, model_text
+from memcore.render.serving_data import serving_explanation_data, serving_summary_data
+from memcore.render.serving_text import serving_explanation, serving_summary
+from memcore.render.solution import solution_data, solution_text
+from memcore.serving.answers import gpus_needed
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.presets import PRESETS
+from memcore.solving import SOLVABLE, solve
 from memcore.timeline import Moment
 from memcore.units import GiB, format_count
 from memcore.untrusted import parse_json
@@ -60,7 +67,7 @@ def _print_json(found: object) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="memcore",
-        description="How much GPU memory a training job takes at every moment of a step, and because of which tensors.",
+        description="How much GPU memory a training or serving job takes, when, and because of which tensors.",
     )
     parser.add_argument("--version", action="version", version=f"memcore {memcore.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -72,6 +79,12 @@ def _parser() -> argparse.ArgumentParser:
             _add_config(added)
         if name == "explain":
             added.add_argument("--at", choices=list(PHASES), help="the highest moment of a phase; default: the peak")
+        if name == "solve":
+            settings = ", ".join(SETTINGS[path].flag for path in SOLVABLE)
+            added.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
+            goal = added.add_mutually_exclusive_group()
+            for word, smallest in {"largest": False, "smallest": True}.items():
+                goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help="that fits")
         if name == "model":
             added.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, or -")
         if name == "models":
@@ -82,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_TAKES_CONFIG = ("estimate", "explain", "validate", "url")
+_TAKES_CONFIG = ("estimate", "explain", "solve", "validate", "url", "gpus")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +103,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="?",
         metavar="CONFIG",
-        help="a JSON file, - for standard input, or a URL of the page; flags come on top",
+        help=f"a JSON file, - for standard input, a URL of the page, or one of {', '.join(PRESETS)}; flags come on top",
     )
     for path, setting in SETTINGS.items():
         section = path.partition(".")[0]
@@ -113,8 +126,8 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _base(source: str | None) -> Mapping[str, object]:
-    if source is None:
-        return {}
+    if source is None or source in PRESETS:
+        return PRESETS.get(source or "", {})
     if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
         return decode_fragment(source).to_dict()
     found = _json(source)
@@ -137,14 +150,16 @@ def _json(source: str) -> dict[str, Any]:
 def _estimate(options: argparse.Namespace) -> int:
     found = estimate(_config(options))
     if options.json:
-        _print_json(data.summary(found))
+        _print_json(serving_summary_data(found) if isinstance(found, ServingEstimate) else data.summary(found))
     else:
-        print(text.summary(found), end="")
+        print(serving_summary(found) if isinstance(found, ServingEstimate) else text.summary(found), end="")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 
 def _explain(options: argparse.Namespace) -> int:
     found = estimate(_config(options))
+    if isinstance(found, ServingEstimate):
+        return _explain_serving(found, options)
     moment = _moment(found, options.at)
     if options.json:
         _print_json(data.explanation(found, moment))
@@ -153,9 +168,28 @@ def _explain(options: argparse.Namespace) -> int:
     return FITS
 
 
+def _explain_serving(found: ServingEstimate, options: argparse.Namespace) -> int:
+    if options.at is not None:
+        raise ConfigError([Problem("--at", "a server has no phases of a training step; leave it out")])
+    if options.json:
+        _print_json(serving_explanation_data(found))
+    else:
+        print(serving_explanation(found), end="")
+    return FITS
+
+
 def _moment(found: Estimate, phase: str | None) -> Moment:
     moments = [moment for moment in found.moments if moment.phase == phase]
     return max(moments, key=lambda moment: moment.peak) if moments else found.peak
+
+
+def _solve(options: argparse.Namespace) -> int:
+    found = solve(_config(options), options.setting, smallest=options.smallest)
+    if options.json:
+        _print_json(solution_data(found))
+    else:
+        print(solution_text(found), end="")
+    return DOES_NOT_FIT if found.value is None else FITS
 
 
 def _validate(options: argparse.Namespace) -> int:
@@ -230,6 +264,19 @@ def _models(options: argparse.Namespace) -> int:
     return FITS
 
 
+def _gpus(options: argparse.Namespace) -> int:
+    found = estimate(_config(options))
+    if not isinstance(found, ServingEstimate):
+        raise ConfigError([Problem("engine.type", "GPUs are counted for servers; name one as engine.type")])
+    rows = gpus_needed(found)
+    if options.json:
+        _print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
+    else:
+        cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
+        print("\n".join(text.table([("id", "name", "GPUs needed"), *cells], right=(2,))))
+    return FITS
+
+
 def _hardware(options: argparse.Namespace) -> int:
     rows = [
         {
@@ -252,10 +299,12 @@ def _hardware(options: argparse.Namespace) -> int:
 _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "estimate": (_estimate, "what each GPU holds, and whether the job fits"),
     "explain": (_explain, "every tensor at a moment, with its formula, its numbers and its source"),
+    "solve": (_solve, "the largest or smallest value of a setting that fits, and what binds"),
     "validate": (_validate, "check a config without computing more than that takes"),
     "url": (_url, "the part of the page's URL that holds a config"),
     "accuracy": (_accuracy, "compare predictions with measured cases"),
     "model": (_model, "what a model is made of: layers, parameters by kind, cache for each token"),
     "models": (_models, "the catalog of models, or those that match a query"),
+    "gpus": (_gpus, "how many of each accelerator a server needs"),
     "hardware": (_hardware, "the catalog of accelerators"),
 }

@@ -1,6 +1,7 @@
 """The command line, as a program: what it prints and its exit status."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -133,7 +134,7 @@ def test_explain_any_phase(job):
         (["estimate", "--model", "gpt2", "--seq", "1x"], "error: training.sequence_length: expected a whole number such as 8192, 8k or 7B, "
          "found '1x'\n"),
         (["validate", "#v1&model=gpt2&foo=1"], "error: link: foo: unknown key\n"),
-        (["validate", "--model", "gpt2", "--tp", "2"], "error: parallelism.tensor_parallel_size: found 2; only 1 is modelled yet\n"),
+        (["validate", "--model", "gpt2", "--engine", "fsdp", "--engine-version", "1"], "error: engine.version: found 1; of FSDP only 2 is modelled yet\n"),
         (["accuracy", "missing.json"], "error: missing.json: No such file or directory\n"),
     ],
     ids=str,
@@ -167,6 +168,30 @@ def test_catalogs(listing):
     assert all(row["id"] in text for row in rows)
 
 
+def test_a_model():
+    """What a model is made of, from the catalog or a config.json, as tables and as JSON."""
+    status, out, _ = memcore("model", "deepseek-v3")
+    assert status == 0
+    for text in ("671,026,404,352 parameters", "3-60", "active for each token", "37,552,282,624", "35,136"):
+        assert text in out
+    found = json.loads(memcore("model", "-", "--json", stdin='{"model_type": "gpt2"}')[1])
+    assert (found["parameters"], found["active_parameters"]) == (124_439_808, 124_439_808)
+    assert (found["kv_elements_per_token"], found["state_elements_per_sequence"]) == (2 * 12 * 768, 0)
+    assert sum(math.prod(each["shape"]) * each["count"] for each in found["tensors"]) == found["parameters"]
+    assert {"name": "transformer.h.*.attn.c_attn.weight", "layers": "0-11", "count": 12}.items() <= found["tensors"][
+        0
+    ].items()
+
+
+def test_the_catalog_is_searched():
+    """`memcore models` lists what matches every word of a query, and the families."""
+    rows = json.loads(memcore("models", "deepseek_v3", ">600b", "--json")[1])
+    assert ("deepseek-v3", "deepseek-ai/DeepSeek-V3") in {(row["id"], row["hub_id"]) for row in rows}
+    assert all(row["parameters"] > 600e9 for row in rows)
+    assert "nemotron_h" in memcore("models", "--families")[1].split()
+    assert memcore("model", "deepseek-v33")[0] == 2
+
+
 def test_accuracy():
     """Predicted against measured, per case and in sum."""
     cases = Path(__file__).parent / "truth" / "simulated.json"
@@ -182,3 +207,19 @@ def test_help_names_every_flag():
     out = " ".join(memcore("estimate", "--help")[1].split())
     assert "--seq VALUE Tokens in a sequence. (default: the model's maximum, at most 4096)" in out
     assert memcore("--version")[1].startswith("memcore 0.")
+
+
+def test_solving_on_the_command_line(job):
+    """`solve` names the value, what it leaves and what binds; exit status 1 says that nothing fits."""
+    status, out, _ = memcore("solve", job, "--for", "micro-batch", "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert found["estimate"]["fits"] is True
+    assert found["limit"]["fits"] is False
+    assert found["beyond"] == found["value"] + 1
+    status, out, _ = memcore("solve", job, "--for", "micro-batch")
+    assert f"{found['value']} is the largest that fits" in out
+    assert memcore("solve", "--model", "llama-3.1-70b", "--accelerator", "rtx-4090", "--for", "seq")[0] == 1
+    status, _, err = memcore("solve", job, "--for", "joy")
+    assert status == 2
+    assert "allowed: seq" in err

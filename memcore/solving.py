@@ -1,0 +1,194 @@
+"""How far a setting goes: its largest or smallest value with which a job still fits.
+
+Every answer is found by estimating: the value fits, and the next one does not, or is not allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from memcore.config.kinds import Integer
+from memcore.config.settings import SETTINGS, Config
+from memcore.errors import ConfigError, MemcoreError, Problem, nearest
+from memcore.estimation import Estimate, estimate
+from memcore.hardware import ACCELERATORS
+from memcore.serving.estimate import ServingEstimate
+
+ACCELERATOR = "hardware.accelerator"
+SMALLEST = (ACCELERATOR, "hardware.num_gpus", "parallelism.")
+"""Settings of which people want as little as possible; of all others, as much as fits."""
+SOLVABLE = tuple(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer) or path == ACCELERATOR)
+LIMIT = 2**30
+"""Nothing is tried beyond it."""
+
+Value = int | str
+Found = Estimate | ServingEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The value that answers, and the next one, which does not."""
+
+    setting: str
+    smallest: bool
+    value: Value | None
+    """None: no value fits."""
+    found: Found | None
+    """The estimate with it."""
+    step: int = 1
+    """Allowed values are this far apart."""
+    beyond: Value | None = None
+    """The nearest value that was refused or does not fit; None: there is no limit."""
+    limit: Found | MemcoreError | None = None
+    """What happens there: it does not fit, or is not allowed."""
+
+
+def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None) -> Solution:
+    """The largest value of a setting that fits, or the smallest; by default what people want of it.
+
+    `setting` is a path or the flag of one. Exact where the need for memory only grows, or only shrinks, with the
+    value. Raises ConfigError for a config that is wrong whatever the value, and where no capacity is known.
+
+    >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
+    >>> found = solve(job, "training.micro_batch_size")
+    >>> found.value, found.beyond, found.found.fits, found.limit.fits
+    (1, 2, True, False)
+    """
+    described = config if isinstance(config, Config) else Config.from_dict(config)
+    path = _path(setting)
+    least = path.startswith(SMALLEST) if smallest is None else smallest
+    tries = Tries(described, path)
+    if path == ACCELERATOR:
+        return _accelerator(tries, smallest=least)
+    return _smallest(tries) if least else _largest(tries)
+
+
+def _path(setting: str) -> str:
+    by_flag = {SETTINGS[path].flag: path for path in SOLVABLE}
+    path = by_flag.get(setting.removeprefix("--"), setting)
+    if path not in SOLVABLE:
+        message = f"found {setting!r}; allowed: {', '.join(by_flag)}"
+        raise ConfigError([Problem("setting", message, nearest(setting, [*SOLVABLE, *by_flag]))])
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """Estimates of one config with other values of one setting, each made once."""
+
+    config: Config
+    path: str
+    known: dict[Value, Found | MemcoreError] = field(default_factory=dict)
+
+    def at(self, value: Value) -> Found | MemcoreError:
+        """The estimate with a value, or why it is not allowed."""
+        if value not in self.known:
+            try:
+                self.known[value] = self._estimated(value)
+            except MemcoreError as error:
+                self.known[value] = error
+        return self.known[value]
+
+    def _estimated(self, value: Value) -> Found:
+        found = estimate(self.config.replaced(self.path, value))
+        if found.fits is None:
+            message = "without it nothing is known to fit; name one, or hardware.gpu_memory_gb"
+            raise ConfigError([Problem(ACCELERATOR, message)])
+        return found
+
+    def refuse(self, value: Value) -> None:
+        """Raise the error of a value."""
+        found = self.at(value)
+        if isinstance(found, MemcoreError):
+            raise found
+
+    def allowed(self, value: Value) -> bool:
+        """Whether a value is allowed, fit or not."""
+        return not isinstance(self.at(value), MemcoreError)
+
+    def fits(self, value: Value) -> bool:
+        """Whether a value is allowed and the job fits with it."""
+        found = self.at(value)
+        return not isinstance(found, MemcoreError) and bool(found.fits)
+
+    def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Solution:
+        """What was found, with the estimates on both sides."""
+        found = None if value is None else self.known[value]
+        limit = None if beyond is None else self.at(beyond)
+        return Solution(
+            self.path, smallest, value, None if isinstance(found, MemcoreError) else found, step, beyond, limit
+        )
+
+
+def _largest(tries: Tries) -> Solution:
+    first, step = _grid(tries)
+    if not tries.fits(first):
+        return tries.solution(None, first, smallest=False, step=step)
+
+    def fits(index: int) -> bool:
+        return tries.fits(first + index * step)
+
+    reach = 1
+    while fits(reach):
+        if first + reach * step > LIMIT:
+            return tries.solution(first + reach * step, None, smallest=False, step=step)
+        reach *= 2
+    index = _last(fits, reach // 2, reach)
+    return tries.solution(first + index * step, first + (index + 1) * step, smallest=False, step=step)
+
+
+def _smallest(tries: Tries) -> Solution:
+    """The smallest allowed value that fits; refused ones, such as a division that leaves a rest, are passed over."""
+    first, reached = _first(tries), 0
+    reach = first
+    while not tries.fits(reach):
+        reached, reach = reach, reach * 2
+        if reach > LIMIT or (reach > 2**12 and not tries.allowed(reach)):
+            return tries.solution(None, _last_allowed(tries, reached), smallest=True)
+    dense = range(reached + 1, reach)
+    if len(dense) <= 2**9:
+        value = next((each for each in dense if tries.fits(each)), reach)
+    else:
+        value = _last(lambda each: not tries.fits(each), reached, reach) + 1
+    before = _last_allowed(tries, value - 1) if value > first else None
+    return tries.solution(value, before, smallest=True)
+
+
+def _last_allowed(tries: Tries, value: int) -> int:
+    return next((each for each in range(value, 0, -1) if tries.allowed(each)), value)
+
+
+def _accelerator(tries: Tries, *, smallest: bool) -> Solution:
+    by_size = [each.id for each in sorted(ACCELERATORS, key=lambda each: each.usable, reverse=not smallest)]
+    fitting = [each for each in by_size if tries.fits(each)]
+    if not fitting:
+        return tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest)
+    before = by_size[: by_size.index(fitting[0])]
+    return tries.solution(fitting[0], before[-1] if before else None, smallest=smallest)
+
+
+def _first(tries: Tries) -> int:
+    """The smallest allowed value. Raises the error of a config that is wrong with any."""
+    value = 1
+    while not tries.allowed(value):
+        value *= 2
+        if value > LIMIT:
+            given = tries.config.get(tries.path)
+            tries.refuse(given if isinstance(given, int) else 1)
+    return value if value == 1 else _last(lambda each: not tries.allowed(each), value // 2, value) + 1
+
+
+def _grid(tries: Tries) -> tuple[int, int]:
+    """The smallest allowed value, and how far the next is from it: sequences may have to be divisible."""
+    first = _first(tries)
+    step = next((2**power for power in range(13) if tries.allowed(first + 2**power)), 1)
+    return first, step
+
+
+def _last(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The last number for which something holds that holds at `low`, not at `high`, and changes once between."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,88 @@
+"""How far a setting goes: the value fits, the next does not, and both are real estimates."""
+
+import pytest
+
+from memcore import ConfigError, MemcoreError, estimate, solve
+from memcore.config.settings import Config
+
+GPUS = {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}
+DENSE = {
+    "model": "llama-3.2-1b",
+    "training": {"activation_checkpointing": "full", "sequence_length": 8192},
+    "engine": {"type": "fsdp"},
+    "hardware": GPUS,
+}
+LARGE = {**DENSE, "model": "llama-3.1-8b"}
+SERVER = {"model": "llama-3.1-8b", "engine": {"type": "vllm"}, "hardware": {"accelerator": "h100-sxm-80gb"}}
+LARGEST = [
+    (DENSE, "training.micro_batch_size"),
+    (DENSE, "training.sequence_length"),
+    (SERVER, "inference.max_model_len"),
+]
+SMALLEST = [
+    (LARGE, "hardware.num_gpus"),
+    (LARGE, "hardware.accelerator"),
+    (SERVER, "hardware.accelerator"),
+]
+
+
+def fits(config, path, value):
+    """Whether a job fits with another value."""
+    return estimate(Config.from_dict(config).replaced(path, value)).fits
+
+
+@pytest.mark.parametrize(("config", "path"), LARGEST, ids=lambda each: each if isinstance(each, str) else "")
+def test_the_largest_value_fits_and_the_next_does_not(config, path):
+    """The boundary is where estimates say it is."""
+    found = solve(config, path)
+    assert found.beyond == found.value + found.step
+    assert fits(config, path, found.value)
+    assert not fits(config, path, found.beyond)
+
+
+@pytest.mark.parametrize(("config", "path"), SMALLEST, ids=lambda each: each if isinstance(each, str) else "")
+def test_the_smallest_value_fits_and_the_one_before_does_not(config, path):
+    """Fewest GPUs, and the smallest accelerator."""
+    found = solve(config, path)
+    assert fits(config, path, found.value)
+    assert not fits(config, path, found.beyond)
+
+
+def test_a_refused_value_is_a_limit():
+    """Learned positions end before the memory does, and the answer says so."""
+    found = solve({"model": "gpt2", "hardware": {"accelerator": "h100-sxm-80gb"}}, "training.sequence_length")
+    assert (found.value, found.beyond) == (1024, 1025)
+    assert isinstance(found.limit, MemcoreError)
+    assert "1024 learned positions" in str(found.limit)
+
+
+def test_values_are_as_far_apart_as_they_must_be():
+    """Context parallelism divides a sequence among twice as many parts as it has ranks."""
+    training = {**DENSE["training"], "implementation": "torchtitan"}
+    job = {**LARGE, "training": training, "parallelism": {"context_parallel_size": 4}}
+    found = solve(job, "training.sequence_length")
+    assert found.step == 8
+    assert found.value % 8 == 0
+
+
+def test_nothing_fits():
+    """A model that is too large for one GPU does not fit with any micro-batch."""
+    job = {"model": "llama-3.1-70b", "hardware": {"accelerator": "rtx-4090"}}
+    found = solve(job, "micro-batch")
+    assert (found.value, found.found, found.beyond) == (None, None, 1)
+    assert not found.limit.fits
+
+
+@pytest.mark.parametrize(
+    ("config", "setting", "said"),
+    [
+        (DENSE, "seqlen", "did you mean"),
+        (DENSE, "training.optimizer", "allowed: "),
+        ({**DENSE, "hardware": {"num_gpus": 8}}, "seq", "name one"),
+        ({**DENSE, "engine": {"type": "ddpp"}}, "seq", "did you mean 'ddp'"),
+    ],
+)
+def test_what_cannot_be_solved_is_refused(config, setting, said):
+    """Errors name the setting, and what would do."""
+    with pytest.raises(ConfigError, match=said):
+        solve(config, setting)
