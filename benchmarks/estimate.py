@@ -17,7 +17,10 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from memcore import Config, estimate
+from memcore import Config
+from memcore.estimation import estimate_training as estimate
+from memcore.model.catalog import catalog
+from memcore.model.read import read_model
 
 LLAMA = {
     "model_type": "llama",
@@ -65,6 +68,19 @@ def import_milliseconds(statement: str, times: int = 15) -> float:
     )
 
 
+def reading_milliseconds() -> list[float]:
+    """For every checkpoint of the catalog, what it takes to read its config into a model: the least of five."""
+    found = []
+    for entry in catalog().values():
+        taken = []
+        for _ in range(5):
+            began = perf_counter()
+            read_model(entry["config"])
+            taken.append(1000 * (perf_counter() - began))
+        found.append(min(taken))
+    return found
+
+
 def main() -> None:
     """Measure and print."""
     began = perf_counter()
@@ -74,6 +90,9 @@ def main() -> None:
     times = {layers: milliseconds(partial(peak, each)) for layers, each in configs.items()}
     print(f"import memcore                        {import_milliseconds('import memcore'):8.2f} ms")
     print(f"import memcore and all of the engine  {import_milliseconds('import memcore; memcore.estimate'):8.2f} ms")
+    print(
+        f"reading a config.json, the slowest     {max(reading_milliseconds()):7.2f} ms   of {len(catalog())} checkpoints"
+    )
     print(f"first estimate of a structure         {recorded:8.2f} ms")
     for layers, taken in times.items():
         print(f"estimate, {layers:3d} layers                  {taken:8.3f} ms   {taken / times[8]:.2f} of 8 layers")

@@ -18,7 +18,7 @@ from memcore.accuracy import Report, accuracy
 from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Kind, Listed, Number
 from memcore.config.settings import SETTINGS
 from memcore.describe import PHASES
-from memcore.estimation import estimate
+from memcore.estimation import estimate_training
 from memcore.hardware import ACCELERATORS
 from memcore.ledger import CATEGORIES
 from memcore.model.catalog import catalog, nickname
@@ -26,6 +26,7 @@ from memcore.model.glossary import SYMBOLS
 from memcore.render import svg
 from memcore.render.page import EXAMPLE
 from memcore.rules import RULES
+from memcore.serving.entries import CATEGORIES as SERVED
 from memcore.units import GiB, format_bytes, format_count
 
 TRUTH = HERE.parent / "tests" / "truth"
@@ -36,8 +37,8 @@ def main() -> int:
     pages = {
         "reference.md": reference(),
         "accuracy.md": accuracy_page(),
-        "example-bar.svg": svg.standalone(svg.bar(estimate(EXAMPLE))),
-        "example-timeline.svg": svg.standalone(svg.timeline(estimate(EXAMPLE))),
+        "example-bar.svg": svg.standalone(svg.bar(estimate_training(EXAMPLE))),
+        "example-timeline.svg": svg.standalone(svg.timeline(estimate_training(EXAMPLE))),
     }
     stale = [
         name for name, text in pages.items() if not (HERE / name).exists() or (HERE / name).read_text("utf-8") != text
@@ -89,6 +90,9 @@ def reference() -> str:
             "## Categories of memory",
             "",
             table(("Category", "Meaning"), CATEGORIES.items()),
+            "A server's memory has categories of its own.",
+            "",
+            table(("Category", "Meaning"), SERVED.items()),
             "## Phases of a step",
             "",
             table(("Phase", "In words"), ((f"`{name}`", words) for name, words in PHASES.items())),
@@ -173,8 +177,9 @@ def accuracy_page() -> str:
             "what the allocator is asked for. Errors are absolute, in millionths of what was recorded.",
             "",
             table(("Engine", "Quantity", "Cases", "Median", "Mean", "95th percentile", "Worst"), rows(simulated)),
-            f"The phase of the peak is named as the simulation names it in {right} of {named} cases. In the other one the label says "
-            "`loss` because a softmax peaks; it is the softmax of attention in the backward pass.",
+            f"The phase of the peak is named as the simulation names it in {right} of {named} cases. In one of "
+            "the others the label says `loss` because a softmax peaks; it is the softmax of attention in the backward pass. In three, "
+            "with a loss over a divided vocabulary, it says `backward`, because the loss's gradient is made by code of no module.",
             "",
             "Beyond these sums, `tests/test_tapes.py` compares whole steps event for event: every allocation and release above 2 KiB "
             "is the same, in the same order.",
@@ -188,6 +193,7 @@ def accuracy_page() -> str:
             "Published measurements on GPUs that this version can express. Where the difference is more than five percent, what is known about it.",
             "",
             table(("Case", "Quantity", "Measured", "Predicted", "Error", "Note"), measured),
+            *servers(),
             "## Not expressible yet",
             "",
             "Cases of these engines that this version refuses, by reason.",
@@ -195,6 +201,46 @@ def accuracy_page() -> str:
             table(("Cases", "Reason"), reasons(simulated, hardware)),
         ]
     )
+
+
+SERVING_NOTES = {
+    "vllm-6746-405b-fp8": "The checkpoint stores some layers in bf16; its list of them is not in the case's config.",
+    "vllm-21348-qwen3-235b": "The release is not known; the newest one is assumed.",
+    "sglang-21348-qwen3-235b": "The release is not known; what SGLang sets aside for graphs is its own rule, not a measure.",
+    "vllm-0.19.0-llama-4-scout-17b-16e-instruct-tp4-pp1-len8192": "The case's config leaves out the checkpoint's 10M positions, "
+    "which vLLM keeps a rotary table of 2.5 GiB for.",
+    "vllm-2031-l2-70b": "vLLM 0.2 with tensor parallelism: what its workers and NCCL held is not known.",
+    "llamacpp-159-glm-4-32b-0414-gguf-ctx32768": "The file's quantization is not known.",
+    "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
+}
+"""What is known about serving cases that are off by more than five percent."""
+
+
+def servers() -> Iterable[str]:
+    """How far off servers are."""
+    report = accuracy(json.loads((TRUTH / "inference.json").read_text("utf-8")))
+    groups = (
+        (
+            each.engine,
+            each.quantity,
+            str(each.cases),
+            *(f"{100 * error:.2f}%" for error in (each.median, each.mean, each.p90, each.worst)),
+        )
+        for each in report.groups()
+    )
+    far = [each for each in report.results if each.error is not None and abs(each.error) > FAR]
+    yield from ("## Servers", "")
+    yield "What servers printed while they started; `memcore accuracy tests/truth/inference.json` shows every case. Errors are absolute."
+    yield from ("", table(("Engine", "Quantity", "Cases", "Median", "Mean", "90th percentile", "Worst"), groups))
+    yield from ("More than five percent off:", "")
+    yield table(
+        ("Case", "Quantity", "Error", "Note"),
+        ((each.id, each.quantity, f"{100 * (each.error or 0):+.1f}%", SERVING_NOTES.get(each.id, "")) for each in far),
+    )
+
+
+FAR = 0.05
+"""Errors above which a serving case is listed."""
 
 
 def note(case: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from conftest import truth
 from hypothesis import strategies as st
 
 from memcore import Config
-from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Listed, ModelName, Number
+from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Listed, ModelName, Number, Version
 from memcore.config.settings import SETTINGS
 
+TINY = [case["config"]["model"] for case in truth("tapes").values()]
+"""The networks of the tapes: small ones of every kind."""
+EVERY_OTHER = {"policy": "selective", "every": 2}
 DENSE = ("llama", "mistral", "qwen2", "qwen3", "gemma2")
 
 
@@ -57,7 +61,11 @@ def trainings(draw):
             "name": draw(st.sampled_from(["adamw", "adam", "sgd"])),
             "implementation": draw(st.sampled_from(["fused", "foreach", "for-loop"])),
         },
-        "activation_checkpointing": draw(st.sampled_from(["none", "full"])),
+        "activation_checkpointing": draw(
+            st.sampled_from(
+                [{"policy": "none"}, {"policy": "full"}, {"policy": "selective", "mode": "op"}, EVERY_OTHER]
+            )
+        ),
         "attention": draw(st.sampled_from(["math", "sdpa"])),
         "attention_mask": draw(st.sampled_from(["none", "padded"])),
         "loss": draw(st.sampled_from(["cross-entropy-fp32", "cross-entropy", "chunked:4"])),
@@ -88,7 +96,7 @@ def jobs(draw, engines=("none", "ddp", "fsdp")):
     else:
         training["precision"] = draw(st.sampled_from(["bf16", "fp32", "bf16-autocast"]))
     return {
-        "model": draw(models()),
+        "model": draw(models() | st.sampled_from(TINY)),
         "training": training,
         "parallelism": parallelism,
         "engine": settings,
@@ -115,9 +123,14 @@ def _values(kind):
             )
         case Listed():
             return st.sampled_from(list(kind.titles))
+        case Version():
+            return st.integers(0, 999) | st.sampled_from(["0.19.0", "1.2", "v0.6.3.post1", "7"])
         case ModelName():
             return (
-                st.just("gpt2") | models() | st.text(min_size=1, max_size=20).filter(lambda text: text.strip() == text)
+                st.just("gpt2")
+                | models()
+                | st.sampled_from(TINY)
+                | st.text(min_size=1, max_size=20).filter(lambda text: text.strip() == text)
             )
         case _:
             return st.text(max_size=40).filter(lambda text: text.strip())

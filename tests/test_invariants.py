@@ -36,7 +36,8 @@ def recorded_in_full(found):
     recipe = replace(found.job.recipe, repeats=found.job.model.repeats)
     with patch("memcore.step.step.repetitions", lambda run, count: [None] * count):
         step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
-        step.record(IMPLEMENTATIONS[recipe.implementation].forward)
+        code = IMPLEMENTATIONS[recipe.implementation]
+        step.record(code.forward, code.inputs)
     return Program(step.tape)
 
 
@@ -137,7 +138,7 @@ def test_any_config_is_answered_or_refused(config):
     except MemcoreError as error:
         assert str(error)
         return
-    assert found.peak.peak > 0
+    assert found.device.expected > 0
 
 
 @given(st.text(max_size=200))

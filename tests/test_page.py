@@ -1,6 +1,7 @@
 """The built page in a real browser: it boots, answers, remembers, works offline and talks to nobody else."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -109,6 +110,7 @@ def test_an_edit_is_answered_and_remembered(watched, site):
     live(watched, site)
     watched.locator(SEQUENCE).fill("32k")
     watched.locator('[name="engine.type"]').select_option("ddp")
+    expect(watched).to_have_url(re.compile("engine=ddp"))
     expect(watched.locator("#verdict")).to_have_attribute("data-fits", "false")
     config = decode_fragment(watched.url)
     assert config.training.sequence_length == 32768
@@ -258,6 +260,23 @@ def test_settings_of_other_engines_are_hidden(watched, site):
     watched.locator('[name="engine.type"]').select_option("ddp")
     expect(bucket).to_be_visible()
     expect(reshard).to_be_hidden()
+
+
+def test_a_server_instead_of_training(watched, site):
+    """Choosing a server turns the page over: its fields, headings, numbers and chart; and back again."""
+    live(watched, f"{site}#v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192")
+    training, inference = (watched.locator("fieldset", has=watched.locator(f'[name="{name}"]')) for name in
+                           ("training.sequence_length", "inference.max_model_len"))  # fmt: skip
+    expect(training).to_be_hidden()
+    expect(inference).to_be_visible()
+    verdict = watched.locator("#verdict")
+    found = estimate(decode_fragment(watched.url))
+    expect(verdict).to_have_attribute("data-phase", "serving")
+    expect(verdict).to_have_attribute("data-device-bytes", str(found.device.expected))
+    expect(watched.locator("#timeline svg.users")).to_be_visible()
+    watched.locator('[name="engine.type"]').select_option("fsdp")
+    expect(training).to_be_visible()
+    expect(inference).to_be_hidden()
 
 
 def test_unfolded_tensors_stay_unfolded(watched, site):

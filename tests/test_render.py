@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from memcore import Config, Problem, estimate
+from memcore.model.catalog import find_model
 from memcore.render import html, page, svg
 from memcore.render.form import Values, form
+from memcore.render.model import layer_strip, model_html
 from memcore.render.static import colours, parts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -32,6 +34,24 @@ def test_golden_pictures(case, picture):
     if os.environ.get("MEMCORE_GOLDEN") == "write":
         path.write_text(drawn, encoding="utf-8")
     assert drawn == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("model", ["gemma-2-2b", "nvidia-nemotron-nano-9b-v2", "deepseek-v3"])
+def test_golden_strips_of_layers(model):
+    """The stacks of layers of an alternating, a hybrid and a sparse network are as they were looked at."""
+    drawn = svg.standalone(layer_strip(find_model(model)))
+    path = GOLDEN / f"strip-{model}.svg"
+    if os.environ.get("MEMCORE_GOLDEN") == "write":
+        path.write_text(drawn, encoding="utf-8")
+    assert drawn == path.read_text(encoding="utf-8")
+    assert drawn.count("<g>") == find_model(model).num_layers
+
+
+def test_a_model_as_a_table():
+    """Every kind of layer with its parts, every kind of parameter, and the cache."""
+    shown = model_html(find_model("deepseek-v3"))
+    for text in ("3-60", "8 of 256 experts of 2048", "latent attention", "671,026,404,352", "routed experts", "35,136"):
+        assert text in shown
 
 
 HOSTILE = "\"><img src=x onerror=alert(1)><script>alert(2)</script>&amp;'{}%s"
@@ -121,7 +141,7 @@ def test_every_category_has_its_colours():
     from memcore.ledger import CATEGORIES
 
     assert {svg.slug(name) for name in CATEGORIES} | {"unused", "outside"} == set(svg.COLOURS)
-    assert colours().count("--colour") == 2 * len(svg.COLOURS)
+    assert colours().count("--colour") == 2 * len({**svg.COLOURS, **svg.STRIP_COLOURS})
 
 
 def luminance(colour):
@@ -131,10 +151,12 @@ def luminance(colour):
     return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-@pytest.mark.parametrize("name", [name for name in svg.COLOURS if name != "unused"])
+@pytest.mark.parametrize("name", [*svg.COLOURS, *svg.STRIP_COLOURS])
 def test_colours_stand_out(name):
-    """Each category has a contrast of at least 3 to 1 with its ground (WCAG 1.4.11)."""
-    light, dark = svg.COLOURS[name]
+    """Each category and each kind of part has a contrast of at least 3 to 1 with its ground (WCAG 1.4.11)."""
+    if name in ("unused", "strip-none"):
+        return  # what is absent stays in the background
+    light, dark = {**svg.COLOURS, **svg.STRIP_COLOURS}[name]
     assert 1.05 / (luminance(light) + 0.05) >= 3
     assert (luminance(dark) + 0.05) / (luminance("#14181c") + 0.05) >= 3
 
@@ -142,7 +164,16 @@ def test_colours_stand_out(name):
 def test_parts_of_the_build():
     """The build gets the form, every section, attributes, colours and the schema."""
     found = parts()
-    assert {"verdict", "bar", "legend", "readings", "timeline", "moments", "ledger", "assumptions", "form"} <= set(
-        found["sections"]
-    )
+    assert {
+        "verdict",
+        "bar",
+        "legend",
+        "readings",
+        "timeline",
+        "moments",
+        "ledger",
+        "assumptions",
+        "model-view",
+        "form",
+    } <= set(found["sections"])
     assert 'data-fits="true"' in found["sections"]["verdict-attributes"]
