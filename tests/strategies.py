@@ -6,7 +6,7 @@ from conftest import truth
 from hypothesis import strategies as st
 
 from memcore import Config
-from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Listed, ModelName, Number, Version
+from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Listed, ModelName, Names, Number, Version
 from memcore.config.settings import SETTINGS
 
 TINY = [case["config"]["model"] for case in truth("tapes").values()]
@@ -104,8 +104,17 @@ def jobs(draw, engines=("none", "ddp", "fsdp")):
     }
 
 
+_MATRICES = st.sampled_from(["q_proj", "k_proj", "gate_proj", "all-linear"])
+_SAMPLES = {
+    Names: _MATRICES | st.lists(_MATRICES, min_size=1, max_size=3),
+    Version: st.integers(0, 999) | st.sampled_from(["0.19.0", "1.2", "v0.6.3.post1", "7"]),
+}
+
+
 def _values(kind):
     """Values of a setting."""
+    if type(kind) in _SAMPLES:
+        return _SAMPLES[type(kind)]
     match kind:
         case Flag():
             return st.booleans()
@@ -123,8 +132,6 @@ def _values(kind):
             )
         case Listed():
             return st.sampled_from(list(kind.titles))
-        case Version():
-            return st.integers(0, 999) | st.sampled_from(["0.19.0", "1.2", "v0.6.3.post1", "7"])
         case ModelName():
             return (
                 st.just("gpt2")

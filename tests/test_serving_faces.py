@@ -89,6 +89,7 @@ def test_verdicts_in_words():
     }
 
 
+@pytest.mark.machine
 def test_the_command_line():
     """`estimate` answers, with 1 where it does not fit; `explain` lists entries; `gpus` counts; presets have names."""
     arguments = ("--model", "llama-3.1-8b", "--engine", "vllm", "--accelerator", "h100-sxm-80gb", "--max-len", "8k")

@@ -243,7 +243,7 @@ class Names:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, (list, tuple)) or not names or not all(_NAME.fullmatch(str(each)) for each in names):
             raise ValueError(f"expected a name or a list of names, found {value!r:.80}")
-        return value if isinstance(value, str) else list(names)
+        return names[0] if len(names) == 1 else list(names)
 
     def parse(self, text: str) -> object:
         names = [each.strip() for each in text.split(",")]
