@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from memcore.checkpointing import checkpointing
@@ -18,6 +18,7 @@ from memcore.layout import STAGES, context_ranks, gpus_and_shards, pipeline_stag
 from memcore.model.adapters import ALL, Adapter, adapted, linear_names
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
+from memcore.model.parts import Attention, FeedForward
 from memcore.model.tensor_parallel import parallelized
 from memcore.optimizers import OPTIMIZERS, Implementation, Optimizer
 from memcore.pictures import image_sizes
@@ -67,6 +68,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     model, checkpoints = checkpointing(read, model)
     engine = ENGINES[_engine_name(read)]
     _refuse_foreign(read, engine)
+    if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
+        read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
     num_gpus, shards = gpus_and_shards(read, engine)
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
     sequence = read.take("training.sequence_length", min(model.sizes["P"], 4096), "the model's maximum, at most 4096")
@@ -115,6 +118,12 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
+    """Parts whose parameters may be those of another layer."""
+    for layer in model.network.kinds:
+        yield from (part for part in (*layer.mixers, *layer.feeds) if isinstance(part, Attention | FeedForward))
 
 
 def _adapted(read: Defaults, model: Model) -> Model:

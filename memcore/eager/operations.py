@@ -270,6 +270,8 @@ def linear(
     biased = bias is not None
     b = None if bias is None or addmm else autocast(bias)
     w = autocast(weight, fresh=fresh)
+    if isinstance(w, Parameter) and w.shared:
+        w = identity(w)  # its transpose is a node of its own, which adds up gradients when the product is done
     held = x = autocast(x)  # autocast's copy lives until the call ends, even where a further copy takes its place
     b = autocast(bias) if bias is not None and addmm else b
     inputs = [x, w] if b is None else [x, w, b]

@@ -84,7 +84,7 @@ class Parameter(Tensor):
     `outer` are the axes of the result of a linear layer, `inner` those it sums over.
     """
 
-    __slots__ = ("bucketed", "grad", "inner", "name", "outer", "partial", "sink")
+    __slots__ = ("bucketed", "grad", "inner", "name", "outer", "partial", "shared", "sink")
 
     def __init__(
         self, tape: Tape, name: str, outer: Shape, inner: Shape, dtype: str, *, trainable: bool = True
@@ -99,5 +99,7 @@ class Parameter(Tensor):
         """The gradient is a view of a communication bucket: it is copied there and freed."""
         self.partial = False
         """Each tensor-parallel rank has only its part of the sum that the gradient is."""
+        self.shared = False
+        """Several layers use it."""
         self.sink: Node | None = None
         """The graph node that receives the gradient, while one is waiting for it."""

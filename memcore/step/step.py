@@ -14,6 +14,7 @@ from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Runtime
 from memcore.model.network import Layer
 from memcore.model.weights import Weight
+from memcore.step.lending import Lending, repetition
 from memcore.step.recipe import HEAD, TAIL, Recipe
 
 Forward = Callable[["Step", "Batch"], "tuple[Tensor, object]"]
@@ -80,16 +81,21 @@ class Step:
         stack = recipe.network if tower is None else recipe.network.towers[tower]
         counts = recipe.repeats if tower is None else recipe.tower_repeats[tower]
         checkpoints = recipe.checkpoints if tower is None or recipe.network.towers[tower].checkpointed else None
+        lending = Lending()
         for run, (pattern, count) in enumerate(zip(stack.runs, counts, strict=True)):
             learns = tower is None or run <= max(recipe.network.towers[tower].taps)
             found = []
-            for index, repeats in enumerate(repetitions(run_name(run, tower), count) if learns else [None] * count):
+            recorded = repetitions(run_name(run, tower), count) if learns else [None] * count
+            for index, repeats in enumerate(recorded):
                 for position, layer in enumerate(pattern):
                     unit, path = f"{run}.{index}.{position}", f"{stack.path}.*"
                     unit = unit if tower is None else f"{tower}:{unit}"
                     weights = self.runtime.unit(unit, recipe.label(layer, tower), path, layer.weights(), repeats)
+                    actual = repetition(index, len(recorded), count)
+                    weights = lending.weights(pattern, actual, position, weights)
                     skipped = checkpoints is None or (tower is None and (run, position) in checkpoints.skipped)
                     found.append(Slot(layer, unit, path, weights, repeats, checkpointed=not skipped))
+            lending.complete(pattern, count)
             yield found
 
     def record(self, forward: Forward, inputs: Inputs) -> None:

@@ -183,6 +183,8 @@ def _deepseek_v4(hidden_states: Tensor, weights: Weights, part: Experts, context
     with hidden_states.tape.module(part.module):
         residual = hidden_states
         flat = identity(hidden_states)
+        if part.correction is not None:
+            part = replace(part, correction=replace(part.correction, dtype=context.buffers))
         _, top_k_weights, indices = route(hidden_states, weights, part)
         routed = run_experts(flat, indices, top_k_weights, weights, part)
         return routed if part.shared is None else add(routed, _clamped(residual, weights, part.shared))

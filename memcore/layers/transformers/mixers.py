@@ -19,6 +19,7 @@ from memcore.layers.transformers.griffin import attend_griffin
 from memcore.layers.transformers.indexed import INDEXED, attend_indexed
 from memcore.layers.transformers.latent import LATENT, attend_latent
 from memcore.layers.transformers.recurrent import RECURRENT
+from memcore.layers.transformers.recurrent.zamba import attend_zamba2
 from memcore.layers.transformers.sharing import attend_gemma
 from memcore.layers.transformers.sinks import attend_gpt_oss, attend_mimo
 from memcore.layers.transformers.vision.attention import attend_llama4_vision
@@ -46,6 +47,7 @@ MIXERS: Mapping[str, Mix] = {
     "llama4-vision": attend_llama4_vision,
     "mimo": attend_mimo,
     "packed": packed_attention,
+    "zamba2": attend_zamba2,
     **dict.fromkeys(LATENT, attend_latent),
     **RECURRENT,
     **dict.fromkeys(INDEXED, attend_indexed),

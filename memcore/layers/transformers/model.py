@@ -38,7 +38,7 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
     recipe = step.recipe
     batch = _cast(step, batch)
     step.enter("root", batch.tokens)
-    hidden_states, returned, _around = _decoder(step, batch)
+    hidden_states, returned, around = _decoder(step, batch)
     step.loss_begins(hidden_states)
     if recipe.loss.kind == "chunked":
         step.forget_cache()
@@ -50,6 +50,9 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
         loss = fused_linear_loss(hidden_states, head, batch.labels, recipe.loss.chunks)
         return step.leave("root", loss), returned
     logits = _head(step, hidden_states)
+    if around:
+        # The model with the head returns to the one around it, which computes the loss.
+        del hidden_states
     loss = causal_lm_loss(logits, batch.labels, recipe.loss)
     return step.leave("root", loss), (logits, returned)
 
@@ -95,8 +98,10 @@ def _head(step: Step, hidden_states: Tensor) -> Tensor:
 
 
 def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequence[object]]:
-    """`Model.forward`: everything up to the final norm; what its output object holds besides, and what is held around
-    it until the model with a head returns."""
+    """`Model.forward`: everything up to the final norm.
+
+    Also what its output object holds besides, and what is held around it until the model with a head returns.
+    """
     network, tape = step.recipe.network, step.tape
     ends = network.ends
     outputs: list[Tensor] = []
@@ -123,6 +128,8 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
         for index, slot in enumerate(step.slots):
             # A checkpoint holds on to its layer's arguments, so a mask goes when the last layer that uses it is done.
             context = contexts[slot.layer]
+            if start.original is not None:
+                context = replace(context, own=start.original)
             if start.per_layer is not None:
                 context = replace(context, own=select(start.per_layer, 2))
             if outputs and any(mixer.variant == "glm_moe_dsa" for mixer in slot.layer.mixers):

@@ -29,6 +29,8 @@ class Start:
     """What goes when the layers are done."""
     per_layer: Tensor | None = None
     """Of which every layer is given an index of the third axis."""
+    original: Tensor | None = None
+    """What every layer is given as it is."""
     seen: Seen | None = None
     """What was made of images."""
 

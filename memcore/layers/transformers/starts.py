@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.basics import like, new, to
+from memcore.eager.basics import clone, like, new, to
 from memcore.eager.operations import add, dropout, embedding, scale
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.alibi import bloom_alibi, falcon_alibi, falcon_mask, mpt_alibi
@@ -137,6 +137,17 @@ def _recurrent_gemma(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     return hidden_states, Start(position_ids, masks, {}, kept=(inputs_embeds,))
 
 
+def _zamba2(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+    """Every layer also sees a copy of the embeddings."""
+    inputs_embeds = embed(step, batch.tokens)
+    original_hidden_states = clone(inputs_embeds)
+    position_ids = arange(step)
+    masks = attention_masks(step, batch, inputs_embeds.dtype)
+    tables = rotary_tables(step, inputs_embeds.dtype)
+    kept = (inputs_embeds,)
+    return inputs_embeds, Start(position_ids, masks, tables, kept=kept, original=original_hidden_states)
+
+
 STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, Start]]] = {
     "decoder": _decoder,
     "phi": _decoder,
@@ -147,6 +158,7 @@ STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, Start]]] = {
     "falcon": _falcon,
     "mpt": _mpt,
     "recurrent_gemma": _recurrent_gemma,
+    "zamba2": _zamba2,
     "deepseek_v4": start_streams,
     "gemma3n": gemma3n,
     "gemma4": gemma4,

@@ -24,11 +24,15 @@ def _zamba_types(reader: Reader) -> list[str]:
 
 
 def zamba_places(reader: Reader) -> list[Place]:
-    """The first hybrid layers own the shared blocks, in turn; later ones use them again."""
+    """The first hybrid layers own the shared blocks, in turn; later ones use them again.
+
+    If embedding and head are not tied, transformers ties nothing else either.
+    """
     blocks, seen, places = reader.integer("num_mem_blocks"), 0, []
+    tied = reader.flag("tie_word_embeddings", default=True)
     for place in typed(_zamba_types, "layers_block_type")(reader):
         if place.tag:
-            places.append(Place("hybrid", tag=f"owner {seen}" if seen < blocks else "borrower"))
+            places.append(Place("hybrid", tag="borrower" if tied and seen >= blocks else f"owner {seen % blocks}"))
             seen += 1
         else:
             places.append(place)
@@ -38,6 +42,8 @@ def zamba_places(reader: Reader) -> list[Place]:
 _SHARED = "shared_transformer."
 
 _SHARED_ATTENTION = Grouped(
+    variant="zamba2",
+    rotary=lambda reader: "full" if reader.flag("use_mem_rope") else "none",
     module=f"{_SHARED}self_attn",
     bias=False,
     output_bias=False,
@@ -67,7 +73,8 @@ def _adapters(reader: Reader, owner: int) -> Iterator[Weight]:
     reader.symbol("la", reader.integer("adapter_rank"))
     kinds: list[tuple[str, Shape, str]] = [("feed_forward.gate_up_proj_adapter_list", (2, "f"), "h")]
     if reader.flag("use_shared_attention_adapter"):
-        kinds += [(f"self_attn.linear_{each}_adapter_list", ("a", "d"), "t") for each in "qkv"]
+        heads = {"q": "a", "k": "k", "v": "k"}
+        kinds += [(f"self_attn.linear_{each}_adapter_list", (axis, "d"), "t") for each, axis in heads.items()]
     for use in range(owner, uses, reader.integer("num_mem_blocks")):
         for name, outer, inner in kinds:
             yield Weight(f"{_SHARED}{name}.{use}.0.weight", (("la",), (inner,)), "other")
@@ -111,5 +118,7 @@ ZAMBA2 = Family(
     final_norm="model.final_layernorm",
     norms=_zamba_norms,
     residual=lambda reader, place: "zamba2" if place.tag else "single",
+    start="zamba2",
+    order=("linear", "mamba_decoder", "shared_transformer"),
     more=_zamba_extra,
 )

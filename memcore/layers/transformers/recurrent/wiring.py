@@ -6,13 +6,19 @@ from collections.abc import Callable, Mapping
 
 from memcore.eager.basics import identity, to
 from memcore.eager.operations import ACTIVATIONS, add, mul, scale
+from memcore.eager.reshaping import join
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.feeds import feed, run_feed
 from memcore.layers.transformers.mixers import mix, run_mixer
 from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.recurrent.shared import projection
+from memcore.layers.transformers.recurrent.zamba import zamba2_feed
 from memcore.model.network import Layer
 from memcore.model.parts import FeedForward
+from memcore.model.weights import Norm
+
+_SHARED = "shared_transformer"
 
 
 def _single(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
@@ -106,6 +112,33 @@ def _minimax(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     return add(scale(residual), scale(hidden_states))
 
 
+def _zamba2(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """Zamba 2: a shared attention layer before a Mamba layer."""
+    tape = hidden_states.tape
+    with tape.module(_SHARED):
+        transformer_hidden_states = _zamba2_shared(hidden_states, weights, layer, context)
+    transformer_hidden_states = projection(transformer_hidden_states, weights, "linear")
+    if layer.mixer is None:
+        raise TypeError(layer)
+    with tape.module("mamba_decoder"):
+        residual = hidden_states
+        hidden_states = add(hidden_states, transformer_hidden_states)
+        hidden_states = norm(hidden_states, weights, layer.norms[0])
+        hidden_states, _state = run_mixer(hidden_states, weights, layer.mixer, context)
+        return add(residual, hidden_states)
+
+
+def _zamba2_shared(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """`Zamba2AttentionDecoderLayer`: over the hidden states and the embeddings side by side."""
+    if context.own is None or layer.second_mixer is None or not isinstance(layer.feed_forward, FeedForward):
+        raise TypeError(layer)
+    hidden_states = join((hidden_states, context.own), 2, "t")
+    hidden_states = norm(hidden_states, weights, Norm(f"{_SHARED}.input_layernorm", "rms", ("t",)))
+    hidden_states, _scores = run_mixer(hidden_states, weights, layer.second_mixer, context)
+    hidden_states = norm(hidden_states, weights, Norm(f"{_SHARED}.pre_ff_layernorm", "rms", ("h",)))
+    return zamba2_feed(hidden_states, weights, layer.feed_forward)
+
+
 RECURRENT_WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
     "falcon-h1": _falcon_h1,
     "granite-hybrid": _granite,
@@ -113,5 +146,6 @@ RECURRENT_WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tens
     "minimax": _minimax,
     "single": _single,
     "single-fp32": _single_fp32,
+    "zamba2": _zamba2,
 }
 """By `Layer.residual`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from memcore.eager.basics import contiguous, narrow, permute, to
 from memcore.eager.images import buffer, joined, reshape, unfolded, viewed
 from memcore.eager.operations import ACTIVATIONS, add, dropout
+from memcore.eager.slices import expand, unsqueeze
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.vision.seen import (
     Embed,
@@ -44,7 +45,8 @@ def _tower(step: Step, pixel_values: Tensor) -> Tensor:
         class_embedding = step.weights[f"{_ROOT}.class_embedding"]
         hidden_state = joined([hidden_state, class_embedding], ("bt", "nt", "ht"), 1)
         positional_embedding = to(step.weights[f"{_ROOT}.positional_embedding_vlm"], hidden_state.dtype)
-        hidden_state = add(hidden_state, positional_embedding)
+        # Added to four axes: its gradient is summed even over a single tile.
+        hidden_state = add(hidden_state, expand(unsqueeze(positional_embedding, 0), 0, "bt"))
         hidden_state = layer_norm(step, hidden_state, f"{_ROOT}.layernorm_pre")
         hidden_state = step.ended(hidden_state, "vision embedding")
         freqs_ci = buffer(tape, ("nt", "dt"), "fp32")
