@@ -28,7 +28,7 @@ class Lending:
         if not _uses_block(pattern[position]):
             return own
         use = self._uses + repetition * _count(pattern) + _count(pattern[:position])
-        block = {name: each for name, each in own.items() if name.startswith(_BLOCK)}
+        block: Mapping[str, Parameter] = {name: each for name, each in own.items() if name.startswith(_BLOCK)}
         if block:
             self._blocks.append(block)
         else:
