@@ -72,10 +72,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
     num_gpus, shards = gpus_and_shards(read, engine)
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
-    sequence = read.take("training.sequence_length", min(model.sizes["P"], 4096), "the model's maximum, at most 4096")
-    if model.network.ends.positions is not None and sequence > model.sizes["P"]:
-        message = f"found {sequence}; {model.name} has {model.sizes['P']} learned positions"
-        read.refuse("training.sequence_length", message)
+    sequence = _sequence(read, model)
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     images, side = _images(read, model, sequence)
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
@@ -118,6 +115,15 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+def _sequence(read: Defaults, model: Model) -> int:
+    """Tokens of a sequence."""
+    path, most = "training.sequence_length", model.sizes["P"]
+    sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
+    if model.network.ends.positions is not None and sequence > most:
+        read.refuse(path, f"found {sequence}; {model.name} has {most} learned positions")
+    return sequence
 
 
 def _sharing(model: Model) -> Iterator[Attention | FeedForward]:

@@ -34,7 +34,7 @@ LAYERS = (
     {"step.recipe"},
     {"timeline"},
     {"engines.base"},
-    {"step.step", "step.pipelined"},
+    {"step.lending", "step.step", "step.pipelined"},
     {"engines", "layers"},
     {"step.record"},
     {"pictures", "recurrence"},
