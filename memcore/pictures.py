@@ -17,6 +17,10 @@ def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side
     found = dict(model.images.sizes(side))
     found["ni"] = images
     found["bt"] = micro_batch * images * model.sizes.get("zt", found["nx"])
+    found["bi"] = micro_batch * images
+    if "zt" in model.sizes:
+        found["kt"] = model.sizes["zt"] * -(-model.sizes["nt"] // 8) * 8
+        found["cv"] = images * model.sizes["zt"] * model.sizes["nt"]
     found["nq"] = found["bt"] * found["np"]
     found["mq"] = micro_batch * images * found["nm"]
     found["xt"] = (sequence - images * found["nm"]) // (images + 1)
@@ -33,7 +37,8 @@ def pictures(model: Model, sizes: Mapping[str, int]) -> Pictures | None:
     if "ni" not in sizes:
         return None
     names = {"count": "bt", "each": "ni", "sequences": "b", "windows": "tw", "cut": "te"}
-    return Pictures(**{field: min(sizes.get(symbol, 0), LOOP) for field, symbol in names.items()})
+    counts = {field: min(sizes.get(symbol, 0), LOOP) for field, symbol in names.items()}
+    return Pictures(**counts, ragged=sizes.get("cv", 0) % 8 != 0)
 
 
 def tower_repeats(model: Model) -> tuple[tuple[int, ...], ...]:

@@ -145,7 +145,7 @@ def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: 
     return recurrence(read.take("training.kernels", "fused"), model, sizes, stored)
 
 
-_AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "A", "B", "G", "H", "hg", "bg"})
+_AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "bi", "A", "B", "G", "H", "hg", "bg"})
 """Sizes that shapes have as axes of their own, where an axis of one element changes what must be copied."""
 
 

@@ -64,6 +64,24 @@ def unfolded(pixels: Tensor, shape: Shape) -> Tensor:
     return new(pixels.tape, shape, pixels.dtype, "unfold")
 
 
+def padded_rows(x: Tensor, shape: Shape) -> Tensor:
+    """`F.pad`; the gradient is a copy without what was added."""
+    out = new(x.tape, shape, x.dtype, "pad")
+    if tracked(x):
+        tape, before = x.tape, x.shape
+        attach([out], [x], [], lambda g, s: [new(tape, before, only(g).dtype, "pad_backward")])
+    return out
+
+
+def stacked(parts: Sequence[Tensor]) -> Tensor:
+    """`torch.stack(parts, dim=-1)`; the gradients of the parts are slices."""
+    tape, shape = parts[0].tape, parts[0].shape
+    out = new(tape, (*shape, len(parts)), parts[0].dtype, "stack")
+    if tracked(*parts):
+        attach([out], list(parts), [], lambda g, s: [view(only(g), shape, cut=len(shape) - 1) for _ in parts])
+    return out
+
+
 def joined(parts: Sequence[Tensor], shape: Shape, axis: int) -> Tensor:
     """`torch.cat`; the gradients of the parts are slices, and that of a part that was expanded is summed."""
     out = new(parts[0].tape, shape, promote(*(part.dtype for part in parts)), "cat")

@@ -101,6 +101,8 @@ class Pictures:
     """Whole attention windows."""
     cut: int = 0
     """Windows that an image's edge cuts; there is one that its corner cuts for each image then."""
+    ragged: bool = False
+    """The positions that the decoder attends to are no multiple of 8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

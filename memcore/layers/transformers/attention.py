@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.eager.basics import cat, contiguous, permute, to, unmerged
 from memcore.eager.operations import add, dropout, matmul, scale, softmax, tanh
@@ -112,6 +114,8 @@ def _sdpa_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """`sdpa_attention_forward` (integrations/sdpa_attention.py): grouped keys stay so without a mask, up to a width."""
     heads, mask = heads_of(part), context.mask
+    if part.variant == "crossing" and context.pictures is not None:
+        heads = replace(heads, ragged=context.pictures.ragged)
     if mask is not None or heads.wide:
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
         heads = heads.repeated()

@@ -17,7 +17,7 @@ from memcore.step.recipe import Pictures, Recurrence
 Weights = Mapping[str, Parameter]
 """Parameters by name."""
 
-_ARGUMENTS = ("own", "mask", "bias", "chosen")
+_ARGUMENTS = ("own", "mask", "bias", "chosen", "seen", "seen_mask", "seen_rows")
 """Fields of the context that layers take as arguments."""
 
 
@@ -47,6 +47,12 @@ class Context:
     """An input of this layer alone."""
     chosen: Tensor | None = None
     """The tokens that the layer before has chosen to attend to (GLM-5)."""
+    seen: Tensor | None = None
+    """Features of images that some layers attend to (Mllama)."""
+    seen_mask: Tensor | None = None
+    """Which of them each token sees."""
+    seen_rows: Tensor | None = None
+    """Which tokens see any of them."""
     buffers: str = ""
     """The dtype of the model's buffers."""
     shared: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -68,6 +74,11 @@ class Context:
         rotary = self.rotary if "cos" not in arguments else (arguments["cos"], arguments["sin"])
         named: dict[str, Any] = {name: arguments.get(name) for name in _ARGUMENTS}
         return replace(self, rotary=rotary, **named)
+
+    def given_too(self, arguments: Mapping[str, Tensor]) -> Context:
+        """The same with further arguments."""
+        named: dict[str, Any] = dict(arguments)
+        return replace(self, **named)
 
     def without_arguments(self) -> Context:
         """What remains of it."""

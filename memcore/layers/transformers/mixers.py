@@ -22,7 +22,7 @@ from memcore.layers.transformers.recurrent import RECURRENT
 from memcore.layers.transformers.recurrent.zamba import attend_zamba2
 from memcore.layers.transformers.sharing import attend_gemma
 from memcore.layers.transformers.sinks import attend_gpt_oss, attend_mimo
-from memcore.layers.transformers.vision.attention import attend_llama4_vision
+from memcore.layers.transformers.vision.attention import attend_across, attend_llama4_vision
 from memcore.layers.transformers.vision.packed import packed_attention
 from memcore.model.network import Layer
 from memcore.model.parts import Mixer
@@ -38,6 +38,7 @@ MIXERS: Mapping[str, Mix] = {
     "gpt_neo": attend_gpt_neo,
     "gptj": attend_gptj,
     "mpt": attend_mpt,
+    "crossing": attend_across,
     "deepseek_v4": attend_compressed,
     "gated": attend_gated,
     "gemma": attend_gemma,

@@ -17,8 +17,10 @@ from memcore.layers.transformers.context import Context, project
 from memcore.layers.transformers.masks import mask_of
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import table_of
+from memcore.layers.transformers.start import Start
 from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.wiring import decoder_layer
+from memcore.model.network import Layer
 from memcore.step.step import Batch, Slot, Step
 
 
@@ -122,18 +124,16 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 buffers=step.recipe.precision.parameter,
                 shared=shared,
                 outputs=outputs,
-            )
+                pictures=step.recipe.pictures,
+            ).given_too(start.seen.arguments if start.seen else {})
             for layer in network.kinds
         }
         for index, slot in enumerate(step.slots):
             # A checkpoint holds on to its layer's arguments, so a mask goes when the last layer that uses it is done.
             context = contexts[slot.layer]
-            if start.original is not None:
-                context = replace(context, own=start.original)
-            if start.per_layer is not None:
-                context = replace(context, own=select(start.per_layer, 2))
-            if outputs and any(mixer.variant == "glm_moe_dsa" for mixer in slot.layer.mixers):
-                context = replace(context, chosen=outputs[-1])
+            if context.seen is None and any(mixer.variant == "crossing" for mixer in slot.layer.mixers):
+                continue
+            context = _with_own(context, start, slot.layer, outputs)
             arguments = context.arguments
             run = partial(_run_layer, context.without_arguments(), tuple(arguments))
             layer_outputs = step.layer(slot, run, hidden_states, *arguments.values())
@@ -152,6 +152,17 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
             hidden_states = project(hidden_states, step.weights, ends.project_out)
         outputs.clear()
         return hidden_states, *((start.seen.returned, start.seen.around) if start.seen else ((), ()))
+
+
+def _with_own(context: Context, start: Start, layer: Layer, outputs: Sequence[Tensor]) -> Context:
+    """The context of one layer."""
+    if start.original is not None:
+        context = replace(context, own=start.original)
+    if start.per_layer is not None:
+        context = replace(context, own=select(start.per_layer, 2))
+    if outputs and any(mixer.variant == "glm_moe_dsa" for mixer in layer.mixers):
+        context = replace(context, chosen=outputs[-1])
+    return context
 
 
 def _run_layer(context: Context, names: Sequence[str], slot: Slot, hidden_states: Tensor, *arguments: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from memcore.model.parts import Attention
 KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
 _WITHOUT_FLASH = ("sdpa", "efficient", "cudnn", "math")
 _OFFERED = {
+    "crossing": _WITHOUT_FLASH,
     "deepseek_v32": _WITHOUT_FLASH,
     "deepseek_v4": ("math",),
     "glm_moe_dsa": _WITHOUT_FLASH,

@@ -354,9 +354,15 @@ SPECIAL: Mapping[str, Family] = {
     ),
     "mllama_text_model": Family(
         mixers={
-            "attention": Grouped(bias=False, output_bias=False),
+            "attention": Grouped(bias=False, output_bias=False, splits_late=True),
             "cross": Grouped(
-                module="cross_attn", bias=False, output_bias=False, norms=HEAD_NORMS, rotary="none", crosses=True
+                variant="crossing",
+                module="cross_attn",
+                bias=False,
+                output_bias=False,
+                norms=HEAD_NORMS,
+                rotary="none",
+                crosses=True,
             ),
         },
         mixer_plan=_crossing,

@@ -226,6 +226,7 @@ def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
         path=f"{prefix}transformer.layers",
         ends=tuple(ends),
         checkpointed=False,
+        options=frozenset({"last-too"} if {-1, reader.integer("num_hidden_layers") - 1} & set(inner) else ()),
     )
     count = reader.integer("num_global_layers")
     whole = stack(

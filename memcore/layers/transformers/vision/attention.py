@@ -1,13 +1,16 @@
-"""Attention modules of towers that differ from attention over heads: Llama 4's (modeling_llama4.py)."""
+"""Attention that only models with images have: Llama 4's tower (modeling_llama4.py), Mllama's layers for images."""
 
 from __future__ import annotations
 
-from memcore.eager.basics import contiguous, permute, to
+from dataclasses import replace
+
+from memcore.eager.basics import contiguous, permute, to, unmerged
 from memcore.eager.complex import complex_product
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.attention import interface
 from memcore.layers.transformers.chunked import eager_uncast
 from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.norms import norm
 from memcore.model.parts import Attention
 
 
@@ -34,3 +37,22 @@ def _rotate(query: Tensor, key: Tensor, freqs_ci: Tensor) -> tuple[Tensor, Tenso
     query_out = complex_product(query_, freqs_ci)
     key_out = complex_product(key_, freqs_ci)
     return to(query_out, query.dtype), to(key_out, key.dtype)
+
+
+def attend_across(
+    hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
+) -> tuple[Tensor, Tensor | None]:
+    """`MllamaTextCrossAttention.forward`: keys and values are of images."""
+    if context.seen is None or part.query_norm is None or part.key_norm is None:
+        raise TypeError(part)
+    with hidden_states.tape.module(part.module):
+        query_states = permute(project(hidden_states, weights, part.inputs[0]), 0, 2, 1, 3)
+        query_states = norm(query_states, weights, part.query_norm)
+        key_states = project(context.seen, weights, part.inputs[1])
+        value_states = project(context.seen, weights, part.inputs[2])
+        key_states, value_states = (permute(unmerged(each, 2), 0, 2, 1, 3) for each in (key_states, value_states))
+        key_states = norm(key_states, weights, part.key_norm)
+        given = replace(context, mask=context.seen_mask)
+        attn_output, attn_weights = interface(query_states, key_states, value_states, part, given)
+        attn_output = contiguous(attn_output)
+        return project(attn_output, weights, part.output), attn_weights

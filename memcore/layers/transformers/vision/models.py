@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from memcore.eager.basics import new
 from memcore.eager.tensor import Tensor
-from memcore.layers.transformers.vision import gemma, llama4, qwen
+from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
 from memcore.layers.transformers.vision.llava import llava
 from memcore.layers.transformers.vision.seen import Embed, Seen
 from memcore.step.step import Batch, Step
@@ -16,6 +16,7 @@ SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
     "gemma3": gemma.gemma3,
     "llama4": llama4.llama4,
     "llava": llava,
+    "mllama": mllama.mllama,
     "paligemma": gemma.paligemma,
     "qwen2_vl": qwen.qwen2_vl,
     "qwen2_5_vl": qwen.qwen2_vl,
@@ -52,6 +53,11 @@ _TOKENS: Shape = ("b", "s")
 _FURTHER: Mapping[str, Mapping[str, Shape]] = {
     "qwen": {"image_grid_thw": ("bt", 3), "mm_token_type_ids": _TOKENS},
     "gemma3": {"token_type_ids": _TOKENS},
+    "mllama": {
+        "aspect_ratio_ids": ("bi", 1),
+        "aspect_ratio_mask": ("bi", "zt"),
+        "cross_attention_mask": ("b", "s", "ni", "zt"),
+    },
     "paligemma": {"token_type_ids": _TOKENS},
 }
 """Integers by family."""

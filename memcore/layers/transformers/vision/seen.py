@@ -9,6 +9,7 @@ from functools import partial
 from memcore.eager.basics import clone, new, to
 from memcore.eager.images import masked_scatter, put_rows, rows_at
 from memcore.eager.operations import add, linear
+from memcore.eager.tape import Held
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context
 from memcore.layers.transformers.norms import norm
@@ -34,6 +35,8 @@ class Seen:
     """What its output object holds besides."""
     around: Sequence[object] = ()
     """What the local variables of a model around it hold until the logits exist."""
+    arguments: Mapping[str, Tensor] = field(default_factory=dict)
+    """What all layers take as arguments, by the field of their context."""
     positions: Tensor | None = None
     """Position ids for each of three dimensions."""
     deep: list[Tensor] = field(default_factory=list)
@@ -78,14 +81,25 @@ class Features:
 
 
 def run_layers(
-    step: Step, tower: int, given: list[Tensor], context: Context, *rotary: Tensor, tap: Tap | None = None
+    step: Step,
+    tower: int,
+    given: list[Tensor],
+    context: Context,
+    *rotary: Tensor,
+    tap: Tap | None = None,
+    held: Held[list[Tensor]] | None = None,
 ) -> Features:
-    """A tower's layers over the one tensor that is given, which is let go of; `tap` sees results that go on."""
+    """A tower's layers over the one tensor that is given, which is let go of.
+
+    `tap` sees results that go on; `held` keeps the results of all layers.
+    """
     hidden_states = given.pop()
     taps: list[Tensor] = []
     for run, slots in enumerate(step.towers[tower]):
         for slot in slots:
             hidden_states = step.layer(slot, partial(_run_layer, context), hidden_states, *rotary)
+            if held is not None:
+                held.setdefault(step.tape.repeats, []).append(hidden_states)
         if run in step.recipe.network.towers[tower].taps:
             taps.append(hidden_states if tap is None else tap(len(taps), hidden_states))
     return Features(hidden_states, taps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.operations import add
+from memcore.eager.operations import add, mul, tanh
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
@@ -23,7 +23,40 @@ def _mixed(hidden_states: Tensor, weights: Weights, layer: Layer, context: Conte
     return mix(hidden_states, weights, layer, context)[0]
 
 
+def _mllama(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """`MllamaVisionEncoderLayer.forward`, with gates or without."""
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    hidden_states, _attn_weights = mix(hidden_states, weights, layer, context)
+    if layer.extra is not None:
+        hidden_states = mul(tanh(weights["gate_attn"]), hidden_states)
+    hidden_states = add(residual, hidden_states)
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[1])
+    hidden_states = feed(hidden_states, weights, layer, context)
+    if layer.extra is not None:
+        hidden_states = mul(tanh(weights["gate_ffn"]), hidden_states)
+    return add(residual, hidden_states)
+
+
+def _mllama_cross(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """`MllamaCrossAttentionDecoderLayer.forward`."""
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[0])
+    hidden_states, _attn_weights = mix(hidden_states, weights, layer, context)
+    hidden_states = add(residual, mul(tanh(weights["cross_attn_attn_gate"]), hidden_states))
+    residual = hidden_states
+    hidden_states = norm(hidden_states, weights, layer.norms[1])
+    hidden_states = feed(hidden_states, weights, layer, context)
+    if context.seen_rows is not None:
+        hidden_states = mul(context.seen_rows, hidden_states)
+    return add(residual, mul(tanh(weights["cross_attn_mlp_gate"]), hidden_states))
+
+
 VISION: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
+    "mllama-cross": _mllama_cross,
+    "mllama-vision": _mllama,
+    "mllama-vision-gated": _mllama,
     "qwen-vision": _qwen,
 }
 """By `Layer.residual`."""
