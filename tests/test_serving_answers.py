@@ -229,3 +229,10 @@ def test_every_case_is_expressed():
     """No visible serving case is left out."""
     assert [each.id for each in REPORT.results if each.predicted is None] == []
     assert json.loads(json.dumps(REPORT.to_dict()))["summary"]["not_expressible"] == 0
+
+
+def test_lengths_beyond_the_model_are_named():
+    """A server takes such a length only with scaled positions or when it is told to; the numbers stand, with a note."""
+    usual, beyond = serve(inference={"max_model_len": 131_072}), serve(inference={"max_model_len": 131_073})
+    assert not [note for note in usual.notes if "positions" in note]
+    assert [note for note in beyond.notes if "131,073 tokens are more than the 131,072 positions" in note]

@@ -33,7 +33,7 @@ def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
         "warnings": list(found.job.model.warnings),
         "breakdown": dict(found.ledger.by_category),
         "parts": {part.name: part.bytes for part in question_parts(found)},
-        "budget": {"title": found.budget.line_title, "bytes": found.budget.line, "notes": list(found.budget.notes)},
+        "budget": {"title": found.budget.line_title, "bytes": found.budget.line, "notes": list(found.notes)},
         "pool": None
         if pool is None
         else {

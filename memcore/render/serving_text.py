@@ -32,8 +32,8 @@ def serving_summary(found: ServingEstimate) -> str:
         lines += section("Users against context", table(points, right=(0, 1)))
     if found.job.config.inference.sleep_level is not None:
         lines += section("Sharing the GPU with training", table(_phases(found), right=(1, 2)))
-    if found.budget.notes:
-        lines += section("Notes", found.budget.notes)
+    if found.notes:
+        lines += section("Notes", found.notes)
     assumed = list(_assumptions(found))
     if assumed:
         lines += section("Assumed", table(assumed))

@@ -32,6 +32,9 @@ def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
     return ServingEstimate(job, job.server.budget(job), others)
 
 
+_BEYOND = "servers refuse that, or warn, unless its rotary positions are scaled (vLLM: VLLM_ALLOW_LONG_MAX_MODEL_LEN)"
+
+
 @dataclass(frozen=True)
 class ServingEstimate:
     """The answer for one server; bytes are of the rank that holds most."""
@@ -65,6 +68,15 @@ class ServingEstimate:
     def assumptions(self) -> tuple[Assumption, ...]:
         """What the config leaves open, and what was taken."""
         return self.job.assumptions
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know beside the numbers."""
+        most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
+        if length <= most:
+            return self.budget.notes
+        beyond = f"{length:,} tokens are more than the {most:,} positions the model's config names; {_BEYOND}"
+        return (*self.budget.notes, beyond)
 
     @cached_property
     def allocated(self) -> Reading:
