@@ -3,6 +3,8 @@
 import pytest
 from conftest import truth
 
+from memcore import estimate
+from memcore.errors import UnsupportedError
 from memcore.model.catalog import find_model
 from memcore.model.read import read_model
 from memcore.serving.ggml.allocator import Buffer
@@ -193,3 +195,10 @@ def test_an_operation_takes_its_operands_memory():
     host = Device("CPU", 32, lambda tensor: tensor.bytes, lambda node: True)
     sizes = Scheduler([gpu, host]).buffers(graph)
     assert sizes == {"CUDA0": 2 * 256 * 8 * 4, "CPU": 256 * 8 * 4}
+
+
+def test_families_without_an_architecture_are_refused():
+    """llama.cpp reads what its source lists; for others there is nothing to predict."""
+    zamba = truth("checkpoints")["Zyphra/Zamba2-7B"]["config"]
+    with pytest.raises(UnsupportedError, match=r"engine\.type: llama\.cpp has no architecture for zamba2"):
+        estimate({"model": zamba, "engine": {"type": "llama.cpp"}})

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memcore.defaults import Defaults
+from memcore.errors import UnsupportedError
 from memcore.model.network import Model
 from memcore.model.parts import LatentAttention
 from memcore.serving.budget import Budget, RankBudget
@@ -43,8 +44,15 @@ class Options:
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
 
 
+_UNREAD = ("gpt_neo", "minimax", "mllama", "opt", "recurrent_gemma", "zamba2")
+"""Families that are not among LLM_ARCH_NAMES of llama.cpp, src/llama-arch.cpp."""
+
+
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
+    family = basics.model.network.family
+    if family in _UNREAD:
+        raise UnsupportedError("engine.type", f"llama.cpp has no architecture for {family}; allowed: other servers")
     sequences = read.take("inference.batch_size", 1, "one sequence")
     given = read.given("inference.quantization")
     name = str(given or read.take("inference.quantization", "q4_k_m", "the most usual file")).upper()
