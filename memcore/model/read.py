@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.model.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
+from memcore.model.megatron.arguments import read_arguments
 from memcore.model.network import Ends, Layer, Model, Network
 from memcore.model.parts import Mixer
 from memcore.model.patterns import Place, compress
@@ -25,7 +26,9 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     """
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
-    if known in COMPOSITES:
+    if known == "megatron":
+        model = read_arguments(Reader(config, known))
+    elif known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
     elif known in FAMILIES:
         model = _language_model(Reader(config, known, FAMILIES[known].keys), known)
@@ -46,7 +49,7 @@ def _short(config: Mapping[str, object]) -> Model:
 
 def known_families() -> tuple[str, ...]:
     """Every `model_type` that has a row."""
-    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES}))
+    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES, "megatron"}))
 
 
 def _unknown(config: Mapping[str, object]) -> Model:
