@@ -18,10 +18,12 @@ from memcore.config.url import VERSION, decode_fragment, encode_fragment
 from memcore.describe import PHASES
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
+from memcore.formulas import compare
 from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, find_model, nickname, search
 from memcore.model.read import known_families
 from memcore.render import data, text
+from memcore.render.formulas import comparison_data, comparison_text
 from memcore.render.model import model_data, model_text
 from memcore.render.serving_data import serving_explanation_data, serving_summary_data
 from memcore.render.serving_text import serving_explanation, serving_summary
@@ -95,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_TAKES_CONFIG = ("estimate", "explain", "solve", "validate", "url", "gpus")
+_TAKES_CONFIG = ("estimate", "explain", "solve", "validate", "url", "gpus", "formulas")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -211,6 +213,15 @@ def _url(options: argparse.Namespace) -> int:
     return FITS
 
 
+def _formulas(options: argparse.Namespace) -> int:
+    found = compare(_config(options))
+    if options.json:
+        _print_json(comparison_data(found))
+    else:
+        print(comparison_text(found), end="")
+    return FITS
+
+
 def _accuracy(options: argparse.Namespace) -> int:
     cases: list[Any] = []
     for name in options.files:
@@ -303,6 +314,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "validate": (_validate, "check a config without computing more than that takes"),
     "url": (_url, "the part of the page's URL that holds a config"),
     "accuracy": (_accuracy, "compare predictions with measured cases"),
+    "formulas": (_formulas, "what published formulas say about a training job, beside memcore, and why they differ"),
     "model": (_model, "what a model is made of: layers, parameters by kind, cache for each token"),
     "models": (_models, "the catalog of models, or those that match a query"),
     "gpus": (_gpus, "how many of each accelerator a server needs"),

@@ -51,6 +51,7 @@ LAYERS = (
     {"readings"},
     {"serving"},
     {"estimation"},
+    {"formulas"},
     {"solving"},
     {"describe"},
     {"describe_serving"},

@@ -1,23 +1,42 @@
-"""Engines: what each keeps, gathers and buffers. One file for each; they all answer `base.Engine`'s questions."""
+"""Engines: what each keeps, gathers and buffers. One file for each; they all answer `base.Engine`'s questions.
+
+Beside them stand the formulas that others have published for the same engines.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from memcore.engines import ddp, fsdp, single
+from memcore.engines.arguments import MegatronArguments
 from memcore.engines.base import Engine
 from memcore.engines.deepspeed_estimators import (
     estimate_zero2_model_states_mem_needs,
     estimate_zero3_model_states_mem_needs,
     estimate_zero_model_states,
 )
+from memcore.engines.theoretical import (
+    FORMULAS,
+    TheoreticalMemory,
+    compute_activation_memory,
+    compute_activation_memory_without_sp,
+    compute_weight_and_optimizer_memory,
+    report_theoretical_memory,
+)
 
 __all__ = (
     "ENGINES",
+    "FORMULAS",
     "Engine",
+    "MegatronArguments",
+    "TheoreticalMemory",
+    "compute_activation_memory",
+    "compute_activation_memory_without_sp",
+    "compute_weight_and_optimizer_memory",
     "estimate_zero2_model_states_mem_needs",
     "estimate_zero3_model_states_mem_needs",
     "estimate_zero_model_states",
+    "report_theoretical_memory",
 )
 
 ENGINES: Mapping[str, Engine] = {each.name: each for each in (single.ENGINE, ddp.ENGINE, fsdp.ENGINE)}

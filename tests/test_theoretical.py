@@ -1,0 +1,156 @@
+"""Published formulas, against the numbers of their own tests and sums worked by hand from their text."""
+
+import pytest
+
+import memcore
+from memcore.cli import main
+from memcore.engines import (
+    FORMULAS,
+    MegatronArguments,
+    compute_activation_memory,
+    compute_activation_memory_without_sp,
+    compute_weight_and_optimizer_memory,
+    report_theoretical_memory,
+)
+from memcore.formulas import arguments_of, compare
+
+TINY = {
+    "num_layers": 4,
+    "hidden_size": 16,
+    "seq_length": 8,
+    "ffn_hidden_size": 64,
+    "num_attention_heads": 4,
+    "kv_channels": 4,
+    "vocab_size": 32,
+    "micro_batch_size": 2,
+    "tensor_model_parallel_size": 2,
+    "pipeline_model_parallel_size": 2,
+    "data_parallel_size": 4,
+    "use_distributed_optimizer": True,
+    "sequence_parallel": True,
+    "recompute_granularity": "selective",
+}
+UNEVEN = {
+    "num_layers": 8,
+    "tensor_model_parallel_size": 1,
+    "pipeline_model_parallel_size": 4,
+    "num_layers_in_first_pipeline_stage": 1,
+    "num_layers_in_last_pipeline_stage": 3,
+    "share_embeddings_and_output_weights": False,
+}
+ROUTED = {
+    "pipeline_model_parallel_size": 1,
+    "context_parallel_size": 2,
+    "num_moe_experts": 8,
+    "moe_layers": (True, False, True, False),
+    "moe_ffn_hidden_size": 32,
+    "expert_model_parallel_size": 4,
+    "data_parallel_size": 8,
+}
+LATENT = {
+    "pipeline_model_parallel_size": 1,
+    "num_moe_experts": 4,
+    "moe_layers": (False, True, False, True),
+    "moe_ffn_hidden_size": 32,
+    "moe_shared_expert_intermediate_size": 8,
+    "moe_latent_size": 4,
+    "mtp_num_layers": 1,
+}
+SOME = {"num_moe_experts": 2, "moe_layers": (False, True, False, False, True, False, True, True)}
+BRIDGE = [
+    # Of tests/unit_tests/training/utils/test_theoretical_memory_utils.py, or by hand where its tests stop before bytes.
+    ({}, 30_600),  # 3400 · 9
+    (UNEVEN, 89_568),  # 9952 · 9
+    (UNEVEN | SOME | {"moe_ffn_hidden_size": 32}, 5856 * 9 + 4096 * 9),
+    (ROUTED, 30_348 + 30_720),
+    (LATENT, 5616 * 9 + 3072 * (6 + 12 / 8)),
+    ({"num_query_groups": 2, "use_distributed_optimizer": False}, 18 * 3144),
+    ({"gated_linear_unit": True}, 9 * (3400 + 4 * 16 * 64 // 4)),
+]
+"""Arguments beside those of TINY, and bytes."""
+
+
+def arguments(**more):
+    return MegatronArguments(**{**TINY, **more})
+
+
+@pytest.mark.parametrize(("more", "expected"), BRIDGE)
+def test_weights_and_optimizer(more, expected):
+    """Dense, uneven, routed, latent and grouped networks."""
+    assert compute_weight_and_optimizer_memory(arguments(**more)) == expected
+
+
+def test_activations_of_the_first_stage():
+    """18·h + 4·f for each token and layer, its inputs, and what pipelines make of them."""
+    each = 8 * 2 * 16 * (18 + 4 * 64 / 16) * 4 + 8 * 8 * 2 * 2 + 8 * 2 * 16 * 2
+    assert each == 35_584
+    assert compute_activation_memory(arguments(), 4) == each / 2
+    assert compute_activation_memory(arguments(), 1) == each / 4
+    assert compute_activation_memory(arguments(), None) == each / 2
+    assert compute_activation_memory(arguments(virtual_pipeline_model_parallel_size=2), 4) == 22_240
+    alone = arguments(pipeline_model_parallel_size=1, context_parallel_size=2)
+    assert compute_activation_memory(alone, 1) == 9568
+
+
+def test_megatron_lm_has_a_formula_for_other_jobs():
+    """h·(10 + 24/t) for each token and layer, the logits, and 5% on top; its report takes it for any other job."""
+    alone = arguments(pipeline_model_parallel_size=1, sequence_parallel=False, data_parallel_size=2)
+    tokens = 8 * 2
+    expected = tokens * 16 * (10 + 12) * 4 + 8 * tokens + tokens * 16 + 2 * (tokens * 32 / 2 + tokens * 16)
+    assert compute_activation_memory_without_sp(alone) == expected * 1.05
+    assert report_theoretical_memory(alone, formula="megatron-lm").activation == expected * 1.05
+    assert report_theoretical_memory(alone).activation is None
+    layers = 4 * (2 * 16 * 16 * 2 + 2 * 16 * 64)
+    states = (layers + 16 * 32) / 2 + 4 * 64 + 32
+    assert report_theoretical_memory(alone, formula="megatron-lm").weight_and_optimizer == states * 12
+
+
+def test_layouts_that_do_not_add_up():
+    """Bridge refuses stages that do not have all layers."""
+    with pytest.raises(memcore.ConfigError, match="must be 8 together"):
+        compute_weight_and_optimizer_memory(arguments(**UNEVEN | {"num_layers_in_last_pipeline_stage": 2}))
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_config_is_arguments(formula):
+    """Llama 3.1 8B: 8·10⁹ parameters at 18 bytes; Megatron-LM keeps norms whole and gives them one vector each."""
+    job = {"model": "llama-3.1-8b", "training": {"sequence_length": 8192}, "parallelism": {"tensor_parallel_size": 8}}
+    norms = 65 * 4096
+    parameters = 8_030_261_248 - norms
+    expected = {"megatron-lm": parameters / 8 + norms}.get(formula, (parameters + 2 * norms) / 8)
+    assert compute_weight_and_optimizer_memory(job, formula) == pytest.approx(expected * 18, abs=1e-3)
+
+
+def test_what_is_read_of_experts():
+    """Qwen3's experts are all of its layers; its own intermediate size is what earlier formulas count."""
+    found = arguments_of({"model": "qwen3-30b-a3b"})
+    assert (found.num_moe_experts, found.moe_router_topk, found.moe_ffn_hidden_size) == (128, 8, 768)
+    assert (found.ffn_hidden_size, found.num_query_groups, found.kv_channels) == (6144, 4, 128)
+    found = arguments_of({"model": "deepseek-ai/DeepSeek-V3"})
+    assert found.moe_layers == (False,) * 3 + (True,) * 58
+    assert (found.q_lora_rank, found.kv_lora_rank, found.qk_head_dim, found.v_head_dim) == (1536, 512, 128, 128)
+    with pytest.raises(memcore.UnsupportedError, match="other mixers"):
+        arguments_of({"model": "nvidia/NVIDIA-Nemotron-Nano-9B-v2"})
+
+
+def test_padded_vocabulary():
+    """Bridge pads only where it is asked to."""
+    job = {"model": "gpt2", "parallelism": {"tensor_parallel_size": 2}}
+    assert arguments_of(job).vocab_size == 50_257
+    assert arguments_of(job, pads_vocabulary=True).vocab_size == 50_432
+
+
+def test_reasons_follow_the_job():
+    """Each reason is given where it applies."""
+    grouped = "which know no groups"
+    assert grouped in str(compare({"model": "llama-3.1-8b"}).answers[0].differences)
+    assert grouped not in str(compare({"model": "gpt2"}).answers[0].differences)
+
+
+def test_the_command(capsys):
+    """`memcore formulas` prints all of them beside memcore's own answer."""
+    assert main(["formulas", "--model", "llama-3.1-8b", "--gpus", "8", "--seq", "4096"]) == 0
+    shown = capsys.readouterr().out
+    assert "Megatron Bridge until May 2026" in shown
+    assert "DeepSpeed ZeRO-3, parameters and optimizer offloaded" in shown
+    assert "Why memcore says something else" in shown
