@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ITEMSIZE: Mapping[str, int] = {"fp32": 4, "bf16": 2, "fp16": 2, "int64": 8, "int32": 4, "uint8": 1, "bool": 1}
+ITEMSIZE: Mapping[str, int] = {
+    "fp32": 4,
+    "bf16": 2,
+    "fp16": 2,
+    "int64": 8,
+    "int32": 4,
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
+}
 """Bytes of one element, by dtype."""
 
 FLOATING = ("fp32", "bf16", "fp16")

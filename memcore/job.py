@@ -15,7 +15,7 @@ from memcore.hardware import Accelerator, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.layout import STAGES, context_ranks, gpus_and_shards, pipeline_stages
-from memcore.model.adapters import ALL, Adapter, adapted, linear_names
+from memcore.learning import learning_model
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
@@ -63,10 +63,10 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     describes the same step on fake tensors, as simulations run it.
     """
     read = Defaults(config)
-    model = _adapted(read, find_model(config.model))
     _refuse_unmodelled(read)
-    model, checkpoints = checkpointing(read, model)
     engine = ENGINES[_engine_name(read)]
+    model = learning_model(read, find_model(config.model), engine)
+    model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine)
     if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
         read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
@@ -130,28 +130,6 @@ def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
     """Parts whose parameters may be those of another layer."""
     for layer in model.network.kinds:
         yield from (part for part in (*layer.mixers, *layer.feeds) if isinstance(part, Attention | FeedForward))
-
-
-def _adapted(read: Defaults, model: Model) -> Model:
-    """The model with its adapters, if it has any."""
-    path = "training.adapter"
-    if read.given(f"{path}.type") is None:
-        for name in ("rank", "target_modules", "dtype", "dropout"):
-            if read.given(f"{path}.{name}") is not None:
-                read.refuse(f"{path}.{name}", f"needs {path}.type; allowed: lora")
-        return model
-    targets = read.take(f"{path}.target_modules", ALL, "as most recipes do")
-    targets = [targets] if isinstance(targets, str) else targets
-    known = linear_names(model.network)
-    for unknown in [each for each in targets if each not in known and each != ALL]:
-        read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
-    adapter = Adapter(
-        rank=read.take(f"{path}.rank", 8, "PEFT's default"),
-        targets=tuple(targets),
-        dtype=read.take(f"{path}.dtype", "fp32"),
-        dropout=float(read.take(f"{path}.dropout", 0)),
-    )
-    return adapted(model, adapter)
 
 
 def _images(read: Defaults, model: Model, sequence: int) -> tuple[int, int]:

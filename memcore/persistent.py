@@ -15,6 +15,7 @@ from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
 from memcore.model.adapters import learns
 from memcore.model.network import Layer, Model
+from memcore.model.quantized import beside
 from memcore.model.weights import Weight
 from memcore.optimizers import Implementation
 from memcore.recurrence import constants
@@ -251,6 +252,7 @@ def persistent(job: Job) -> Persistent:
         *job.engine.buffers([(weight, count) for weight, _, count in weights], recipe),
         *IMPLEMENTATIONS[recipe.implementation].buffers(network),
         *constants(job.share, recipe.precision.parameter),
+        *_beside_quantized(job.share),
     ]
     idle = job.share.idle(images=recipe.pictures is not None)
     stored = () if recipe.sharding.offloaded else tuple(_stored(job, *each, idle[each[1]]) for each in weights)
@@ -269,6 +271,20 @@ def persistent(job: Job) -> Persistent:
     )
 
 
+def _beside_quantized(model: Model) -> Iterator[Buffer]:
+    """What quantized weights keep beside their numbers."""
+    for layer in model.network.kinds:
+        for weight in layer.weights():
+            for each in beside(weight):
+                yield Buffer(
+                    rule=each.rule,
+                    module=f"{model.network.path}.*.{weight.name}",
+                    shape=each.shape,
+                    dtype=each.dtype,
+                    layer=layer,
+                )
+
+
 def _received(job: Job) -> tuple[Shape, ...]:
     """Hidden states from the stage before, and gradients from the stage after."""
     plan, ends = job.recipe.pipeline, job.model.network.ends
@@ -281,7 +297,7 @@ def _received(job: Job) -> tuple[Shape, ...]:
 
 def _stored(job: Job, weight: Weight, path: str, count: int, idle: int) -> Stored:
     shape = job.engine.stored(weight)
-    axes = weight.axes if shape == weight.shape else (shape[:1], *weight.axes[1:])
+    axes = weight.stored_axes if shape == weight.stored_shape else (shape[:1], *weight.stored_axes[1:])
     dtype = weight.dtype or job.recipe.precision.parameter
     learning = max(count - idle, 0) if learns(weight, job.share.network) else 0
     return Stored(weight, path, count, shape, _size(shape, dtype, job), learning, axes, dtype)

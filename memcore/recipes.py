@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from memcore.defaults import Assumption, Defaults
+from memcore.eager.quantized import Quantization
 from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
+from memcore.frameworks import framework_of
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.layout import pipeline_plan, ring
 from memcore.model.network import Layer, Model, Network
+from memcore.model.quantized import STORAGES
 from memcore.pictures import pictures, tower_repeats
 from memcore.recurrence import is_recurrent, recurrence
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
@@ -22,10 +25,14 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
     reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
     preset = engine.presets[read.take("training.precision", engine.default_preset, reason)]
     stored = read.given("training.parameter_dtype") or preset.parameter
-    compute = read.given("training.compute_dtype")
+    given = compute = read.given("training.compute_dtype")
     if preset.autocast and compute and compute != stored:
         preset = replace(preset, autocast=compute)
         compute = None
+    if read.given("training.quantization") is not None and engine.name != "fsdp":
+        # It is the dtype in which quantized layers compute; the rest computes as it is stored.
+        stored = "fp32" if read.given("engine.prepare_model_for_kbit_training") else stored
+        compute = stored
     compute = compute or (preset.compute if preset.compute != preset.parameter else stored)
     if engine.name != "fsdp" and compute != stored:
         read.refuse(
@@ -40,13 +47,43 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
     reduce = read.given("training.reduce_dtype")
     if reduce is None:
         reduce = preset.reduce if preset.reduce != preset.compute else compute
-    autocast = compute if read.given("engine.autocast") else preset.autocast
+    autocast = preset.autocast
+    if read.given("engine.autocast") is not None:
+        autocast = (given or _half(compute)) if read.given("engine.autocast") else None
     return Precision(parameter=stored, compute=compute, reduce=reduce, autocast=autocast)
+
+
+def _half(dtype: str) -> str:
+    """The dtype that autocast computes in."""
+    return "bf16" if dtype == "fp32" else dtype
+
+
+def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
+    """How frozen matrices are computed with. What is prepared for few bits was loaded in the dtype of the products."""
+    storage = read.given("training.quantization")
+    if storage is None:
+        return None
+    row = STORAGES[storage]
+    given = read.given("training.compute_dtype")
+    if read.given("engine.prepare_model_for_kbit_training"):
+        half = precision.autocast or ("fp16" if "fp16" in (read.given("training.precision") or "") else "bf16")
+        compute = stored = given or half
+    else:
+        compute, stored = given or precision.autocast or precision.compute, precision.compute
+    return Quantization(bits=row.bits, double=row.double, stored=stored, compute=compute)
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
     kind = read.take("training.loss", "cross-entropy-fp32")
     word, _, chunks = kind.partition(":")
+    tokens = read.given("engine.lm_head_chunk_size")
+    if tokens is not None:
+        count = str(-(-sizes["s"] // tokens))
+        if word == "fused-linear" or (chunks and chunks != count):
+            read.refuse(
+                "engine.lm_head_chunk_size", f"found {tokens}, which makes {count} chunks of {sizes['s']} tokens"
+            )
+        word, chunks = "chunked", count
     outside = (read.given("parallelism.pipeline_parallel_size") or 1) > 1
     shift = read.take("training.loss_shift", "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:
@@ -64,7 +101,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
         shifts_labels=shift == "model",
-        keeps_outputs=read.take("training.outputs_kept", False),
+        keeps_outputs=read.take("training.outputs_kept", framework_of(read).keeps_outputs),
     )
 
 
@@ -107,6 +144,7 @@ def recipe_of(
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
     padded = read.take("training.attention_mask", "none") == "padded"
+    packed = bool(read.take("training.packed_sequences", False))
     if padded and kernel in ("flash", "cudnn"):
         read.refuse(
             "training.attention_mask", f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math"
@@ -116,7 +154,7 @@ def recipe_of(
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
         implementation=implementation,
         attention=kernel,
-        padded=padded,
+        padded=padded or (packed and kernel not in ("flash", "cudnn")),
         windowed=model.window is not None and sizes["s"] >= model.window,
         precision=precision,
         loss=_loss(read, code, sizes),
@@ -126,6 +164,7 @@ def recipe_of(
         keeps_gradients=keeps,
         units=frozenset(_units(sizes)),
         use_cache=_use_cache(read, code),
+        quantization=_quantization(read, precision),
         ring_turns=ring(read, implementation, kernel, sizes),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
         tower_repeats=tower_repeats(model),

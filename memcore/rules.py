@@ -44,6 +44,7 @@ class Rule:
     """Its category; None where its lifetime decides."""
 
 
+_BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py, fused_linear_cross_entropy_forward"
 
 _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_attention.py"
@@ -51,6 +52,22 @@ _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_atten
 RULES: Mapping[str, Rule] = {
     # What is there from the start to the end of the job.
     "parameter": Rule("parameter", "the model's config.json", "parameters"),
+    "quantization_scales": Rule(
+        "absolute maximum of each block of a quantized weight, or scale of each row",
+        "bitsandbytes, bitsandbytes/functional.py, quantize_4bit and int8_vectorwise_quant",
+        "parameters",
+    ),
+    "nested_scales": Rule("absolute maximum of each 256 quantized maxima", _BNB, "parameters"),
+    "quantization_code": Rule("what each value of a quantized tensor stands for", _BNB, "parameters"),
+    "quantization_offset": Rule("mean of the maxima, subtracted before they were quantized", _BNB, "parameters"),
+    "dequantized_weight": Rule(
+        "quantized weight as numbers, for one product", "bitsandbytes, bitsandbytes/autograd/_functions.py"
+    ),
+    "dequantized_scales": Rule("quantized maxima as numbers, for one product", _BNB),
+    "quantized_rows": Rule(
+        "rows in 8 bits with a scale each", "bitsandbytes, backends/cuda/ops.py, int8_vectorwise_quant"
+    ),
+    "int8_product": Rule("product of 8-bit matrices", "bitsandbytes, backends/cuda/ops.py, int8_linear_matmul"),
     "exp_avg": Rule("Adam's first moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "exp_avg_sq": Rule("Adam's second moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "step_count": Rule(

@@ -37,6 +37,14 @@ class Optimizer:
         default="fused, as in the Hugging Face Trainer and torchtitan; foreach for SGD, as in torch.optim",
         advanced=True,
     )
+    state_dtype: str | None = setting(
+        Choice(FLOATING),
+        "State dtype",
+        "The dtype of Adam's moments; PyTorch keeps them like the parameters, its fused kernel also in bf16.",
+        flag="state-dtype",
+        default="the parameters'",
+        advanced=True,
+    )
     momentum: float | None = setting(
         Number(0, 1),
         "Momentum",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KEYS: Mapping[str, str] = {
-    "training": "quantization offload packed_sequences trainable",
-    "training.optimizer": "state_dtype",
+    "training": "offload",
     "training.activation_checkpointing": "method num_layers modules",
     "parallelism": "ulysses_parallel_size expert_parallel_size expert_tensor_parallel_size "
     "virtual_pipeline_parallel_size pipeline_layout",
-    "engine": "zero_stage offload_optimizer offload_param optimizer_in_bwd lm_head_chunk_size fp8_recipe "
+    "engine": "zero_stage offload_optimizer offload_param optimizer_in_bwd fp8_recipe "
     "enable_fsdp_float8_all_gather enable_async_tensor_parallel moe_token_dispatcher "
-    "prepare_model_for_kbit_training distributed_optimizer",
+    "distributed_optimizer",
 }
 
 PLANNED = frozenset(f"{path}.{key}".lstrip(".") for path, keys in _KEYS.items() for key in keys.split())

@@ -173,11 +173,11 @@ class Engine(ServerFlags):
     )
     autocast: bool | None = setting(
         Flag(),
-        "Autocast over FSDP",
-        "The forward pass runs under torch.autocast in addition to FSDP's policy, as accelerate does.",
+        "Autocast",
+        "The forward pass runs under torch.autocast; over FSDP in addition to its policy, as accelerate does.",
         flag="autocast",
-        engines=_FSDP,
-        default="false",
+        engines=("none", "ddp", "fsdp"),
+        default="by the precision preset",
         advanced=True,
     )
     gradient_as_bucket_view: bool | None = setting(
@@ -230,6 +230,24 @@ class Engine(ServerFlags):
         default="false",
         advanced=True,
     )
+    lm_head_chunk_size: int | None = setting(
+        Integer(unit="tokens"),
+        "Logits chunk",
+        "LitGPT: the output head runs over so many tokens of the sequence at a time.",
+        flag="lm-head-chunk",
+        engines=("none", "ddp", "fsdp"),
+        default="by training.loss",
+        advanced=True,
+    )
+    prepare_model_for_kbit_training: bool | None = setting(
+        Flag(),
+        "Prepared for k bits",
+        "PEFT's prepare_model_for_kbit_training: everything that is not quantized is cast to fp32.",
+        flag="prepare-kbit",
+        engines=("none", "ddp", "fsdp"),
+        default="false",
+        advanced=True,
+    )
     expandable_segments: bool | None = setting(
         Flag(),
         "Expandable segments",
@@ -238,7 +256,13 @@ class Engine(ServerFlags):
         default="false",
     )
     framework: str | None = setting(
-        Text(), "Framework", "Who drives the engine; for the record.", flag="framework", advanced=True
+        Text(),
+        "Framework",
+        "Who drives the engine. A loop of one's own (peft, accelerate, lit-gpt) holds the model's outputs through the "
+        "backward pass; LitGPT and torchtune keep no embedding's moments in 32 bits.",
+        flag="framework",
+        default="transformers' Trainer",
+        advanced=True,
     )
     framework_version: str | None = setting(
         Text(), "Framework version", "Its version; for the record.", flag="framework-version", advanced=True

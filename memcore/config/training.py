@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memcore.config.kinds import Choice, Counted, Flag, Integer, Number
+from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
 from memcore.config.learning import Adapter, Optimizer
 from memcore.config.schema import section, setting
 from memcore.dtypes import FLOATING
+from memcore.model.quantized import STORAGES
 
 _DTYPE = Choice(FLOATING)
 
@@ -208,6 +209,21 @@ class Training:
     )
     optimizer: Optimizer = section(Optimizer, shorthand="name")
     adapter: Adapter = section(Adapter, shorthand="type")
+    quantization: str | None = setting(
+        Choice(tuple(STORAGES), {name: row.title for name, row in STORAGES.items()}),
+        "Frozen weights",
+        "How bitsandbytes stores the frozen linear layers beside an adapter (QLoRA); each is dequantized while it runs.",
+        flag="quantization",
+        default="none: in the parameter dtype",
+    )
+    trainable: object = setting(
+        Names(),
+        "Trainable parts",
+        "What learns, by parts of parameter names such as `mlp`, `norm` or `lm_head`; the rest is frozen.",
+        flag="trainable",
+        default="all",
+        advanced=True,
+    )
     gradient_clipping: bool | None = setting(
         Flag(),
         "Gradient clipping",
@@ -260,6 +276,15 @@ class Training:
         "A padding mask rules out the flash kernel in SDPA, and keys and values are copied for every query head.",
         flag="attention-mask",
         default="none",
+        advanced=True,
+    )
+    packed_sequences: bool | None = setting(
+        Flag(),
+        "Packed sequences",
+        "Several documents in each sequence, which do not attend to each other: flash attention takes their lengths, "
+        "the other kernels a mask.",
+        flag="packed",
+        default="false",
         advanced=True,
     )
     kernels: str | None = setting(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from memcore.eager.arithmetic import sigmoid
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import autocast, clone, elementwise, identity, in_order, like, new, only, to, view
+from memcore.eager.quantized import quantized_linear
 from memcore.eager.selection import selectable
 from memcore.eager.slices import expand
 from memcore.eager.tensor import Parameter, Tensor
@@ -267,6 +268,8 @@ def linear(
     outer, inner = weight.shape[:1], weight.shape[1:]
     if isinstance(weight, Parameter):
         outer, inner = weight.outer, weight.inner
+        if weight.quantization is not None:
+            return quantized_linear(x, weight, weight.quantization, bias)
     biased = bias is not None
     b = None if bias is None or addmm else autocast(bias)
     w = autocast(weight, fresh=fresh)

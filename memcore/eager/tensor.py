@@ -9,6 +9,7 @@ from memcore.symbols import Shape
 
 if TYPE_CHECKING:
     from memcore.eager.autograd import Node
+    from memcore.eager.quantized import Quantization
 
 
 class Tensor:
@@ -84,7 +85,7 @@ class Parameter(Tensor):
     `outer` are the axes of the result of a linear layer, `inner` those it sums over.
     """
 
-    __slots__ = ("bucketed", "grad", "inner", "name", "outer", "partial", "shared", "sink")
+    __slots__ = ("bucketed", "grad", "inner", "name", "outer", "partial", "quantization", "shared", "sink")
 
     def __init__(
         self, tape: Tape, name: str, outer: Shape, inner: Shape, dtype: str, *, trainable: bool = True
@@ -99,6 +100,8 @@ class Parameter(Tensor):
         """The gradient is a view of a communication bucket: it is copied there and freed."""
         self.partial = False
         """Each tensor-parallel rank has only its part of the sum that the gradient is."""
+        self.quantization: Quantization | None = None
+        """It is a frozen matrix in few bits."""
         self.shared = False
         """Several layers use it."""
         self.sink: Node | None = None

@@ -40,7 +40,10 @@ class Runtime:
         """One parameter as the model sees it."""
         dtype = weight.dtype or self.recipe.precision.compute
         learned = learns(weight, self.recipe.network)
-        return Parameter(self.tape, weight.name, weight.outer, weight.inner, dtype, trainable=learned)
+        found = Parameter(self.tape, weight.name, weight.outer, weight.inner, dtype, trainable=learned)
+        if weight.quantized is not None:
+            found.quantization = self.recipe.quantization
+        return found
 
     def enter(self, unit: str, x: Tensor) -> Tensor:
         """Before a unit's forward pass; units are `root`, `embedding`, `head` and each layer."""

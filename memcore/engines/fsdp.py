@@ -24,7 +24,8 @@ GATHER, REDUCE = "all-gather", "reduce-scatter"
 
 def shard(weight: Weight) -> Shape:
     """One rank's part of a parameter: rows of its first axis, rounded up."""
-    return (Quotient(weight.axes[0], "z"), *(symbol for axis in weight.axes[1:] for symbol in axis))
+    axes = weight.stored_axes
+    return (Quotient(axes[0], "z"), *(symbol for axis in axes[1:] for symbol in axis))
 
 
 class Group:
@@ -47,6 +48,9 @@ class Group:
             )
             for w in weights
         }
+        for w in weights:
+            if w.quantized is not None:
+                self.parameters[w.name].quantization = runtime.recipe.quantization
         self._gathered: Storage | None = None
         """The output of an all-gather that has not been copied out yet."""
         self._unsharded: list[Storage] = []

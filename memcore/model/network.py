@@ -151,6 +151,8 @@ class Network:
     towers: tuple[Tower, ...] = ()
     adapted: bool = False
     """Everything is frozen but its adapters."""
+    trainable: tuple[str, ...] | None = None
+    """Parts of the names of what learns, or kinds; None: everything."""
     sdpa: bool = True
     """Whether transformers runs it with SDPA; if not, it falls back to eager attention."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memcore.symbols import Shape
+from memcore.symbols import Quotient, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,20 @@ class Weight:
     dtype: str | None = None
     """The dtype that the code gives it, whatever the model's."""
     trainable: bool = True
+    quantized: str | None = None
+    """How a frozen matrix is stored in few bits; a row of `memcore.model.quantized.STORAGES`."""
+    packs: int = 1
+    """Numbers in each stored element."""
+
+    @property
+    def stored_axes(self) -> tuple[Shape, ...]:
+        """The axes of the tensor that is kept: a column of packed numbers, where several share an element."""
+        return self.axes if self.packs == 1 else ((Quotient(self.shape, self.packs),), (1,))
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The same in a row."""
+        return tuple(symbol for axis in self.stored_axes for symbol in axis)
 
     @property
     def outer(self) -> Shape:
@@ -120,6 +134,9 @@ class Linear:
     adapter_dtype: str | None = None
     """It has a low-rank adapter, whose matrices have this dtype."""
     adapter_dropout: float = 0.0
+    quantized: str | None = None
+    """Its matrix is stored in few bits, `packs` numbers in each element of `dtype`."""
+    packs: int = 1
 
     def adapter_name(self, matrix: str) -> str:
         """The name of an adapter's matrix in PEFT's checkpoints."""
@@ -128,7 +145,16 @@ class Linear:
     def weights(self, kind: str) -> Iterator[Weight]:
         """Its parameters."""
         axes = (self.inner, self.outer) if self.transposed else (self.outer, self.inner)
-        yield Weight(f"{self.name}.weight", axes, kind, self.transposed, self.split, self.dtype)
+        yield Weight(
+            f"{self.name}.weight",
+            axes,
+            kind,
+            self.transposed,
+            self.split,
+            self.dtype,
+            quantized=self.quantized,
+            packs=self.packs,
+        )
         if self.bias:
             yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)
         if self.adapter_dtype is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.eager.quantized import Quantization
 from memcore.eager.selection import Selection
 from memcore.eager.sharded import TensorParallel
 from memcore.model.network import Layer, Network
@@ -147,6 +148,8 @@ class Recipe:
     units: frozenset[Axis]
     """Symbols and parts of sizes that are 1."""
     use_cache: bool = False
+    quantization: Quantization | None = None
+    """How frozen matrices are stored and computed with."""
     recurrence: Recurrence = Recurrence()
     tower_repeats: tuple[tuple[int, ...], ...] = ()
     """`repeats` of each tower; layers that learn nothing are all counted."""

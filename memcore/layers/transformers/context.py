@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memcore.eager.basics import to
+from memcore.eager.basics import clone, to
 from memcore.eager.operations import add, dropout, linear, scale
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor
@@ -105,11 +105,26 @@ def _adapt(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
 
     The product of the two small matrices, scaled, is added in their dtype and cast to the result's.
     """
+    if weights[f"{part.name}.weight"].quantization is not None:
+        return _adapt_quantized(x, result, weights, part)
     dtype = result.dtype
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
     x = to(x, down.dtype)
     result = add(result, scale(linear(linear(dropout(x, part.adapter_dropout), down), up)))
     return to(result, dtype)
+
+
+def _adapt_quantized(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+    """LoRA beside a quantized layer (peft/tuners/lora/bnb.py): four bits clone the result, and the product is cast."""
+    how = weights[f"{part.name}.weight"].quantization
+    if how is not None and how.bits == 4:
+        result = clone(result)
+    down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
+    converts = x.tape.autocast is None
+    x = to(x, down.dtype) if converts else x
+    output = scale(linear(linear(dropout(x, part.adapter_dropout), down), up))
+    output = to(output, result.dtype) if converts else output
+    return add(result, output)
 
 
 def leaf(name: str) -> str:

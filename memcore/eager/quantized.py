@@ -1,0 +1,103 @@
+"""Products with frozen matrices that are stored in few bits, as bitsandbytes computes them.
+
+Sources: bitsandbytes/nn/modules.py (`Linear4bit.forward`, `Linear8bitLt.forward`), bitsandbytes/autograd/_functions.py
+(`MatMul4Bit`, `MatMul8bitLt`) and bitsandbytes/backends/cuda/ops.py: with more than 1536 rows the matrix is dequantized
+for the product, and always once more for the gradient. LLM.int8() counts no outlier columns, which depend on data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memcore.eager.autograd import Gradient, attach, save, tracked
+from memcore.eager.basics import in_order, new, only, to
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.symbols import Quotient, Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """How frozen matrices are stored and computed with."""
+
+    bits: int
+    double: bool
+    """The maxima of blocks are quantized too."""
+    stored: str
+    """The dtype that the matrices had, which they are dequantized to for gradients."""
+    compute: str
+    """The dtype of the product (`bnb_4bit_compute_dtype`)."""
+
+
+def quantized_linear(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | None) -> Tensor:
+    """A linear layer over a quantized matrix; four bits save neither the input nor the matrix."""
+    if how.bits == 8:
+        return _in_8_bits(x, weight, bias)
+    given = x.dtype
+    return to(_in_4_bits(to(x, how.compute), weight, how, bias), given)
+
+
+def _in_4_bits(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | None) -> Tensor:
+    tape, dtype, shape = x.tape, x.dtype, x.shape
+    batch = len(shape) - len(weight.inner)
+    maxima = _maxima(x, weight, how, kept=False)
+    matrix = new(tape, weight.shape, dtype, "dequantized_weight")
+    out = new(tape, (*shape[:batch], *weight.outer), dtype, "linear")
+    del maxima, matrix
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        gradient = only(gradients)
+        maxima = _maxima(gradient, weight, how, kept=True)
+        matrix = new(tape, weight.shape, how.stored, "dequantized_weight")
+        del maxima
+        matrix = to(matrix, gradient.dtype)
+        return [new(tape, shape, gradient.dtype, "input_gradient")]
+
+    return _attached(out, x, bias, apply)
+
+
+def _attached(
+    out: Tensor,
+    x: Tensor,
+    bias: Tensor | None,
+    apply: Callable[[list[Gradient], list[Tensor]], list[Gradient]],
+    *saved: Tensor,
+) -> Tensor:
+    if tracked(x):
+        attach([out], [x], save(x.tape, *saved), apply)
+    if bias is not None and tracked(bias):
+        raise ValueError("the bias of a quantized layer is frozen")
+    return out
+
+
+def _maxima(x: Tensor, weight: Parameter, how: Quantization, *, kept: bool) -> list[Tensor]:
+    """The maxima of blocks in fp32, if they are quantized themselves; added in place for the gradient."""
+    if not how.double:
+        return []
+    shape: Shape = (Quotient(weight.shape, 64),)
+    return [new(x.tape, shape, "fp32", "dequantized_scales") for _ in range(1 if kept else 2)]
+
+
+def _in_8_bits(x: Tensor, weight: Parameter, bias: Tensor | None) -> Tensor:
+    """LLM.int8(): rows of x in 8 bits, a product in 32, scaled to fp16; x itself is kept."""
+    tape, dtype, shape = x.tape, x.dtype, x.shape
+    batch = len(shape) - len(weight.inner)
+    rows, result = shape[:batch], (*shape[:batch], *weight.outer)
+    half = to(x.detach(), "fp16")
+    scales = new(tape, rows, "fp32", "quantized_rows")
+    quantized = new(tape, shape, "int8", "quantized_rows")
+    del half
+    product = new(tape, result, "int32", "int8_product")
+    out = new(tape, result, "fp16", "linear")
+    del product, quantized, scales
+    if dtype != "fp16":
+        out = new(tape, result, dtype, "to")
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        in_order(gradients)
+        matrix = new(tape, weight.shape, dtype, "dequantized_weight")
+        found = new(tape, shape, dtype, "input_gradient")
+        del matrix
+        return [found]
+
+    return _attached(out, x, bias, apply, x)

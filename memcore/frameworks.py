@@ -1,0 +1,41 @@
+"""Who drives an engine, where that decides what is in memory: training loops of libraries and their defaults.
+
+Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; `_get_embeddings` are
+kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, litgpt/finetune/lora.py, torchtune/recipes,
+lightning/fabric/plugins/precision/bitsandbytes.py (every linear layer is replaced, the output head too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memcore.defaults import Defaults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """A row of the table."""
+
+    keeps_outputs: bool = False
+    """The loop's variable holds the model's outputs through the backward pass."""
+    exempts_embeddings: bool = True
+    """8-bit optimizers of bitsandbytes keep the moments of embeddings in 32 bits (Hugging Face's Trainer)."""
+
+
+TRAINER = Framework()
+_LOOP = Framework(keeps_outputs=True, exempts_embeddings=False)
+
+FRAMEWORKS: Mapping[str, Framework] = {
+    "peft": _LOOP,
+    "accelerate": _LOOP,
+    "lit-gpt": Framework(keeps_outputs=True, exempts_embeddings=False),
+    "torchtune": Framework(exempts_embeddings=False),
+    "torchtitan": Framework(exempts_embeddings=False),
+}
+"""By the value of `engine.framework` in lower case; all others drive Hugging Face's Trainer."""
+
+
+def framework_of(read: Defaults) -> Framework:
+    """The row of the framework that a config names."""
+    return FRAMEWORKS.get(str(read.given("engine.framework") or "").lower(), TRAINER)

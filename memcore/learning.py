@@ -1,0 +1,88 @@
+"""What learns and what is frozen: adapters, trainable parts, and frozen weights in few bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memcore.defaults import Defaults
+from memcore.dtypes import ITEMSIZE
+from memcore.engines.base import Engine
+from memcore.errors import UnsupportedError
+from memcore.model.adapters import ALL, Adapter, adapted, linear_names
+from memcore.model.network import Model
+from memcore.model.parts import Attention
+from memcore.model.quantized import STORAGES, quantized
+
+
+def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
+    """The model with what a config adds to it and freezes of it."""
+    return _trainable(read, _quantized(read, _adapted(read, model), engine))
+
+
+def _names(value: object) -> Sequence[str]:
+    return [value] if isinstance(value, str) else list(value)  # type: ignore[call-overload]
+
+
+def _adapted(read: Defaults, model: Model) -> Model:
+    """The model with its adapters, if it has any."""
+    path = "training.adapter"
+    if read.given(f"{path}.type") is None:
+        for name in ("rank", "target_modules", "dtype", "dropout"):
+            if read.given(f"{path}.{name}") is not None:
+                read.refuse(f"{path}.{name}", f"needs {path}.type; allowed: lora")
+        return model
+    targets = _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
+    known = linear_names(model.network)
+    for unknown in [each for each in targets if each not in known and each != ALL]:
+        read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
+    adapter = Adapter(
+        rank=read.take(f"{path}.rank", 8, "PEFT's default"),
+        targets=tuple(targets),
+        dtype=read.take(f"{path}.dtype", "fp32"),
+        dropout=float(read.take(f"{path}.dropout", 0)),
+    )
+    return adapted(model, adapter)
+
+
+def _quantized(read: Defaults, model: Model, engine: Engine) -> Model:
+    """The model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
+    path = "training.quantization"
+    storage = read.given(path)
+    if storage is None:
+        if read.given("engine.prepare_model_for_kbit_training"):
+            read.refuse("engine.prepare_model_for_kbit_training", f"prepares quantized models; needs {path}")
+        return model
+    if not model.network.adapted:
+        read.refuse(path, f"found {storage!r}; quantized weights are frozen, and nothing learns without an adapter")
+    if model.network.towers:
+        raise UnsupportedError(path, f"found {storage!r}; of models with vision towers it is not modelled yet")
+    if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
+        raise UnsupportedError(path, f"found {storage!r}; only attention and feed-forward layers are modelled yet")
+    bits = STORAGES[storage].bits
+    if engine.name != "fsdp":
+        return quantized(model, storage, "int8" if bits == 8 else "uint8", 8 // bits)
+    if bits == 8:
+        read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
+    dtype = read.given("training.parameter_dtype") or engine.presets[_preset(read, engine)].parameter
+    return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
+
+
+def _preset(read: Defaults, engine: Engine) -> str:
+    return read.given("training.precision") or engine.default_preset
+
+
+def _trainable(read: Defaults, model: Model) -> Model:
+    """The model with everything frozen but the named parts."""
+    path = "training.trainable"
+    given = read.given(path)
+    if given is None or given == "all":
+        return model
+    parts = tuple(_names(given))
+    if model.network.adapted:
+        read.refuse(path, f"found {given!r}; with an adapter only the adapter learns")
+    known = {part for weight, _, _ in model.tensors for part in weight.name.split(".")}
+    known |= {weight.kind for weight, _, _ in model.tensors}
+    for unknown in [each for each in parts if each not in known]:
+        read.refuse(path, f"found {unknown!r}; parts of parameter names: {', '.join(sorted(known))}, or all")
+    return replace(model, network=replace(model.network, trainable=parts))

@@ -1,0 +1,89 @@
+"""Frozen weights in few bits, as bitsandbytes stores them: which are, and what each keeps beside its numbers.
+
+Sources: transformers/integrations/bitsandbytes.py (`replace_with_bnb_linear`: every linear layer but the output head;
+embeddings, norms and stacked experts are no linear layers), bitsandbytes/functional.py (`quantize_4bit`) and
+bitsandbytes/nn/modules.py (`Linear4bit`, `Linear8bitLt`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from memcore.model.network import Model
+from memcore.model.weights import Linear, Weight
+from memcore.symbols import Quotient, Shape
+
+BLOCK, NESTED_BLOCK = 64, 256
+"""Numbers that share an absolute maximum, and absolute maxima that share one of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A row of the table."""
+
+    title: str
+    bits: int
+    double: bool = False
+    """The absolute maxima are quantized too."""
+
+
+STORAGES: Mapping[str, Storage] = {
+    "nf4": Storage(title="4 bits, normal float, an fp32 maximum for each 64", bits=4),
+    "nf4-double": Storage(title="the same with the maxima in 8 bits", bits=4, double=True),
+    "fp4": Storage(title="4 bits, floating point, an fp32 maximum for each 64", bits=4),
+    "fp4-double": Storage(title="the same with the maxima in 8 bits", bits=4, double=True),
+    "int8": Storage(title="LLM.int8(): 8 bits, an fp32 scale for each row", bits=8),
+}
+"""By the value of `training.quantization`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A tensor that a quantized weight keeps beside its numbers; no engine shards it."""
+
+    rule: str
+    shape: Shape
+    dtype: str
+
+
+def quantized(model: Model, storage: str, dtype: str, values: int) -> Model:
+    """The model with the linear layers of its decoder quantized, `values` numbers in each element of `dtype`."""
+    network = model.network
+    runs = tuple(tuple(_quantized(layer, storage, dtype, values) for layer in run) for run in network.runs)
+    return replace(model, network=replace(network, runs=runs))
+
+
+def _quantized(part: Any, storage: str, dtype: str, values: int) -> Any:
+    if isinstance(part, Linear):
+        return replace(part, quantized=storage, dtype=dtype, packs=values)
+    if isinstance(part, tuple):
+        return tuple(_quantized(item, storage, dtype, values) for item in part)
+    if is_dataclass(part) and not isinstance(part, (Weight, type)):
+        changed: Mapping[str, Any] = {
+            item.name: _quantized(getattr(part, item.name), storage, dtype, values)
+            for item in fields(part)
+            if item.init
+        }
+        return replace(part, **changed)
+    return part
+
+
+def beside(weight: Weight) -> Iterator[Beside]:
+    """What a quantized weight keeps besides: maxima, the sixteen numbers that four bits stand for, offsets."""
+    if weight.quantized is None:
+        return
+    row = STORAGES[weight.quantized]
+    if row.bits == 8:
+        yield Beside("quantization_scales", weight.outer, "fp32")
+        return
+    maxima: Shape = (Quotient(weight.shape, BLOCK),)
+    yield Beside("quantization_code", (16,), "fp32")
+    if not row.double:
+        yield Beside("quantization_scales", maxima, "fp32")
+        return
+    yield Beside("quantization_scales", maxima, "uint8")
+    yield Beside("nested_scales", (Quotient(maxima, NESTED_BLOCK),), "fp32")
+    yield Beside("quantization_code", (256,), "fp32")
+    yield Beside("quantization_offset", (), "fp32")

@@ -1,0 +1,125 @@
+"""Frozen weights in few bits: what bitsandbytes keeps of them, worked out by hand, and what a step needs for a moment."""
+
+from __future__ import annotations
+
+import pytest
+
+import memcore
+from memcore.errors import ConfigError, UnsupportedError
+
+MODEL = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "intermediate_size": 2816,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "vocab_size": 32000,
+}
+LINEARS = [1024 * 1024, 256 * 1024, 256 * 1024, 1024 * 1024, *[2816 * 1024] * 3]
+"""Elements of the seven matrices of a layer."""
+ENDS = 2 * 32000 * 1024 + 5 * 1024
+"""Embedding, head and norms, which stay as they are."""
+
+
+def job(quantization, **training):
+    """A step of LoRA over frozen weights."""
+    settings = {"sequence_length": 512, "precision": "bf16", "adapter": {"type": "lora", "dtype": "bf16"}}
+    return {"model": MODEL, "training": {**settings, "quantization": quantization, **training}}
+
+
+def rounded(size):
+    """As the caching allocator rounds a request."""
+    return -(-size // 512) * 512
+
+
+def frozen(found):
+    """Bytes of everything that is there before the first step, but the adapters."""
+    entries = [entry for entry in found.ranks[0].initial.entries if ".lora_" not in entry.module]
+    return sum(entry.bytes for entry in entries if entry.category == "parameters")
+
+
+def maxima(count):
+    """A maximum for each block of 64."""
+    return count // 64
+
+
+@pytest.mark.parametrize(
+    ("quantization", "each"),
+    [
+        ("nf4", lambda n: n // 2 + 4 * maxima(n) + 512),
+        ("nf4-double", lambda n: n // 2 + maxima(n) + rounded(4 * -(-maxima(n) // 256)) + 512 + 1024 + 512),
+        ("int8", lambda n: n + 4096 * (n == 2**20) + 1024 * (n == 2**18)),
+    ],
+)
+def test_frozen_matrices_take_few_bits(quantization, each):
+    """Half a byte, an fp32 number for each 64 and a table of sixteen; doubly quantized a byte for each 64.
+
+    LLM.int8() has a scale for each row. Embedding, head and norms are not quantized.
+    """
+    expected = ENDS * 2 + 2 * sum(each(count) for count in LINEARS)
+    if quantization == "int8":
+        expected += 2 * 4 * (2816 * 2 + 1024)
+    assert frozen(memcore.estimate(job(quantization))) == expected
+
+
+def test_a_quantized_layer_keeps_neither_its_input_nor_its_matrix():
+    """Beyond the adapters the activations of QLoRA are those of LoRA, and each product dequantizes its matrix."""
+    plain, quantized = (memcore.estimate(job(each)).ranks[0] for each in (None, "nf4"))
+    made = {block.rule for block in quantized.program.blocks}
+    assert "dequantized_weight" in made
+    assert "dequantized_weight" not in {block.rule for block in plain.program.blocks}
+    kept = (
+        plain.end_of_forward - plain.persistent.before_step,
+        quantized.end_of_forward - quantized.persistent.before_step,
+    )
+    assert kept[0] == kept[1]
+
+
+def test_preparing_for_few_bits_casts_the_rest_to_fp32():
+    """PEFT's prepare_model_for_kbit_training: embedding, head and norms take four bytes, the rest is as it was."""
+    prepared = job("nf4", compute_dtype="bf16") | {"engine": {"type": "none", "prepare_model_for_kbit_training": True}}
+    assert frozen(memcore.estimate(prepared)) - frozen(memcore.estimate(job("nf4"))) == 2 * ENDS
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"training": {"quantization": "nf4"}}, "training.quantization"),
+        (
+            {"engine": {"type": "none", "prepare_model_for_kbit_training": True}},
+            "engine.prepare_model_for_kbit_training",
+        ),
+        (job("fp8"), "training.quantization"),
+        (job("int8") | {"engine": {"type": "fsdp"}, "hardware": {"num_gpus": 2}}, "training.quantization"),
+    ],
+)
+def test_what_cannot_be_quantized_is_refused(change, path):
+    """Nothing learns without an adapter, and FSDP shards no 8-bit matrices."""
+    with pytest.raises((ConfigError, UnsupportedError), match=path):
+        memcore.estimate({"model": MODEL, **change})
+
+
+def test_fsdp_shards_packed_matrices_and_no_maxima():
+    """The packed numbers of a rank are a part of them; what lies beside them every rank has in full."""
+    two = memcore.estimate(job("nf4") | {"engine": {"type": "fsdp"}, "hardware": {"num_gpus": 2}})
+    entries = two.ranks[0].initial.entries
+    scales = sum(entry.bytes for entry in entries if entry.rule == "quantization_scales")
+    packed = sum(
+        entry.bytes for entry in entries if entry.rule == "parameter" and entry.module.endswith("_proj.weight")
+    )
+    assert scales == 2 * sum(4 * maxima(count) for count in LINEARS)
+    assert packed == 2 * sum(count // 4 for count in LINEARS)
+
+
+def test_trainable_parts():
+    """Only what is named learns: of the head and the norms alone are there gradients and moments."""
+    found = memcore.estimate(
+        {"model": MODEL, "training": {"sequence_length": 512, "precision": "bf16", "trainable": ["lm_head", "norm"]}}
+    )
+    states = {entry.module for entry in found.ranks[0].persistent.optimizer_states() if entry.rule == "exp_avg"}
+    assert {"lm_head.weight", "model.norm.weight", "model.layers.*.input_layernorm.weight"} == states - {
+        "model.layers.*.post_attention_layernorm.weight"
+    }
+    with pytest.raises(ConfigError, match=r"training\.trainable: found 'nothing'"):
+        memcore.estimate({"model": MODEL, "training": {"trainable": ["nothing"]}})
