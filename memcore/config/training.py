@@ -212,8 +212,8 @@ class Training:
     quantization: str | None = setting(
         Choice(tuple(STORAGES), {name: row.title for name, row in STORAGES.items()}),
         "Frozen weights",
-        "How bitsandbytes stores the frozen linear layers beside an adapter (QLoRA); each is dequantized while it runs.",
-        flag="quantization",
+        "How bitsandbytes stores frozen linear layers beside an adapter (QLoRA); each is dequantized as it runs.",
+        flag="frozen-weights",
         default="none: in the parameter dtype",
     )
     trainable: object = setting(
