@@ -11,13 +11,15 @@ from typing import Any
 
 import memcore
 from memcore.accuracy import accuracy
+from memcore.config.imported import imported
 from memcore.config.kinds import Flag
+from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import VERSION, decode_fragment, encode_fragment
 from memcore.describe import PHASES
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import Estimate, estimate, estimate_training
 from memcore.formulas import compare
 from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, find_model, nickname, search
@@ -87,6 +89,12 @@ def _parser() -> argparse.ArgumentParser:
             goal = added.add_mutually_exclusive_group()
             for word, smallest in {"largest": False, "smallest": True}.items():
                 goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help="that fits")
+        if name == "quick":
+            added.add_argument("size", metavar="SIZE", help="parameters: a number is billions; or such as 350M")
+            added.add_argument("--gpus", type=int, default=1, help="GPUs of the whole job (default: 1)")
+            added.add_argument("--engine", help="as engine.type (default: fsdp on several GPUs)")
+            added.add_argument("--dtype", default="bf16", help="fp32, fp16 or bf16 (default: bf16)")
+            added.add_argument("--gpu-mem", type=float, default=MEMORY, help=f"GiB of a GPU (default: {MEMORY})")
         if name == "model":
             added.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, or -")
         if name == "models":
@@ -133,7 +141,10 @@ def _base(source: str | None) -> Mapping[str, object]:
     if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
         return decode_fragment(source).to_dict()
     found = _json(source)
-    return found if "model" in found or "model_type" not in found else {"model": found}
+    read = imported(found if "model" in found or "model_type" not in found else {"model": found})
+    for note in read.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return read.config
 
 
 def _json(source: str) -> dict[str, Any]:
@@ -147,6 +158,17 @@ def _json(source: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigError([Problem(source, "expected a JSON object")])
     return found
+
+
+def _quick(options: argparse.Namespace) -> int:
+    config, assumed = quick(options.size, options.gpus, options.engine, options.dtype, options.gpu_mem)
+    found = estimate_training(config)
+    if options.json:
+        _print_json({**data.summary(found), "assumed_from_size": list(assumed)})
+    else:
+        print(text.summary(found), end="")
+        print("\nFrom the size alone it is assumed:", *(f"  {each}" for each in assumed), sep="\n")
+    return DOES_NOT_FIT if found.fits is False else FITS
 
 
 def _estimate(options: argparse.Namespace) -> int:
@@ -309,6 +331,7 @@ def _hardware(options: argparse.Namespace) -> int:
 
 _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "estimate": (_estimate, "what each GPU holds, and whether the job fits"),
+    "quick": (_quick, "an answer from a model's size alone, saying what it assumes"),
     "explain": (_explain, "every tensor at a moment, with its formula, its numbers and its source"),
     "solve": (_solve, "the largest or smallest value of a setting that fits, and what binds"),
     "validate": (_validate, "check a config without computing more than that takes"),

@@ -147,8 +147,12 @@ class Choice:
     options: tuple[str, ...]
     meanings: Mapping[str, str] = field(default_factory=dict)
     """What each option means, for forms and the reference."""
+    planned: tuple[str, ...] = ()
+    """Words that are known but stand for nothing that is modelled."""
 
     def check(self, value: object) -> object:
+        if value in self.planned:
+            raise ValueError(f"{value!r} is not modelled yet; allowed: {', '.join(self.options)}")
         if value not in self.options:
             raise Choices(value, self.options)
         return value

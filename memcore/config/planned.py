@@ -14,5 +14,7 @@ _KEYS: Mapping[str, str] = {
     "distributed_optimizer",
 }
 
+ENGINES = ("deepspeed", "megatron", "megatron-deepspeed", "megatron-fsdp", "nanotron")
+"""Engines of the config format that are not modelled yet."""
 PLANNED = frozenset(f"{path}.{key}".lstrip(".") for path, keys in _KEYS.items() for key in keys.split())
 """Their paths."""

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memcore.config.imported import imported
 from memcore.config.inference import SERVERS, Inference
 from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Listed, ModelName, Number, Text, Version
 from memcore.config.load import from_plain, get, replaced, to_plain
+from memcore.config.planned import ENGINES
 from memcore.config.schema import Setting, section, setting, settings_of
 from memcore.config.server import ServerFlags
 from memcore.config.training import Training
@@ -106,6 +108,7 @@ class Engine(ServerFlags):
                 "tensorrt-llm": "serving with TensorRT-LLM",
                 "llama.cpp": "serving a GGUF file with llama.cpp",
             },
+            planned=ENGINES,
         ),
         "Engine",
         "Who shares out the work: DDP replicates everything, FSDP shards parameters, gradients and optimizer.",
@@ -327,7 +330,7 @@ class Config:
 
         Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
         """
-        return from_plain(cls, data)
+        return from_plain(cls, imported(data).config if isinstance(data, Mapping) else data)
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary; what is absent is left out."""

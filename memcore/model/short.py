@@ -54,12 +54,26 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
     if missing:
         raise ConfigError([Problem("model", f"a short form needs num_parameters or {', '.join(missing)}")])
     assumed = {"vocab_size": _VOCABULARY, "intermediate_size": _width(given["hidden_size"])}
-    taken = [name for name in assumed if name not in given]
-    warning = f"assumed like Llama 2: {', '.join(f'{name} {assumed[name]}' for name in taken)}" if taken else ""
-    return {"model_type": "llama", **assumed, **given}, warning
+    config: dict[str, object] = {"model_type": "llama", **assumed, **given}
+    taken, more = {name: value for name, value in assumed.items() if name not in given}, ""
+    stated, counted = short.get("num_parameters"), _parameters(config)
+    if total is not None and _differs(stated, total, counted):
+        if "intermediate_size" in given:
+            more = f"its sizes make {counted:,} parameters, where num_parameters says {stated}"
+        else:
+            config["intermediate_size"] = _fitting(config, total)
+            width = taken.pop("intermediate_size")
+            more = (
+                f"assumed intermediate_size {config['intermediate_size']} for {stated} parameters; Llama 2's rule says "
+            )
+            more += f"{width}, which would make {counted:,}"
+    words = f"assumed like Llama 2: {', '.join(f'{name} {value}' for name, value in taken.items())}" if taken else ""
+    return config, "; ".join(filter(None, (words, more)))
 
 
 def _total(value: object) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
         return value
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
@@ -68,6 +82,40 @@ def _total(value: object) -> int | None:
         message = f"expected a number of parameters such as 7B or 350M, found {value!r}"
         raise ConfigError([Problem("model.num_parameters", message)])
     return total
+
+
+def _parameters(config: Mapping[str, object]) -> int:
+    """The parameters of a Llama of these sizes."""
+    depth, hidden, width, words = (_size(config, key) for key in _COUNTED)
+    heads = _size(config, "num_attention_heads")
+    width_of_head = _size(config, "head_dim") or hidden // max(heads, 1)
+    pairs = heads + (_size(config, "num_key_value_heads") or heads)
+    ends = hidden + (1 if config.get("tie_word_embeddings") else 2) * words * hidden
+    return depth * (2 * pairs * width_of_head * hidden + 3 * hidden * width + 2 * hidden) + ends
+
+
+_COUNTED = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
+
+
+def _size(config: Mapping[str, object], key: str) -> int:
+    found = config.get(key)
+    return found if isinstance(found, int) else 0
+
+
+def _differs(stated: object, total: int, counted: int) -> bool:
+    """Whether a count is more than a tenth from what is stated, or rounds to other digits than that has."""
+    digits = re.match(r"\d+(?:\.(\d+))?", str(stated))
+    if digits is None or isinstance(stated, int | float):
+        unit = 10.0 ** (len(str(total)) - len(str(total).rstrip("0")))
+    else:
+        unit = total / float(digits[0]) / 10 ** len(digits[1] or "")
+    return abs(counted - total) > min(unit / 2, total / 10)
+
+
+def _fitting(config: Mapping[str, object], total: int) -> int:
+    """The feed-forward width, a multiple of 64, that comes nearest to a number of parameters."""
+    depth, hidden, width, _ = (_size(config, key) for key in _COUNTED)
+    return max(64, round((width + (total - _parameters(config)) / (3 * depth * hidden)) / 64) * 64)
 
 
 def _width(hidden: object) -> int:

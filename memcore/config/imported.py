@@ -1,0 +1,204 @@
+"""The files of George614/gpu-mem_calculator, which have the same sections with other words: one table of aliases.
+
+Source: its src/gpu_mem_calculator/core/models.py and config/parser.py as of January 2026. What such a file says is kept
+or said otherwise; what has no bearing on memory here is left out. Each such change is a note for the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ENGINES: Mapping[str, str] = {
+    "pytorch": "ddp",
+    "pytorch_ddp": "ddp",
+    "megatron_lm": "megatron",
+    "megatron-lm": "megatron",
+    "megatron_deepspeed": "megatron-deepspeed",
+}
+"""Its words for `engine.type`."""
+DTYPES: Mapping[str, str] = {
+    "fp32": "fp32",
+    "float32": "fp32",
+    "fp16": "fp16-mixed",
+    "float16": "fp16-mixed",
+    "bf16": "bf16-mixed",
+    "bfloat16": "bf16-mixed",
+}
+"""Its `training.dtype`: AdamW has 12 bytes for each parameter there, an fp32 copy and two states."""
+OPTIMIZERS: Mapping[str, str] = {"adamw_8bit": "adamw-8bit"}
+"""Its words for `training.optimizer`."""
+CHECKPOINTING: Mapping[int, str] = {0: "none", 1: "selective", 2: "selective", 3: "full", 4: "full"}
+"""Its levels: 1 and 2 recompute attention, 3 layers and attention, 4 everything."""
+SHARDING: Mapping[str, bool] = {"full_shard": True, "shard_grad_op": False}
+"""Its `engine.sharding_strategy`, as FSDP2's reshard_after_forward."""
+ONLY_FOR: Mapping[str, tuple[str, ...]] = {
+    "zero_stage": ("deepspeed", "megatron-deepspeed"),
+    "zero_init": ("deepspeed", "megatron-deepspeed"),
+    "offload_optimizer": ("deepspeed", "megatron-deepspeed"),
+    "offload_param": ("deepspeed", "megatron-deepspeed"),
+    "sharding_strategy": ("fsdp",),
+}
+"""Keys of its `engine` that other engines ignore there."""
+EXPERTS: Mapping[str, str] = {
+    "num_experts": "num_experts",
+    "top_k": "num_experts_per_tok",
+    "expert_intermediate_size": "moe_intermediate_size",
+    "shared_expert_intermediate_size": "shared_expert_intermediate_size",
+}
+"""Its keys of mixtures of experts, as Qwen2-MoE's config.json calls them."""
+SIZES: Mapping[str, str] = {
+    "num_layers": "num_hidden_layers",
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_attention_heads",
+    "vocab_size": "vocab_size",
+    "max_seq_len": "max_position_embeddings",
+}
+_SIGNS = {
+    "model": ("largest_layer_params", "moe_enabled", "top_k", "expert_intermediate_size"),
+    "training": ("dtype",),
+    "engine": ("zero_init", "sharding_strategy"),
+    "hardware": ("total_gpu_memory_gb",),
+}
+"""Keys that only its files have."""
+_HEAD = 128
+
+
+@dataclass(slots=True)
+class Imported:
+    """A config in this project's words, and what was said otherwise."""
+
+    config: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+    def section(self, name: str) -> dict[str, Any]:
+        """A section, for changes."""
+        found: dict[str, Any] = self.config[name]
+        return found
+
+
+def imported(data: Mapping[str, object]) -> Imported:
+    """A file of that calculator in this project's words; any other config as it is.
+
+    >>> imported({"model": "gpt2", "training": {"dtype": "bf16"}, "engine": {"type": "pytorch_ddp"}}).config["engine"]
+    {'type': 'ddp'}
+    """
+    if not _is_foreign(data):
+        return Imported(dict(data))
+    found = Imported({key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()})
+    for name in ("training", "parallelism", "engine", "hardware"):
+        found.config.setdefault(name, {})
+    _engine(found)
+    _training(found)
+    _world(found)
+    if isinstance(found.config.get("model"), dict):
+        _model(found)
+    return found
+
+
+def _is_foreign(data: Mapping[str, object]) -> bool:
+    sections = {name: value for name, value in data.items() if isinstance(value, Mapping)}
+    if any(key in sections.get(name, {}) for name, keys in _SIGNS.items() for key in keys):
+        return True
+    policy = sections.get("training", {}).get("activation_checkpointing")
+    numbered = isinstance(policy, int) and not isinstance(policy, bool)
+    return numbered or sections.get("engine", {}).get("type") in ENGINES
+
+
+def _engine(found: Imported) -> None:
+    engine = found.section("engine")
+    given = engine.get("type", "pytorch_ddp")
+    name = engine["type"] = ENGINES.get(given, given)
+    for key, engines in ONLY_FOR.items():
+        if key in engine and name not in engines:
+            value = engine.pop(key)
+            if value not in (None, "none"):
+                found.notes.append(f"engine.{key} {value!r} has no meaning for engine.type {name!r}: left out")
+    strategy = engine.pop("sharding_strategy", None)
+    if strategy in SHARDING:
+        engine["reshard_after_forward"] = SHARDING[strategy]
+    elif strategy == "no_shard":
+        engine["type"] = "ddp"
+        found.notes.append(
+            "engine.sharding_strategy 'no_shard' keeps everything on every GPU: taken as engine.type 'ddp'"
+        )
+    elif strategy is not None:
+        engine["sharding_strategy"] = strategy  # refused as unknown
+
+
+def _training(found: Imported) -> None:
+    training = found.section("training")
+    dtype = training.pop("dtype", "bf16")
+    training.setdefault("precision", DTYPES.get(dtype, dtype))
+    optimizer = training.get("optimizer")
+    if isinstance(optimizer, str):
+        training["optimizer"] = OPTIMIZERS.get(optimizer, optimizer)
+    level = training.get("activation_checkpointing")
+    if isinstance(level, int) and not isinstance(level, bool) and level in CHECKPOINTING:
+        training["activation_checkpointing"] = CHECKPOINTING[level]
+        if 0 < level < 4:
+            message = f"training.activation_checkpointing {level}: taken as policy {CHECKPOINTING[level]!r}"
+            found.notes.append(f"{message}, the nearest that frameworks have")
+
+
+def _world(found: Imported) -> None:
+    """The sizes of groups need not agree with the GPUs there; launchers derive data parallelism from the GPUs."""
+    hardware, parallelism = found.section("hardware"), found.section("parallelism")
+    if hardware.pop("total_gpu_memory_gb", None) is not None:
+        found.notes.append("hardware.total_gpu_memory_gb: each GPU counts on its own, left out")
+    gpus = hardware.get("num_gpus")
+    others = [parallelism.get(f"{name}_parallel_size") or 1 for name in ("tensor", "pipeline")]
+    data = parallelism.get("data_parallel_size")
+    if not (isinstance(gpus, int) and isinstance(data, int) and all(isinstance(each, int) for each in others)):
+        return
+    if gpus != data * others[0] * others[1]:
+        del parallelism["data_parallel_size"]
+        product = " × ".join(str(each) for each in (*others, data))
+        found.notes.append(
+            f"hardware.num_gpus {gpus} is not the product of the parallel sizes {product}: data parallelism is what "
+            "the GPUs leave, as launchers derive it"
+        )
+    if parallelism.get("sequence_parallel") and others[0] == 1:
+        del parallelism["sequence_parallel"]
+        found.notes.append("parallelism.sequence_parallel has no meaning without tensor parallelism: left out")
+
+
+def _model(found: Imported) -> None:
+    model = found.section("model")
+    if model.pop("largest_layer_params", None) is not None:
+        found.notes.append("model.largest_layer_params: computed from the model's sizes, left out")
+    if "max_seq_len" in model:
+        found.section("training").setdefault("sequence_length", model["max_seq_len"])
+    experts = {key: model.pop(key, None) for key in EXPERTS}
+    hidden, heads = model.get("hidden_size"), model.get("num_attention_heads")
+    if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 and hidden % heads:
+        model["head_dim"] = _HEAD
+        found.notes.append(f"model.hidden_size {hidden} is not divisible by {heads} heads: assumed heads of {_HEAD}")
+    if model.pop("moe_enabled", False):
+        found.config["model"] = _mixture(model, experts, found.notes)
+
+
+def _mixture(model: Mapping[str, Any], experts: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """A mixture of experts in the words of Qwen2-MoE, or without a shared expert of Mixtral."""
+    sizes = {SIZES.get(key, key): value for key, value in model.items() if key not in ("name", "num_parameters")}
+    wide = experts["expert_intermediate_size"] or 4 * sizes.get("hidden_size", 0)
+    count, chosen = experts["num_experts"] or 8, experts["top_k"] or 2
+    shared = experts["shared_expert_intermediate_size"]
+    stated = f"; {model['num_parameters']} is what the file states" if "num_parameters" in model else ""
+    notes.append(f"model: a mixture of experts with as many key as query heads, counted from its sizes{stated}")
+    named = {"_name": model["name"]} if "name" in model else {}
+    if not shared:
+        family = {"model_type": "mixtral", "num_local_experts": count, "num_experts_per_tok": chosen}
+        kv_heads = {"num_key_value_heads": sizes.get("num_attention_heads")}
+        return {**named, **family, **kv_heads, "intermediate_size": wide, **sizes}
+    values = {"num_experts": count, "top_k": chosen, "expert_intermediate_size": wide}
+    values["shared_expert_intermediate_size"] = shared
+    renamed = {EXPERTS[key]: value for key, value in values.items()}
+    return {
+        **named,
+        "model_type": "qwen2_moe",
+        "num_key_value_heads": sizes.get("num_attention_heads"),
+        **renamed,
+        **sizes,
+    }

@@ -1,0 +1,44 @@
+"""A job from a model's size alone, and what had to be assumed for it."""
+
+from __future__ import annotations
+
+from memcore.config.imported import DTYPES, ENGINES
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, Problem
+
+SEQUENCE, STAGE, MEMORY = 2048, 2, 80
+"""Tokens of a sequence, DeepSpeed's ZeRO stage and GiB of a GPU, where nothing is said."""
+SHORT_ENGINES = {**ENGINES, "megatron": "megatron"}
+
+
+def quick(
+    size: str, gpus: int = 1, engine: str | None = None, dtype: str = "bf16", memory: float = MEMORY
+) -> tuple[Config, tuple[str, ...]]:
+    """A config for a model of `size` parameters (a number is billions), and what it assumes.
+
+    >>> config, assumed = quick("7", gpus=8, engine="pytorch")
+    >>> config.engine.type, config.model
+    ('ddp', {'num_parameters': '7B'})
+
+    Raises ConfigError for what cannot be understood.
+    """
+    if dtype not in DTYPES:
+        raise ConfigError([Problem("--dtype", f"found {dtype!r}; allowed: {', '.join(DTYPES)}")])
+    name = SHORT_ENGINES.get(engine or "", engine) or ("fsdp" if gpus > 1 else "none")
+    described: dict[str, object] = {"type": name}
+    training: dict[str, object] = {"sequence_length": SEQUENCE, "precision": DTYPES[dtype]}
+    assumed = [f"a sequence of {SEQUENCE} tokens, one sequence in a micro-batch", "AdamW, no activation checkpointing"]
+    assumed.append(f"{dtype} with fp32 optimizer states ({DTYPES[dtype]})")
+    if engine is None:
+        assumed.append(f"engine {name}")
+    if name == "deepspeed":
+        described["zero_stage"] = STAGE
+        assumed.append(f"ZeRO stage {STAGE}, nothing offloaded")
+    assumed.append(f"GPUs of {memory:g} GiB")
+    config = {
+        "model": {"num_parameters": f"{size}B" if size.replace(".", "", 1).isdigit() else size},
+        "training": training,
+        "engine": described,
+        "hardware": {"num_gpus": gpus, "gpu_memory_gb": memory},
+    }
+    return Config.from_dict(config), tuple(assumed)

@@ -1,0 +1,158 @@
+"""Files of other calculators, and jobs from a size alone."""
+
+import pytest
+
+from memcore.config.imported import imported
+from memcore.config.quick import quick
+from memcore.config.settings import Config
+from memcore.errors import ConfigError
+from memcore.estimation import estimate_training
+from memcore.model.catalog import find_model
+
+DDP = {
+    "model": {
+        "name": "custom-1b",
+        "num_parameters": "1B",
+        "num_layers": 24,
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "vocab_size": 32000,
+        "max_seq_len": 2048,
+    },
+    "training": {
+        "batch_size": 8,
+        "gradient_accumulation_steps": 2,
+        "optimizer": "adamw",
+        "dtype": "bf16",
+        "activation_checkpointing": 0,
+    },
+    "parallelism": {
+        "tensor_parallel_size": 1,
+        "pipeline_parallel_size": 1,
+        "data_parallel_size": 4,
+        "sequence_parallel": False,
+    },
+    "engine": {"type": "pytorch_ddp", "zero_stage": None, "offload_optimizer": "none", "offload_param": "none"},
+    "hardware": {"num_gpus": 4, "gpu_memory_gb": 40},
+}
+"""A published example of George614/gpu-mem_calculator."""
+
+
+def test_a_file_is_accepted_as_it_is():
+    """Its words become this project's, and the sizes are what they say."""
+    config = Config.from_dict(DDP)
+    assert config.engine.type == "ddp"
+    assert config.training.precision == "bf16-mixed"
+    assert config.training.activation_checkpointing.policy == "none"
+    assert config.training.sequence_length == 2048
+    found = estimate_training(config)
+    assert found.capacity == 40 * 2**30
+    assert abs(found.job.model.parameters - 10**9) < 10**7
+    assert imported(DDP).notes == []
+
+
+ENGINES = [
+    ({"type": "pytorch"}, {"type": "ddp"}),
+    ({"type": "megatron_lm", "zero_stage": None, "offload_param": "none"}, {"type": "megatron"}),
+    ({"type": "megatron_deepspeed", "zero_stage": 1}, {"type": "megatron-deepspeed", "zero_stage": 1}),
+    ({"type": "fsdp", "sharding_strategy": "full_shard"}, {"type": "fsdp", "reshard_after_forward": True}),
+    ({"type": "fsdp", "sharding_strategy": "shard_grad_op"}, {"type": "fsdp", "reshard_after_forward": False}),
+    ({"type": "fsdp", "sharding_strategy": "no_shard"}, {"type": "ddp"}),
+    ({"type": "deepspeed", "offload_optimizer": "cpu"}, {"type": "deepspeed", "offload_optimizer": "cpu"}),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), ENGINES)
+def test_engines(theirs, ours):
+    """Its engines by our names; keys that it ignores for an engine are left out."""
+    assert imported({**DDP, "engine": theirs}).config["engine"] == ours
+
+
+@pytest.mark.parametrize(
+    ("level", "policy"), [(0, "none"), (1, "selective"), (2, "selective"), (3, "full"), (4, "full")]
+)
+def test_checkpointing_levels(level, policy):
+    """Levels become policies; those without an equal are noted."""
+    found = imported({**DDP, "training": {**DDP["training"], "activation_checkpointing": level}})
+    assert found.config["training"]["activation_checkpointing"] == policy
+    assert len(found.notes) == (0 < level < 4)
+
+
+def test_gpus_decide():
+    """Where the groups' sizes and the GPUs disagree, data parallelism is what the GPUs leave, and it is said."""
+    parallelism = {"tensor_parallel_size": 8, "pipeline_parallel_size": 16, "data_parallel_size": 1}
+    found = imported({**DDP, "parallelism": parallelism, "hardware": {"num_gpus": 1024}})
+    assert "data_parallel_size" not in found.config["parallelism"]
+    assert "1024 is not the product of the parallel sizes 8 × 16 × 1" in found.notes[0]
+
+
+def test_mixtures_of_experts():
+    """Mixtral as its presets describe it, where keys and values have as many heads as queries."""
+    sizes = {
+        **DDP["model"],
+        "num_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_parameters": "46.7B",
+    }
+    experts = {"moe_enabled": True, "num_experts": 8, "top_k": 2, "expert_intermediate_size": 14336}
+    model = find_model(imported({**DDP, "model": {**sizes, **experts}}).config["model"])
+    mlp, attention = 8 * 3 * 4096 * 14336 + 8 * 4096, 4 * 4096**2
+    assert model.parameters == 32 * (mlp + attention + 2 * 4096) + 2 * 32000 * 4096 + 4096
+    shared = imported({**DDP, "model": {**sizes, **experts, "shared_expert_intermediate_size": 2048}}).config["model"]
+    wide = 32 * (3 * 4096 * 2048 + 4096 + 3 * 4096)
+    assert find_model(shared).parameters == model.parameters + wide
+    dense = imported({**DDP, "model": {**sizes, **experts, "moe_enabled": False}}).config["model"]
+    assert "top_k" not in dense
+
+
+def test_mistakes_are_named():
+    """What is wrong in such a file is an error with its path; other configs are left alone."""
+    with pytest.raises(ConfigError, match="training.precision"):
+        Config.from_dict({**DDP, "training": {"dtype": "int8"}})
+    with pytest.raises(ConfigError, match="training.learning_rate"):
+        Config.from_dict({**DDP, "training": {**DDP["training"], "learning_rate": 1}})
+    with pytest.raises(ConfigError, match="sharding_strategy"):
+        Config.from_dict({**DDP, "engine": {"type": "fsdp", "sharding_strategy": "half"}})
+    own = {"model": "gpt2", "engine": {"type": "fsdp"}}
+    assert imported(own).config == own
+
+
+STATED = [
+    # num_parameters of 32 layers of 4096: the feed-forward width, by Llama's rule where the count rounds to it.
+    ("7B", 11008),
+    ("6.7B", 11008),
+    ("8B", 14208),
+    (6_738_415_616, 11008),
+    (7_000_000_000, 11008),
+    (6.7e9, 11008),
+    (6_500_000_000, 10432),
+]
+
+
+@pytest.mark.parametrize(("stated", "width"), STATED)
+def test_a_stated_size_decides_what_is_left_open(stated, width):
+    """Nothing that is given is ignored: the width that no key names follows from the number of parameters."""
+    sizes = {"num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000}
+    assert find_model({**sizes, "num_parameters": stated}).sizes["f"] == width
+
+
+def test_sizes_that_disagree_are_said():
+    """With all sizes given they decide, and a warning says what the number of parameters would be."""
+    sizes = {"num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "intermediate_size": 11008}
+    found = find_model({**sizes, "num_parameters": "13B"})
+    assert "its sizes make 6,738,415,616 parameters, where num_parameters says 13B" in found.warnings[0]
+
+
+def test_quick():
+    """A size is enough, and everything that was assumed is said."""
+    config, assumed = quick("7", gpus=8, engine="pytorch_ddp", memory=80)
+    found = estimate_training(config)
+    assert abs(found.job.model.parameters - 7e9) < 2e7
+    assert (found.job.num_gpus, found.capacity) == (8, 80 * 2**30)
+    assert any("2048 tokens" in each for each in assumed)
+    assert quick("350M")[0].engine.type == "none"
+    with pytest.raises(ConfigError, match="num_parameters"):
+        estimate_training(quick("seven")[0])
+    with pytest.raises(ConfigError, match="--dtype"):
+        quick("7", dtype="int3")
