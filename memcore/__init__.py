@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from memcore.advising import Advice, Advised, advise
     from memcore.config.settings import Config
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
     from memcore.estimation import Estimate, estimate
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Advice",
+    "Advised",
     "Config",
     "ConfigError",
     "Estimate",
@@ -27,11 +30,14 @@ __all__ = [
     "Solution",
     "UnsupportedError",
     "__version__",
+    "advise",
     "estimate",
     "solve",
 ]
 
 _HOMES = {
+    "Advice": "memcore.advising",
+    "Advised": "memcore.advising",
     "Config": "memcore.config.settings",
     "ConfigError": "memcore.errors",
     "Estimate": "memcore.estimation",
@@ -39,6 +45,7 @@ _HOMES = {
     "Problem": "memcore.errors",
     "Solution": "memcore.solving",
     "UnsupportedError": "memcore.errors",
+    "advise": "memcore.advising",
     "estimate": "memcore.estimation",
     "solve": "memcore.solving",
 }

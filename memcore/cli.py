@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import memcore
 from memcore.accuracy import accuracy
+from memcore.advising import advise
 from memcore.config.imported import imported
 from memcore.config.kinds import Flag
 from memcore.config.quick import MEMORY, quick
@@ -25,6 +27,7 @@ from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, find_model, nickname, search
 from memcore.model.read import known_families
 from memcore.render import data, text
+from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
 from memcore.render.formulas import comparison_data, comparison_text
 from memcore.render.model import model_data, model_text
 from memcore.render.serving_data import serving_explanation_data, serving_summary_data
@@ -83,6 +86,9 @@ def _parser() -> argparse.ArgumentParser:
             _add_config(added)
         if name == "explain":
             added.add_argument("--at", choices=list(PHASES), help="the highest moment of a phase; default: the peak")
+        if name == "advise":
+            added.add_argument("--ladder", action="store_true", help="also standard changes one on top of another")
+            added.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
         if name == "solve":
             settings = ", ".join(SETTINGS[path].flag for path in SOLVABLE)
             added.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
@@ -105,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_TAKES_CONFIG = ("estimate", "explain", "solve", "validate", "url", "gpus", "formulas")
+_TAKES_CONFIG = ("estimate", "explain", "advise", "solve", "validate", "url", "gpus", "formulas")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -205,6 +211,18 @@ def _explain_serving(found: ServingEstimate, options: argparse.Namespace) -> int
 def _moment(found: Estimate, phase: str | None) -> Moment:
     moments = [moment for moment in found.moments if moment.phase == phase]
     return max(moments, key=lambda moment: moment.peak) if moments else found.peak
+
+
+def _advise(options: argparse.Namespace) -> int:
+    found = advise(_config(options), ladder=options.ladder)
+    if options.json:
+        _print_json(advice_data(found))
+    elif options.csv:
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows.writerows([ADVICE_COLUMNS, *advice_rows(found)])
+    else:
+        print(advice_text(found), end="")
+    return DOES_NOT_FIT if found.estimate.fits is False else FITS
 
 
 def _solve(options: argparse.Namespace) -> int:
@@ -333,6 +351,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "estimate": (_estimate, "what each GPU holds, and whether the job fits"),
     "quick": (_quick, "an answer from a model's size alone, saying what it assumes"),
     "explain": (_explain, "every tensor at a moment, with its formula, its numbers and its source"),
+    "advise": (_advise, "every change that applies: what it saves, what it costs, and how to make it"),
     "solve": (_solve, "the largest or smallest value of a setting that fits, and what binds"),
     "validate": (_validate, "check a config without computing more than that takes"),
     "url": (_url, "the part of the page's URL that holds a config"),

@@ -1,0 +1,108 @@
+"""Advice for a terminal, as JSON, as CSV and as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+
+from memcore.advising import Advice, Advised
+from memcore.changes import KINDS
+from memcore.describe import verdict
+from memcore.render.text import section, table
+from memcore.units import format_bytes
+
+_FITS = {True: "yes", False: "no", None: "-"}
+
+
+def advice_text(found: Advised) -> str:
+    """What `memcore advise` prints: what saves, what does not and why, and the ladder."""
+    said = verdict(found.estimate)
+    lines = [said.headline, said.reason, ""]
+    if found.saving:
+        heading = ("saves", "then fits", "time", "change", "how")
+        rows = [(*_numbers(each), each.title, "  ".join(each.flags)) for each in found.saving]
+        lines += section("What saves memory, best first", table([heading, *rows], right=(0, 2)))
+        reasons = [(each.title, f"{KINDS[each.kind]}: {each.reason}") for each in found.saving]
+        lines += section("What it costs", table(reasons))
+    if found.useless:
+        lines += section("Saves nothing here", table([(each.title, each.because or "") for each in found.useless]))
+    if found.ladder:
+        lines += section("One on top of another", table(_rungs(found), right=(0, 2, 4)))
+    lines.append("Time is a roofline's ranking of GPU-seconds for a token, not a promise of speed.")
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(each: Advice) -> tuple[str, str, str]:
+    return format_bytes(each.saves), _FITS[each.fits], f"{100 * each.slowdown:+.0f}%"
+
+
+def _rungs(found: Advised) -> Iterator[tuple[str, ...]]:
+    yield "saves", "then fits", "time", "change", "then needs"
+    for each in found.ladder:
+        yield *_numbers(each), each.title, format_bytes(each.after.allocated.expected)
+
+
+def advice_data(found: Advised) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "allocated": found.estimate.allocated.expected,
+        "fits": found.estimate.fits,
+        "advice": [_row(each) for each in found.advice],
+        "ladder": [_row(each) for each in found.ladder],
+    }
+
+
+def _row(each: Advice) -> dict[str, Any]:
+    return {
+        "title": each.title,
+        "class": each.kind,
+        "saves": each.saves,
+        "allocated": each.after.allocated.expected,
+        "fits": each.fits,
+        "slowdown": round(each.slowdown, 4),
+        "reason": each.reason,
+        "because": each.because,
+        "changes": dict(each.changes),
+        "flags": list(each.flags),
+        "config": each.config.to_dict(),
+    }
+
+
+ADVICE_COLUMNS = ("title", "class", "saves", "allocated", "fits", "slowdown", "reason", "because", "flags")
+
+
+def advice_rows(found: Advised) -> Iterator[tuple[object, ...]]:
+    """The same as rows of `ADVICE_COLUMNS`, for CSV."""
+    for each in (*found.advice, *found.ladder):
+        row = {**_row(each), "flags": "  ".join(each.flags)}
+        yield tuple(row[name] for name in ADVICE_COLUMNS)
+
+
+def advice_html(found: Advised, links: Iterable[str] | None = None) -> str:
+    """The suggestions as a table; with `links`, addresses of the changed configs in the order of `found.advice`."""
+    rows = [
+        _html_row(each, link)
+        for each, link in zip(found.advice, [*links] if links is not None else [""] * len(found.advice), strict=True)
+    ]
+    if not rows:
+        return "<p>Nothing that this page knows would change this job's memory.</p>"
+    heads = "".join(f'<th scope="col">{each}</th>' for each in ("Change", "Saves", "Then fits", "Time", "How"))
+    note = "Time: GPU-seconds for a token by a roofline, which ranks and promises no speed."
+    return (
+        f'<table class="advice"><caption>{note}</caption><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _html_row(each: Advice, link: str) -> str:
+    title = escape(each.title)
+    name = f'<a href="{escape(link)}">{title}</a>' if link else title
+    why = f"Saves nothing here: {each.because}" if each.because else f"{KINDS[each.kind]}: {each.reason}"
+    flags = " ".join(f"<code>{escape(flag)}</code>" for flag in each.flags)
+    saves = format_bytes(each.saves) if each.saves > 0 else "nothing"
+    heading = f'<th scope="row">{name}<small>{escape(why)}</small></th>'
+    return (
+        f'<tr data-class="{each.kind}" data-saves="{each.saves}">{heading}'
+        f"<td>{saves}</td><td>{_FITS[each.fits]}</td><td>{100 * each.slowdown:+.0f}%</td><td>{flags}</td></tr>"
+    )

@@ -1,0 +1,76 @@
+"""How fast accelerators are: vendors' peaks, which the cost model of a search takes and anybody can replace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TERA, GIGA = 10**12, 10**9
+
+_ML = "stas00/ml-engineering, tables of accelerators"
+_TITAN = "torchtitan/tools/utils.py, get_peak_flops"
+_DLCALC = "jfc4050/dlcalc, utils/hardware.py"
+_LIGHTNING = "lightning-fabric, utilities/throughput.py"
+_CATALOG = "a public catalog of GPUs"
+_RECALLED = "vendor's figure, recalled, unconfirmed"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A row of the table."""
+
+    tflops: float
+    """Dense 16-bit matrix products, 10¹² operations per second."""
+    fp8_tflops: float | None
+    memory: float
+    """Bandwidth of its memory, GB/s."""
+    domain: int
+    """GPUs that its fast links join."""
+    link: float
+    """Bandwidth of these links for one GPU, both directions together, GB/s; 0: there are none."""
+    source: str
+    link_source: str
+
+
+SPEEDS: Mapping[str, Speed] = {
+    "v100-sxm2-16gb": Speed(125, None, 900, 8, 300, _CATALOG, _RECALLED),
+    "v100-sxm2-32gb": Speed(125, None, 900, 8, 300, _CATALOG, _RECALLED),
+    "t4": Speed(65, None, 320, 1, 0, _LIGHTNING, _RECALLED),
+    "a10": Speed(125, None, 600, 1, 0, _LIGHTNING, _RECALLED),
+    "a30": Speed(165, None, 933, 2, 200, _RECALLED, _RECALLED),
+    "a40": Speed(149.7, None, 696, 2, 112.5, _RECALLED, _RECALLED),
+    "rtx-a6000": Speed(154.85, None, 768, 2, 112.5, _TITAN, _RECALLED),
+    "a100-sxm-40gb": Speed(312, None, 1555, 8, 600, _ML, _DLCALC),
+    "a100-pcie-40gb": Speed(312, None, 1555, 2, 600, _ML, _RECALLED),
+    "a100-sxm-80gb": Speed(312, None, 2039, 8, 600, _ML, _DLCALC),
+    "a100-pcie-80gb": Speed(312, None, 1935, 2, 600, _ML, _RECALLED),
+    "rtx-3090": Speed(71, None, 936, 2, 112.5, _RECALLED, _RECALLED),
+    "rtx-4090": Speed(165.2, 330.3, 1008, 1, 0, _RECALLED, _RECALLED),
+    "rtx-5090": Speed(209.5, 419, 1792, 1, 0, _RECALLED, _RECALLED),
+    "rtx-6000-ada": Speed(364.2, 728.5, 960, 1, 0, _RECALLED, _RECALLED),
+    "rtx-pro-6000": Speed(503.8, 1007.6, 1792, 1, 0, _RECALLED, _RECALLED),
+    "l4": Speed(121, 242, 300, 1, 0, _LIGHTNING, _RECALLED),
+    "l20": Speed(119.5, 239, 864, 1, 0, _RECALLED, _RECALLED),
+    "l40": Speed(181, 362, 864, 1, 0, _LIGHTNING, _RECALLED),
+    "l40s": Speed(362, 733, 864, 1, 0, _ML, _RECALLED),
+    "h100-sxm-80gb": Speed(989, 1979, 3350, 8, 900, _ML, _DLCALC),
+    "h100-pcie-80gb": Speed(756, 1513, 2000, 2, 600, _ML, _RECALLED),
+    "h100-nvl-94gb": Speed(835, 1671, 3938, 2, 600, _TITAN, _RECALLED),
+    "h800-sxm-80gb": Speed(989, 1979, 3350, 8, 400, _RECALLED, _RECALLED),
+    "h20-96gb": Speed(148, 296, 4000, 8, 900, _TITAN, _RECALLED),
+    "h200-sxm-141gb": Speed(989, 1979, 4800, 8, 900, _ML, _RECALLED),
+    "h200-nvl-141gb": Speed(835, 1671, 4800, 4, 900, _RECALLED, _RECALLED),
+    "gh200-96gb": Speed(989, 1979, 4000, 1, 900, _ML, _RECALLED),
+    "b200": Speed(2250, 4500, 8000, 8, 1800, _ML, _DLCALC),
+    "gb200": Speed(2500, 5000, 8000, 72, 1800, _ML, _RECALLED),
+    "b300": Speed(2250, 4500, 8000, 8, 1800, _ML, _RECALLED),
+    "gb300": Speed(2500, 5000, 8000, 72, 1800, _ML, _RECALLED),
+    "gb10": Speed(125, 250, 273, 1, 0, _RECALLED, _RECALLED),
+    "mi210": Speed(181, None, 1638, 4, 300, _RECALLED, _RECALLED),
+    "mi250x-gcd": Speed(191.5, None, 1638, 8, 400, _TITAN, _RECALLED),
+    "mi300x": Speed(1307, 2610, 5300, 8, 896, _ML, _RECALLED),
+    "mi325x": Speed(1300, 2610, 6000, 8, 896, _ML, _RECALLED),
+    "mi350x": Speed(2300, 4600, 8000, 8, 1075, _RECALLED, _RECALLED),
+    "mi355x": Speed(2500, 5000, 8000, 8, 1075, _ML, _RECALLED),
+}
+"""By the id of `memcore.hardware.ACCELERATORS`."""

@@ -1,0 +1,142 @@
+"""Advice: real estimates on both sides, words of the tool that runs the job, and reasons for what saves nothing."""
+
+from itertools import pairwise
+
+import pytest
+
+from memcore import ConfigError, advise, estimate
+from memcore.changes import CHANGES, KINDS, RISKS
+from memcore.cli import main
+from memcore.costs import Plan, cost, cost_of, roofline_of, work_of
+from memcore.hardware import ACCELERATORS
+from memcore.model.catalog import find_model
+from memcore.native import DIALECTS
+from memcore.render.advice import advice_data, advice_html, advice_text
+from memcore.speeds import SPEEDS
+
+LARGE = {
+    "model": "llama-3.1-70b",
+    "training": {"sequence_length": 32768, "implementation": "torchtitan"},
+    "hardware": {"num_gpus": 64, "accelerator": "h100-sxm-80gb"},
+}
+SMALL = {
+    "model": "llama-3.2-1b",
+    "training": {"sequence_length": 8192},
+    "hardware": {"accelerator": "rtx-4090"},
+}
+REPLICATED = {
+    "model": "gpt2",
+    "training": {"sequence_length": 1024, "micro_batch_size": 4},
+    "engine": {"type": "ddp"},
+    "hardware": {"num_gpus": 8, "accelerator": "t4"},
+}
+JOBS = {"large": LARGE, "small": SMALL, "replicated": REPLICATED}
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_savings_are_those_of_real_estimates(job):
+    """What is said to be saved is the difference of two estimates, and the changed config is one that works."""
+    now = estimate(job)
+    for each in advise(job).advice:
+        then = estimate(each.config)
+        assert each.saving == now.allocated.expected - then.allocated.expected
+        assert each.flags
+        assert each.kind in KINDS
+        assert (each.because is None) == (each.saves > 0)
+        if each.fits is not None:
+            assert each.fits == then.fits
+
+
+def test_a_layer_that_is_not_kept_is_not_there():
+    """Of a 70B model at 32k tokens, full checkpointing keeps each layer's input: 80 × 32768 × 8192 × 2 bytes = 40 GiB."""
+    found = {each.title: each for each in advise(LARGE).advice}
+    full = found["Full activation checkpointing"]
+    assert full.after.allocated.expected > 40 * 2**30 > full.after.allocated.expected / 3
+    assert full.flags == ("--activation_checkpoint.mode full",)
+    assert "+33% arithmetic" in full.reason
+    assert full.slowdown == pytest.approx(1 / 3, abs=0.001)
+
+
+def test_the_best_comes_first():
+    """Savings over slowdown fall; what risks precision, or takes another job, comes after; then what saves nothing."""
+    order = [(each.saves > 0, each.kind not in RISKS) for each in advise(LARGE).advice]
+    assert order == sorted(order, reverse=True)
+
+
+def test_what_saves_nothing_says_why():
+    """The peak is in the loss, where no gradient is reduced."""
+    found = {each.title: each for each in advise(LARGE).useless}
+    why = found["Reduce gradients in bf16"].because
+    assert "the peak is in the loss" in why
+    assert "it lowers the backward pass" in why
+
+
+def test_the_ladder_climbs_until_it_fits():
+    """Each rung is measured from the one before, and the last one fits."""
+    rungs = advise(LARGE, ladder=True).ladder
+    assert rungs[-1].after.fits
+    for below, above in pairwise(rungs):
+        assert above.before is below.after
+        assert not below.after.fits
+
+
+def test_nothing_is_offered_that_the_engine_lacks():
+    """DDP has no shards, torchtitan no adapters, and what is on already is not offered."""
+    assert not [each for each in advise(REPLICATED).advice if "engine.cpu_offload" in each.changes]
+    assert not [each for each in advise(LARGE).advice if "training.adapter.type" in each.changes]
+    checkpointed = {**SMALL, "training": {"sequence_length": 8192, "activation_checkpointing": "full"}}
+    assert not [each for each in advise(checkpointed).advice if each.kind == "compute"]
+
+
+def test_servers_are_refused():
+    """Their budget is fixed; their answers say what fits."""
+    with pytest.raises(ConfigError, match="advice is given for training"):
+        advise({"model": "gpt2", "engine": {"type": "vllm"}})
+
+
+def test_every_row_has_words():
+    """Each change is spelled by at least one tool."""
+    for row in CHANGES:
+        for path in row.to or ():
+            assert any(path in words for words in DIALECTS.values()), path
+    assert set(SPEEDS) == {each.id for each in ACCELERATORS}
+
+
+def test_work_by_hand():
+    """Llama 3.1 8B at 8192 tokens: 2 operations for each parameter but the embedding, and half of all scores twice."""
+    work = work_of(find_model("llama-3.1-8b"), 8192)
+    assert work.products == 2 * (8030261248 - 128256 * 4096) * 8192
+    assert work.attention == 32 * 2 * 8192 * 8192 * 32 * 128
+    assert work.keys == 32 * 2 * 8 * 128
+
+
+def test_cost_by_hand():
+    """One GPU computes three forward passes; two GPUs that shard gather twice and reduce once."""
+    work, roofline = work_of(find_model("llama-3.1-8b"), 8192), roofline_of("h100-sxm-80gb")
+    alone = cost(work, Plan(1, 1, 1, 1, 1, 1, 1, 1), roofline)
+    assert alone.seconds == 3 * (work.products + work.attention) / (989e12 * 0.5)
+    two = cost(work, Plan(2, 1, 1, 1, 2, 1, 1, 1, gathers=2, reduces=1), roofline)
+    assert two.data == 8030261248 / 2 * (2 * 2 + 4)
+    assert two.tokens == 2 * alone.tokens
+    piped = cost(work, Plan(2, 1, 2, 1, 1, 1, 1, 4), roofline)
+    assert piped.bubble == 1 / 4
+
+
+def test_costs_follow_the_job():
+    """A job's plan is what its config says."""
+    job = estimate({**LARGE, "parallelism": {"tensor_parallel_size": 8, "pipeline_parallel_size": 2}}).job
+    found = cost_of(job, roofline_of("h100-sxm-80gb"))
+    assert (found.gpus, found.bubble) == (64, 1 / 2)
+    assert found.tokens == 4 * 2 * 32768
+
+
+def test_faces(capsys):
+    """Terminal, JSON, CSV and page say the same."""
+    found = advise(SMALL, ladder=True)
+    text, data, page = advice_text(found), advice_data(found), advice_html(found)
+    for each in found.advice:
+        assert each.title in text
+        assert each.title in page
+    assert [row["saves"] for row in data["advice"]] == [each.saves for each in found.advice]
+    assert main(["advise", "--model", "gpt2", "--seq", "512", "--csv"]) == 0
+    assert capsys.readouterr().out.startswith("title,class,saves,")
