@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,13 +10,13 @@ from typing import Any
 
 import memcore
 from memcore.accuracy import accuracy
-from memcore.advising import advise
 from memcore.config.imported import imported
 from memcore.config.kinds import Flag
 from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import VERSION, decode_fragment, encode_fragment
+from memcore.decisions import DECISIONS, print_json
 from memcore.describe import PHASES
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate, estimate_training
@@ -27,16 +25,13 @@ from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, find_model, nickname, search
 from memcore.model.read import known_families
 from memcore.render import data, text
-from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
 from memcore.render.formulas import comparison_data, comparison_text
 from memcore.render.model import model_data, model_text
 from memcore.render.serving_data import serving_explanation_data, serving_summary_data
 from memcore.render.serving_text import serving_explanation, serving_summary
-from memcore.render.solution import solution_data, solution_text
 from memcore.serving.answers import gpus_needed
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import PRESETS
-from memcore.solving import SOLVABLE, solve
 from memcore.timeline import Moment
 from memcore.units import GiB, format_count
 from memcore.untrusted import parse_json
@@ -60,15 +55,11 @@ def _refuse(error: MemcoreError, *, as_json: bool) -> int:
     problems = error.problems if isinstance(error, ConfigError) else (Problem("", str(error)),)
     if as_json:
         found = [{"path": each.path, "message": each.message, "suggestion": each.suggestion} for each in problems]
-        _print_json({"problems": found})
+        print_json({"problems": found})
     else:
         for each in problems:
             print(f"error: {each}", file=sys.stderr)
     return BAD_INPUT
-
-
-def _print_json(found: object) -> None:
-    print(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,15 +77,8 @@ def _parser() -> argparse.ArgumentParser:
             _add_config(added)
         if name == "explain":
             added.add_argument("--at", choices=list(PHASES), help="the highest moment of a phase; default: the peak")
-        if name == "advise":
-            added.add_argument("--ladder", action="store_true", help="also standard changes one on top of another")
-            added.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
-        if name == "solve":
-            settings = ", ".join(SETTINGS[path].flag for path in SOLVABLE)
-            added.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
-            goal = added.add_mutually_exclusive_group()
-            for word, smallest in {"largest": False, "smallest": True}.items():
-                goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help="that fits")
+        if name in DECISIONS:
+            DECISIONS[name].options(added)
         if name == "quick":
             added.add_argument("size", metavar="SIZE", help="parameters: a number is billions; or such as 350M")
             added.add_argument("--gpus", type=int, default=1, help="GPUs of the whole job (default: 1)")
@@ -111,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_TAKES_CONFIG = ("estimate", "explain", "advise", "solve", "validate", "url", "gpus", "formulas")
+_TAKES_CONFIG = ("estimate", "explain", *DECISIONS, "validate", "url", "gpus", "formulas")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +154,7 @@ def _quick(options: argparse.Namespace) -> int:
     config, assumed = quick(options.size, options.gpus, options.engine, options.dtype, options.gpu_mem)
     found = estimate_training(config)
     if options.json:
-        _print_json({**data.summary(found), "assumed_from_size": list(assumed)})
+        print_json({**data.summary(found), "assumed_from_size": list(assumed)})
     else:
         print(text.summary(found), end="")
         print("\nFrom the size alone it is assumed:", *(f"  {each}" for each in assumed), sep="\n")
@@ -180,7 +164,7 @@ def _quick(options: argparse.Namespace) -> int:
 def _estimate(options: argparse.Namespace) -> int:
     found = estimate(_config(options))
     if options.json:
-        _print_json(serving_summary_data(found) if isinstance(found, ServingEstimate) else data.summary(found))
+        print_json(serving_summary_data(found) if isinstance(found, ServingEstimate) else data.summary(found))
     else:
         print(serving_summary(found) if isinstance(found, ServingEstimate) else text.summary(found), end="")
     return DOES_NOT_FIT if found.fits is False else FITS
@@ -192,7 +176,7 @@ def _explain(options: argparse.Namespace) -> int:
         return _explain_serving(found, options)
     moment = _moment(found, options.at)
     if options.json:
-        _print_json(data.explanation(found, moment))
+        print_json(data.explanation(found, moment))
     else:
         print(text.explanation(found, moment), end="")
     return FITS
@@ -202,7 +186,7 @@ def _explain_serving(found: ServingEstimate, options: argparse.Namespace) -> int
     if options.at is not None:
         raise ConfigError([Problem("--at", "a server has no phases of a training step; leave it out")])
     if options.json:
-        _print_json(serving_explanation_data(found))
+        print_json(serving_explanation_data(found))
     else:
         print(serving_explanation(found), end="")
     return FITS
@@ -213,31 +197,19 @@ def _moment(found: Estimate, phase: str | None) -> Moment:
     return max(moments, key=lambda moment: moment.peak) if moments else found.peak
 
 
-def _advise(options: argparse.Namespace) -> int:
-    found = advise(_config(options), ladder=options.ladder)
-    if options.json:
-        _print_json(advice_data(found))
-    elif options.csv:
-        rows = csv.writer(sys.stdout, lineterminator="\n")
-        rows.writerows([ADVICE_COLUMNS, *advice_rows(found)])
-    else:
-        print(advice_text(found), end="")
-    return DOES_NOT_FIT if found.estimate.fits is False else FITS
+def _decide(name: str) -> Callable[[argparse.Namespace], int]:
+    """A command of `DECISIONS`."""
 
+    def command(options: argparse.Namespace) -> int:
+        return DOES_NOT_FIT if DECISIONS[name].run(_config(options), options) is False else FITS
 
-def _solve(options: argparse.Namespace) -> int:
-    found = solve(_config(options), options.setting, smallest=options.smallest)
-    if options.json:
-        _print_json(solution_data(found))
-    else:
-        print(solution_text(found), end="")
-    return DOES_NOT_FIT if found.value is None else FITS
+    return command
 
 
 def _validate(options: argparse.Namespace) -> int:
     found = estimate(_config(options))
     if options.json:
-        _print_json({"problems": [], "config": found.job.config.to_dict()})
+        print_json({"problems": [], "config": found.job.config.to_dict()})
     else:
         settings = len(to_texts(found.job.config))
         print(f"valid: {settings} settings given, {len(found.assumptions)} assumed")
@@ -247,7 +219,7 @@ def _validate(options: argparse.Namespace) -> int:
 def _url(options: argparse.Namespace) -> int:
     fragment = "#" + encode_fragment(_config(options))
     if options.json:
-        _print_json({"fragment": fragment})
+        print_json({"fragment": fragment})
     else:
         print(fragment)
     return FITS
@@ -256,7 +228,7 @@ def _url(options: argparse.Namespace) -> int:
 def _formulas(options: argparse.Namespace) -> int:
     found = compare(_config(options))
     if options.json:
-        _print_json(comparison_data(found))
+        print_json(comparison_data(found))
     else:
         print(comparison_text(found), end="")
     return FITS
@@ -274,7 +246,7 @@ def _accuracy(options: argparse.Namespace) -> int:
         cases += found if isinstance(found, list) else [found]
     report = accuracy(cases)
     if options.json:
-        _print_json(report.to_dict())
+        print_json(report.to_dict())
     else:
         print(report.to_text(), end="")
     return FITS
@@ -284,7 +256,7 @@ def _model(options: argparse.Namespace) -> int:
     source: str = options.model
     found = find_model(_json(source) if source == "-" or source.endswith(".json") else source)
     if options.json:
-        _print_json(model_data(found))
+        print_json(model_data(found))
     else:
         print(model_text(found), end="")
     return FITS
@@ -294,7 +266,7 @@ def _models(options: argparse.Namespace) -> int:
     if options.families:
         families = known_families()
         if options.json:
-            _print_json(families)
+            print_json(families)
         else:
             print("\n".join(families))
         return FITS
@@ -308,7 +280,7 @@ def _models(options: argparse.Namespace) -> int:
         for hub_id, entry in search(" ".join(options.query)).items()
     ]
     if options.json:
-        _print_json(rows)
+        print_json(rows)
     else:
         cells = [(row["id"], row["family"], format_count(row["parameters"]), row["hub_id"]) for row in rows]
         print("\n".join(text.table([("id", "family", "parameters", "hub id"), *cells], right=(2,))))
@@ -321,7 +293,7 @@ def _gpus(options: argparse.Namespace) -> int:
         raise ConfigError([Problem("engine.type", "GPUs are counted for servers; name one as engine.type")])
     rows = gpus_needed(found)
     if options.json:
-        _print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
+        print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
     else:
         cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
         print("\n".join(text.table([("id", "name", "GPUs needed"), *cells], right=(2,))))
@@ -340,7 +312,7 @@ def _hardware(options: argparse.Namespace) -> int:
         for each in ACCELERATORS
     ]
     if options.json:
-        _print_json(rows)
+        print_json(rows)
     else:
         cells = [(each.id, each.name, f"{each.usable / GiB:.2f}", each.source) for each in ACCELERATORS]
         print("\n".join(text.table([("id", "name", "usable GiB", "source of the capacity"), *cells], right=(2,))))
@@ -351,8 +323,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "estimate": (_estimate, "what each GPU holds, and whether the job fits"),
     "quick": (_quick, "an answer from a model's size alone, saying what it assumes"),
     "explain": (_explain, "every tensor at a moment, with its formula, its numbers and its source"),
-    "advise": (_advise, "every change that applies: what it saves, what it costs, and how to make it"),
-    "solve": (_solve, "the largest or smallest value of a setting that fits, and what binds"),
+    **{name: (_decide(name), each.summary) for name, each in DECISIONS.items()},
     "validate": (_validate, "check a config without computing more than that takes"),
     "url": (_url, "the part of the page's URL that holds a config"),
     "accuracy": (_accuracy, "compare predictions with measured cases"),

@@ -61,6 +61,7 @@ LAYERS = (
     {"describe_serving"},
     {"render"},
     {"accuracy"},
+    {"decisions"},
     {"cli"},
     {"__main__"},
 )
