@@ -11,6 +11,7 @@ from memcore.defaults import Assumption, Defaults
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.expert_parallel import SIZE, expert_ranks, expert_share, expert_sizes
 from memcore.hardware import Accelerator, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
@@ -19,6 +20,7 @@ from memcore.learning import learning_model
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
+from memcore.model.separate_experts import separated
 from memcore.model.tensor_parallel import parallelized
 from memcore.optimizers import OPTIMIZERS, Implementation, Optimizer
 from memcore.pictures import image_sizes
@@ -72,6 +74,9 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
     num_gpus, shards = gpus_and_shards(read, engine)
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
+    experts = expert_ranks(read, engine, model, shards)
+    if _implementation(read) == "torchtitan":
+        model = separated(model)
     sequence = _sequence(read, model)
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     images, side = _images(read, model, sequence)
@@ -90,8 +95,10 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         **image_sizes(model, micro_batch, sequence, images, side),
         **chunk_sizes(micro_batch * sequence // contexts, model.sizes["h"], model.sizes["V"]),
     }
+    sizes |= expert_sizes(read, experts, shards, sizes)
     tensor = tensor_parallel(read, engine, model, sizes["s"])
-    share = model if tensor is None else parallelized(model)
+    share = expert_share(model, experts, shards) if _implementation(read) == "torchtitan" else model
+    share = share if tensor is None else parallelized(share)
     ranks = num_gpus // (stages * tensors)
     recipe = recipe_of(read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake)
     accelerator, capacity = _capacity(read)
@@ -117,6 +124,13 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     )
 
 
+def _implementation(read: Defaults) -> str:
+    """Whose layers run; those of torchtitan are the ones that share routed experts."""
+    parallel = (read.given(SIZE) or 1) > 1
+    found: str = read.given("training.implementation") or ("torchtitan" if parallel else "transformers")
+    return found
+
+
 def _sequence(read: Defaults, model: Model) -> int:
     """Tokens of a sequence."""
     path, most = "training.sequence_length", model.sizes["P"]
@@ -140,7 +154,7 @@ def _images(read: Defaults, model: Model, sequence: int) -> tuple[int, int]:
             if read.given(path):
                 read.refuse(path, f"{model.name} has no vision tower; leave it out")
         return 0, 0
-    if not IMPLEMENTATIONS[read.given("training.implementation") or "transformers"].sees(model.network):
+    if not IMPLEMENTATIONS[_implementation(read)].sees(model.network):
         if read.given(paths[0]):
             message = f"what the towers of {model.network.family} do is not modelled yet; allowed: 0, text alone"
             raise UnsupportedError(paths[0], f"found {read.given(paths[0])}; {message}")

@@ -296,8 +296,8 @@ def _received(job: Job) -> tuple[Shape, ...]:
 
 
 def _stored(job: Job, weight: Weight, path: str, count: int, idle: int) -> Stored:
-    shape = job.engine.stored(weight)
-    axes = weight.stored_axes if shape == weight.stored_shape else (shape[:1], *weight.stored_axes[1:])
+    axes = job.engine.stored(weight)
+    shape = tuple(symbol for axis in axes for symbol in axis)
     dtype = weight.dtype or job.recipe.precision.parameter
     learning = max(count - idle, 0) if learns(weight, job.share.network) else 0
     return Stored(weight, path, count, shape, _size(shape, dtype, job), learning, axes, dtype)

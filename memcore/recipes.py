@@ -138,7 +138,12 @@ def recipe_of(
     fake: bool,
 ) -> Recipe:
     """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
-    implementation = read.take("training.implementation", "transformers")
+    parallel = sizes.get("ep", 1) > 1
+    reason = "its layers share routed experts" if parallel else None
+    implementation = read.take("training.implementation", "torchtitan" if parallel else "transformers", reason)
+    if parallel and implementation != "torchtitan":
+        message = f"found {implementation!r}; expert parallelism is modelled with 'torchtitan'"
+        read.refuse("training.implementation", message)
     code = IMPLEMENTATIONS[implementation]
     code.check(model.network)
     precision = _precision(read, engine)
@@ -158,7 +163,7 @@ def recipe_of(
         windowed=model.window is not None and sizes["s"] >= model.window,
         precision=precision,
         loss=_loss(read, code, sizes),
-        sharding=_sharding(read, engine, code, sizes["z"], data_ranks),
+        sharding=_sharding(read, engine, code, sizes, data_ranks),
         checkpoints=checkpoints,
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=keeps,
@@ -172,6 +177,7 @@ def recipe_of(
         tensor=tensor,
         positioned=tensor is not None and code.computes_loss,
         pipeline=pipeline_plan(read, code),
+        expert_parallel=parallel,
         fake=fake,
     )
 
@@ -224,7 +230,8 @@ def _with_dropout(read: Defaults, model: Model) -> Network:
     return replace(model.network, runs=runs, ends=ends)
 
 
-def _sharding(read: Defaults, engine: Engine, code: LayerCode, shards: int, ranks: int) -> Sharding:
+def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[str, int], ranks: int) -> Sharding:
+    shards = sizes["z"]
     return Sharding(
         engine=engine.name,
         wrap=read.take("engine.wrap", code.default_wrap),
@@ -234,5 +241,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, shards: int, rank
         offloaded=read.take("engine.cpu_offload", False),
         syncs_every_micro_batch=not read.take("engine.no_sync", False),
         gathers=shards > 1,
+        gathers_experts=sizes.get("ze", 1) > 1,
+        prefetches=sizes.get("ep", 1) > 1,
         bucket_views=read.take("engine.gradient_as_bucket_view", False),
     )

@@ -27,6 +27,7 @@ _ROPE = "transformers, modeling_rope_utils.py; torchtitan, models/common/rope.py
 _CONV1D = "causal-conv1d, causal_conv1d/causal_conv1d_interface.py"
 _SSD = "mamba-ssm, mamba_ssm/ops/triton/ssd_combined.py"
 _FLA = "flash-linear-attention, fla/ops/gated_delta_rule/chunk.py and fla/ops/kda/chunk.py"
+_DISPATCH = "torchtitan, torchtitan/models/common/token_dispatcher.py"
 _FUNCTIONAL = "pytorch, torch/distributed/_functional_collectives.py"
 _MASK_PARTIAL = "pytorch, torch/distributed/tensor/placement_types.py, _MaskPartial"
 _LOSS_PARALLEL = "pytorch, torch/distributed/tensor/parallel/loss.py"
@@ -343,9 +344,13 @@ RULES: Mapping[str, Rule] = {
     "shard_mask": Rule("words outside this rank's part of the vocabulary, or no target", _MASK_PARTIAL),
     "masked_indices": Rule("words counted from the first of this rank's part", _MASK_PARTIAL),
     "amax": Rule("largest logit of each row", _LOSS_PARALLEL),
+    "all_to_all": Rule("rows from other ranks, for this rank's experts or back from theirs", _DISPATCH),
+    "row_segments": Rule("which rank and expert each row belongs to", _DISPATCH),
+    "scatter_add": Rule("sum over the experts of each token", "torchtitan, torchtitan/ops/scatter_add.py"),
     "all_gather_input": Rule("this rank's shards, cast for the all-gather", _COLLECTIVES, "communication"),
     "all_gather_output": Rule("a unit's parameters as the all-gather leaves them", _COLLECTIVES, "communication"),
     "unsharded_parameter": Rule("gathered parameter", _SHARDED, "communication"),
+    "copied_shards": Rule("gathered parameter in the order of ranks, which are put side by side", _COLLECTIVES),
     "resharded_parameter": Rule("part of a parameter kept for a smaller group of ranks", _SHARDED, "communication"),
     "reduce_scatter_input": Rule("a unit's gradients, copied for the reduce-scatter", _COLLECTIVES, "communication"),
     "reduce_scatter_output": Rule("reduced gradients before they are cast", _COLLECTIVES, "communication"),

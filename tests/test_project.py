@@ -40,7 +40,7 @@ LAYERS = (
     {"pictures", "recurrence"},
     {"config"},
     {"defaults"},
-    {"checkpointing", "tensor_parallel", "frameworks"},
+    {"checkpointing", "tensor_parallel", "expert_parallel", "frameworks"},
     {"layout", "learning"},
     {"recipes"},
     {"job"},

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 _KEYS: Mapping[str, str] = {
     "training": "offload",
     "training.activation_checkpointing": "method num_layers modules",
-    "parallelism": "ulysses_parallel_size expert_parallel_size expert_tensor_parallel_size "
-    "virtual_pipeline_parallel_size pipeline_layout",
+    "parallelism": "ulysses_parallel_size virtual_pipeline_parallel_size pipeline_layout",
     "engine": "zero_stage offload_optimizer offload_param optimizer_in_bwd fp8_recipe "
-    "enable_fsdp_float8_all_gather enable_async_tensor_parallel moe_token_dispatcher "
-    "distributed_optimizer",
+    "enable_fsdp_float8_all_gather enable_async_tensor_parallel distributed_optimizer",
 }
 
 ENGINES = ("deepspeed", "megatron", "megatron-deepspeed", "megatron-fsdp", "nanotron")

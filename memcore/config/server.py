@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from memcore.config.kinds import Choice, Flag, Integer, Listed, Number, Text
+from memcore.config.native import NativeFlags
 from memcore.config.schema import setting
 from memcore.serving.gguf_types import BLOCK_TYPES
 
@@ -14,12 +14,8 @@ _GGML = Listed("ggml types", {name.lower(): name for name in BLOCK_TYPES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFlags:
+class ServerFlags(NativeFlags):
     """What servers can be told besides the job itself."""
-
-    type: str | None = None
-    version: Any = None
-    """Both are declared by `Engine`, which comes after this class; they stand here so that they come first."""
 
     gpu_memory_utilization: float | None = setting(
         Number(0.01, 1),

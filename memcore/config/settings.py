@@ -86,6 +86,24 @@ class Parallelism:
         default="1f1b",
         advanced=True,
     )
+    expert_parallel_size: int | None = setting(
+        Integer(unit="GPUs"),
+        "Expert parallel",
+        "Ranks among which routed experts are divided; they are taken from those of data and context parallelism.",
+        flag="ep",
+        engines=_FSDP,
+        default="1",
+        advanced=True,
+    )
+    expert_tensor_parallel_size: int | None = setting(
+        Integer(unit="GPUs"),
+        "Expert tensor parallel",
+        "Ranks that share each routed expert; torchtitan has given it up, so that only 1 is modelled.",
+        flag="etp",
+        engines=_FSDP,
+        default="1",
+        advanced=True,
+    )
     context_parallel_size: int | None = setting(
         Integer(unit="GPUs"), "Context parallel", "Not modelled yet.", flag="cp", default="1", advanced=True
     )

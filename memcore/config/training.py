@@ -247,12 +247,15 @@ class Training:
     implementation: str | None = setting(
         Choice(
             ("transformers", "torchtitan"),
-            {"transformers": "Hugging Face transformers 5.23", "torchtitan": "torchtitan's Llama of December 2024"},
+            {
+                "transformers": "Hugging Face transformers 5.23",
+                "torchtitan": "torchtitan's Llama, Qwen3 and DeepSeek-V3",
+            },
         ),
         "Layer code",
         "Whose layers run: it decides which tensors are saved for the backward pass.",
         flag="implementation",
-        default="transformers",
+        default="transformers; torchtitan with expert parallelism",
     )
     attention: str | None = setting(
         Choice(

@@ -31,9 +31,9 @@ class Selection:
         return operation in self.always or (operation in self.alternate and not before % 2)
 
 
-TORCHTITAN = Selection(frozenset({"sdpa", "reduce_scatter"}), frozenset({"mm"}))
+TORCHTITAN = Selection(frozenset({"sdpa", "reduce_scatter", "all_to_all"}), frozenset({"mm"}))
 """torchtitan's selective checkpointing by operation (models/llama3/infra/parallelize.py, `_get_custom_policy`):
-attention in PyTorch's kernels, what tensor-parallel ranks have scattered, and every second matrix product that is not
+attention in PyTorch's kernels, what ranks have scattered or sent, and every second matrix product that is not
 batched and has no bias."""
 
 

@@ -81,8 +81,8 @@ class Engine:
     presets: Mapping[str, Precision]
     """Dtypes by the name of a precision preset."""
     default_preset: str
-    stored: Callable[[Weight], Shape]
-    """The part of a parameter that a rank keeps."""
+    stored: Callable[[Weight], tuple[Shape, ...]]
+    """The part of a parameter that a rank keeps, axis by axis."""
     buffers: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
     """What it holds besides, given all parameters with their counts."""
     distributed: bool = True

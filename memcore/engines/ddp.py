@@ -45,6 +45,6 @@ ENGINE = Engine(
     runtime=Ddp,
     presets=AUTOCAST_PRESETS,
     default_preset="bf16",
-    stored=lambda weight: weight.stored_shape,
+    stored=lambda weight: weight.stored_axes,
     buffers=buckets,
 )

@@ -1,7 +1,6 @@
 """FSDP2 (`fully_shard`): a unit's parameters are gathered before it runs, its gradients reduced and sharded after.
 
-Follows torch 2.13, torch/distributed/fsdp/_fully_shard: `_fsdp_param_group.py` (FSDPParamGroup), `_fsdp_collectives.py`
-(foreach_all_gather, foreach_reduce) and `_fsdp_state.py` (the hooks).
+Follows torch 2.13, torch/distributed/fsdp/_fully_shard/_fsdp_state.py (the hooks).
 """
 
 from __future__ import annotations
@@ -13,194 +12,16 @@ from memcore.eager.basics import identity, to
 from memcore.eager.tape import Storage, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Engine, Runtime, precision
-from memcore.model.adapters import learns
+from memcore.engines.fsdp_group import Group, sharded
 from memcore.model.weights import Weight
 from memcore.step.recipe import Recipe
-from memcore.symbols import Axis, Quotient, Shape, Total
 
-GATHER, REDUCE = "all-gather", "reduce-scatter"
-"""Streams that allocate from pools of their own."""
+_EXPERTS = "/experts"
 
 
-def shard(weight: Weight) -> Shape:
-    """One rank's part of a parameter: rows of its first axis, rounded up."""
-    axes = weight.stored_axes
-    return (Quotient(axes[0], "z"), *(symbol for axis in axes[1:] for symbol in axis))
-
-
-class Group:
-    """The parameters that are communicated at once (FSDPParamGroup)."""
-
-    def __init__(self, runtime: Fsdp, name: str, path: str, weights: Sequence[Weight], reshard: bool | int) -> None:
-        self._runtime = runtime
-        self._path = path
-        """Its module; weights are named relative to it."""
-        self._tape = runtime.tape
-        self._precision = runtime.recipe.precision
-        self._sharding = runtime.recipe.sharding
-        self._weights = tuple(weights)
-        self._shards = Total(f"S({name})", tuple(shard(weight) for weight in weights))
-        self._reshard = reshard
-        compute = self._precision.compute
-        self.parameters = {
-            w.name: Parameter(
-                self._tape, w.name, w.outer, w.inner, compute, trainable=learns(w, runtime.recipe.network)
-            )
-            for w in weights
-        }
-        for w in weights:
-            if w.quantized is not None:
-                self.parameters[w.name].quantization = runtime.recipe.quantization
-        self._gathered: Storage | None = None
-        """The output of an all-gather that has not been copied out yet."""
-        self._unsharded: list[Storage] = []
-        self._partly_sharded: list[Storage] = []
-        """What stays after the forward pass when it reshards to a smaller group of ranks."""
-        self._accumulated: dict[str, Tensor] = {}
-        """Unsharded gradients in the reduce dtype, while they accumulate without communication."""
-        self._gradients: Storage | None = None
-        """This rank's part of the gradients."""
-        self._all_reduced: Storage | None = None
-        """With hybrid sharding, the gradients in the reduce dtype, kept until the backward pass ends."""
-        self.uses: list[int] = []
-        """Its places in the order of the forward pass."""
-        self.finished = False
-        """Its post-backward hook has run in this backward pass."""
-
-    def gather(self) -> None:
-        """Start an all-gather, unless the parameters are there or on their way (`unshard`)."""
-        if self._unsharded or self._gathered is not None or not self._sharding.gathers:
-            return
-        with self._tape.stream(GATHER):
-            copies = self._copy_in()
-            self._gathered = self._allocate(("z", self._shards), self._precision.compute, "all_gather_output")
-            del copies
-
-    def _copy_in(self) -> list[Storage]:
-        """What the all-gather reads: the shards in the compute dtype, unless they can be read where they are."""
-        stored, compute = self._precision.parameter, self._precision.compute
-        if self._partly_sharded:
-            return [self._allocate(self._part(("z", self._shards)), compute, "all_gather_input")]
-        if not self._sharding.offloaded:
-            return [] if stored == compute else [self._allocate((self._shards,), compute, "all_gather_input")]
-        copies = []
-        for weight in self._weights:
-            copied = self._allocate(shard(weight), stored, "all_gather_input", weight.name)
-            if stored != compute:
-                copied = self._allocate(shard(weight), compute, "all_gather_input", weight.name)
-            copies.append(copied)
-        return copies
-
-    def wait(self) -> Storage | None:
-        """Copy the all-gather's output out into the parameters, and return it (`wait_for_unshard`)."""
-        if self._unsharded or (self._gathered is None and self._sharding.gathers):
-            return None
-        compute = self._precision.compute
-        self._unsharded = [
-            self._allocate(("z", *shard(w)), compute, "unsharded_parameter", w.name) for w in self._weights
-        ]
-        self._partly_sharded = []
-        output, self._gathered = self._gathered, None
-        return output
-
-    def reshard_after_forward(self) -> None:
-        """Free the parameters, or keep them, or keep the part of a smaller group of ranks."""
-        if self._reshard is not False and self._reshard is not True:
-            for index, weight in enumerate(self._weights):
-                shape = self._part(("z", *shard(weight)))
-                self._partly_sharded.append(
-                    self._allocate(shape, self._precision.compute, "resharded_parameter", weight.name)
-                )
-                self._unsharded[index] = self._partly_sharded[index]
-        if self._reshard is not False:
-            self._unsharded = []
-
-    def _part(self, shape: Shape) -> Shape:
-        return (Quotient(shape, int(self._reshard)),)
-
-    def _redistribute(self) -> None:
-        """Gradients as tensor parallelism shards their parameters (`unsharded_grad_data`).
-
-        Each rank has its part of the sum for a replicated norm, and all rows for its part of the embedding.
-        """
-        for name, parameter in self.parameters.items():
-            rule = "tensor_all_reduce" if parameter.partial else "clone"
-            gradient = self._accumulated.get(name, parameter.grad)
-            if gradient is None or (gradient.shape == parameter.shape and not parameter.partial):
-                continue
-            storage = self._allocate(parameter.shape, gradient.dtype, rule, name)
-            gradient = Tensor(self._tape, storage, parameter.shape, gradient.dtype)
-            if name in self._accumulated:
-                self._accumulated[name] = gradient
-            else:
-                parameter.grad = gradient
-
-    def post_backward(self) -> None:
-        """Free the parameters; reduce the gradients, or keep them unsharded until the last micro-batch."""
-        self.finished = True
-        for name in self._accumulated:
-            self.parameters[name].grad = None
-        if not self._runtime.syncs:
-            if self._runtime.ends_step:
-                self._unsharded = []
-            self._accumulate()
-            return
-        if self._tape.parallel is not None:
-            self._redistribute()
-        gradients = list(self._accumulated.values())
-        gradients += [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
-        shards = self._reached()
-        self._accumulated.clear()
-        for parameter in self.parameters.values():
-            parameter.grad = None
-        self._unsharded = []
-        self._runtime.reduce_input = None
-        if gradients:
-            self._reduce(gradients, shards)
-
-    def _reached(self) -> Axis:
-        """The size of a rank's part of those parameters that have gradients."""
-        reached = [w for w in self._weights if w.name in self._accumulated or self.parameters[w.name].grad is not None]
-        if len(reached) == len(self._weights):
-            return self._shards
-        return Total(f"{self._shards.name[:-1]}, reached)", tuple(shard(weight) for weight in reached))
-
-    def _accumulate(self) -> None:
-        """Keep each gradient in the reduce dtype (`to_accumulated_grad_if_needed`)."""
-        reduce = self._precision.reduce
-        gradient: Tensor | None = None
-        for name, parameter in self.parameters.items():
-            if parameter.grad is not None and reduce != self._precision.compute:
-                gradient, parameter.grad = parameter.grad, None
-                storage = self._allocate(gradient.shape, reduce, "accumulated_gradient", name)
-                self._accumulated[name] = Tensor(self._tape, storage, gradient.shape, reduce)
-
-    def _reduce(self, gradients: list[Tensor], shards: Axis) -> None:
-        """Copy in, reduce-scatter, cast, and keep this rank's part (`foreach_reduce`)."""
-        reduce, stored = self._precision.reduce, self._precision.parameter
-        self._runtime.reduce_input = self._allocate(("z", shards), reduce, "reduce_scatter_input")
-        last = gradients[-1]  # its loop variable keeps the last gradient until the function ends
-        gradients.clear()
-        with self._tape.stream(REDUCE):
-            rule = "sharded_gradient" if reduce == stored else "reduce_scatter_output"
-            output = self._allocate((shards,), reduce, rule)
-            if self._sharding.replicated:
-                self._all_reduced = output
-            if reduce != stored:
-                output = self._allocate((shards,), stored, "sharded_gradient")
-        if self._gradients is None and not self._sharding.offloaded:
-            self._gradients = output
-        del last
-
-    def _allocate(self, shape: Shape, dtype: str, rule: str, weight: str = "") -> Storage:
-        with self._tape.at(".".join(filter(None, (self._path, weight)))):
-            return self._tape.allocate(shape, dtype, rule)
-
-    def finalize_backward(self) -> None:
-        """Let go of what the backward pass leaves behind."""
-        self._gathered = None
-        self._all_reduced = None
-        self.uses.clear()
+def _experts(unit: str) -> str:
+    """The name of a unit's routed experts, where they are communicated over ranks of their own."""
+    return unit + _EXPERTS
 
 
 class Fsdp(Runtime):
@@ -246,8 +67,14 @@ class Fsdp(Runtime):
         reshard = sharding.reshard_after_forward
         if sharding.wrap == "torchtitan-2024" and unit == self.recipe.last_unit and reshard is True:
             reshard = False
-        self._groups[unit] = Group(self, label, path, weights, reshard)
-        return self._groups[unit].parameters
+        dense = [weight for weight in weights if weight.ranks == "z"]
+        self._groups[unit] = Group(self, label, path, dense, reshard)
+        routed = [weight for weight in weights if weight.ranks != "z"]
+        if not routed:
+            return self._groups[unit].parameters
+        experts = self._groups[_experts(unit)] = Group(self, f"{label}'s experts", path, routed, reshard)
+        self._repeats[_experts(unit)] = repeats
+        return {**self._groups[unit].parameters, **experts.parameters}
 
     def cast(self, x: Tensor) -> Tensor:
         """A mixed-precision policy casts inputs of every unit to the compute dtype (`FSDPState._pre_forward`)."""
@@ -266,43 +93,72 @@ class Fsdp(Runtime):
         for group in self._groups.values():
             group.finished = False
 
+    def _groups_of(self, unit: str) -> list[Group]:
+        """A unit's parameters, and those of its routed experts, which other ranks share."""
+        return [self._groups[name] for name in (unit, _experts(unit)) if name in self._groups]
+
     def enter(self, unit: str, x: Tensor) -> Tensor:
         """Cast its input and gather the unit's parameters; hang the post-backward hook on its input."""
-        group = self._groups.get(unit)
-        if group is None:
+        groups = self._groups_of(unit)
+        if not groups:
             return x
         if x.dtype in FLOATING:
             x = to(x, self.recipe.precision.compute)
-        group.gather()
-        output = group.wait()
-        if output is not None:
-            self._previous = output
+        for group in groups:
+            group.gather()
+            output = group.wait()
+            if output is not None:
+                self._previous = output
+            del output
+        self._gather_next(unit)
         if not x.requires_grad:
             return x
-        x = identity(x)
-        if x.node is not None:
-            x.node.before.append(group.post_backward)
+        for group in groups:
+            x = identity(x)
+            if x.node is not None:
+                x.node.before.append(group.post_backward)
         return x
+
+    def _gather_next(self, unit: str) -> None:
+        """With expert parallelism each unit starts to gather the next one's parameters (torchtitan)."""
+        if self.recipe.sharding.prefetches:
+            for group in self._groups_of(self._after(unit, 1)):
+                group.gather()
+
+    def _after(self, unit: str, steps: int) -> str:
+        """The unit that comes so many units later, or nothing."""
+        units = [name for name in self._sequence() if not name.endswith(_EXPERTS)]
+        place = units.index(unit) + steps if unit in units else -1
+        return units[place] if 0 <= place < len(units) else ""
+
+    def _sequence(self) -> list[str]:
+        """Units that gather others ahead of time, in the order of the forward pass."""
+        layers = [name for name in self._groups if name not in ("embedding", "head", "root")]
+        return [name for name in ("embedding", *layers, "head") if name in self._groups]
 
     def leave(self, unit: str, y: Tensor) -> Tensor:
         """Free the unit's parameters; hang the pre-backward hook on its output."""
-        group = self._groups.get(unit)
-        if group is not None:
+        groups = self._groups_of(unit)
+        for group in groups:
             group.reshard_after_forward()
             group.uses.append(len(self._order))
             self._order.append(group)
-            if y.node is not None:
-                y.node.before.append(lambda: self._pre_backward(group))
+        if groups and y.node is not None:
+            y.node.before.append(lambda: self._pre_backward(unit, groups))
         if unit == "root":
             self._previous = None
         return y
 
-    def _pre_backward(self, group: Group) -> None:
+    def _pre_backward(self, unit: str, groups: list[Group]) -> None:
         """Gather the unit's parameters, then start to gather those of the unit before it."""
-        group.gather()
-        group.wait()
-        if group.uses:
-            place = group.uses.pop()
+        for group in groups:
+            group.gather()
+            group.wait()
+        if self.recipe.sharding.prefetches and unit != "root":
+            for group in reversed(self._groups_of(self._after(unit, -1))):
+                group.gather()
+        elif groups[0].uses:
+            place = groups[0].uses.pop()
             if place:
                 self._order[place - 1].gather()
 
@@ -336,5 +192,5 @@ ENGINE = Engine(
         "bf16-autocast": precision("fp32", autocast="bf16"),
     },
     default_preset="bf16-mixed",
-    stored=shard,
+    stored=sharded,
 )

@@ -10,7 +10,7 @@ ENGINE = Engine(
     runtime=Runtime,
     presets=AUTOCAST_PRESETS,
     default_preset="bf16",
-    stored=lambda weight: weight.stored_shape,
+    stored=lambda weight: weight.stored_axes,
     distributed=False,
     communicators=0,
 )

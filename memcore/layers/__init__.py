@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.layers import torchtitan
+from memcore.layers.torchtitan import model as torchtitan
 from memcore.layers.transformers import model as transformers
 from memcore.layers.transformers import support, tables
 from memcore.layers.transformers.vision import models as vision

@@ -100,6 +100,9 @@ SYMBOLS: Mapping[str, str] = {
     "pc": "patches of the window that the corner cuts",
     "cp": "ranks that share a sequence (context parallel)",
     "z": "ranks over which FSDP shards",
+    "ep": "ranks among which routed experts are divided",
+    "ze": "ranks that share the same routed experts",
+    "er": "rows that a rank's routed experts are given",
     "tp": "ranks that share every layer (tensor parallel)",
 }
 """What the size symbols mean. Composed sizes are written out, like `⌈d⌉₈` (rounded up to a multiple of 8); a prime

@@ -28,6 +28,10 @@ class Weight:
     """How a frozen matrix is stored in few bits; a row of `memcore.model.quantized.STORAGES`."""
     packs: int = 1
     """Numbers in each stored element."""
+    ranks: str = "z"
+    """The symbol of how many ranks FSDP shards it over."""
+    cut: int = 0
+    """The axis that FSDP shards."""
 
     @property
     def stored_axes(self) -> tuple[Shape, ...]:

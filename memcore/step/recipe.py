@@ -68,6 +68,10 @@ class Sharding:
     syncs_every_micro_batch: bool = True
     gathers: bool = True
     """There is more than one rank to gather from."""
+    gathers_experts: bool = True
+    """More than one rank has the same routed experts."""
+    prefetches: bool = False
+    """Units gather the next one's parameters ahead of time by themselves, as torchtitan does with routed experts."""
     bucket_views: bool = False
     """DDP's gradients are views of its buckets."""
 
@@ -161,6 +165,8 @@ class Recipe:
     """The layers are a stage of a pipeline."""
     tensor: TensorParallel | None = None
     """How tensor parallelism divides the layers of `network`, which is then what one rank has of it."""
+    expert_parallel: bool = False
+    """Ranks have some of the routed experts each, and send each other rows."""
     positioned: bool = False
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
     fake: bool = False

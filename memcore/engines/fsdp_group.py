@@ -1,0 +1,226 @@
+"""What FSDP2 communicates at once: a group of parameters that is gathered, freed, reduced and sharded together.
+
+Follows torch 2.13, torch/distributed/fsdp/_fully_shard: `_fsdp_param_group.py` (FSDPParamGroup) and
+`_fsdp_collectives.py` (foreach_all_gather, foreach_reduce).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memcore.eager.tape import Storage
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.model.adapters import learns
+from memcore.model.weights import Weight
+from memcore.symbols import Axis, Quotient, Shape, Total
+
+if TYPE_CHECKING:
+    from memcore.engines.fsdp import Fsdp
+
+GATHER, REDUCE = "all-gather", "reduce-scatter"
+"""Streams that allocate from pools of their own."""
+
+
+def sharded(weight: Weight) -> tuple[Shape, ...]:
+    """One rank's part of a parameter: of its first axis, or of the one that its placement names, rounded up."""
+    axes, cut = weight.stored_axes, weight.cut
+    part: Shape = (Quotient(axes[cut], weight.ranks),)
+    return (*axes[:cut], part, *axes[cut + 1 :])
+
+
+def shard(weight: Weight) -> Shape:
+    """The same as one row of symbols."""
+    return tuple(symbol for axis in sharded(weight) for symbol in axis)
+
+
+class Group:
+    """The parameters that are communicated at once (FSDPParamGroup)."""
+
+    def __init__(self, runtime: Fsdp, name: str, path: str, weights: Sequence[Weight], reshard: bool | int) -> None:
+        self._runtime = runtime
+        self._path = path
+        """Its module; weights are named relative to it."""
+        self._tape = runtime.tape
+        self._precision = runtime.recipe.precision
+        self._sharding = runtime.recipe.sharding
+        self._weights = tuple(weights)
+        self._ranks = weights[0].ranks
+        self._gathers = self._sharding.gathers if self._ranks == "z" else self._sharding.gathers_experts
+        self._shards = Total(f"S({name})", tuple(shard(weight) for weight in weights))
+        self._reshard = reshard
+        compute = self._precision.compute
+        self.parameters = {
+            w.name: Parameter(
+                self._tape, w.name, w.outer, w.inner, compute, trainable=learns(w, runtime.recipe.network)
+            )
+            for w in weights
+        }
+        for w in weights:
+            if w.quantized is not None:
+                self.parameters[w.name].quantization = runtime.recipe.quantization
+        self._gathered: Storage | None = None
+        """The output of an all-gather that has not been copied out yet."""
+        self._unsharded: list[Storage] = []
+        self._partly_sharded: list[Storage] = []
+        """What stays after the forward pass when it reshards to a smaller group of ranks."""
+        self._accumulated: dict[str, Tensor] = {}
+        """Unsharded gradients in the reduce dtype, while they accumulate without communication."""
+        self._gradients: Storage | None = None
+        """This rank's part of the gradients."""
+        self._all_reduced: Storage | None = None
+        """With hybrid sharding, the gradients in the reduce dtype, kept until the backward pass ends."""
+        self.uses: list[int] = []
+        """Its places in the order of the forward pass."""
+        self.finished = False
+        """Its post-backward hook has run in this backward pass."""
+
+    def gather(self) -> None:
+        """Start an all-gather, unless the parameters are there or on their way (`unshard`)."""
+        if self._unsharded or self._gathered is not None or not self._gathers:
+            return
+        with self._tape.stream(GATHER):
+            copies = self._copy_in()
+            self._gathered = self._allocate((self._ranks, self._shards), self._precision.compute, "all_gather_output")
+            del copies
+
+    def _copy_in(self) -> list[Storage]:
+        """What the all-gather reads: the shards in the compute dtype, unless they can be read where they are."""
+        stored, compute = self._precision.parameter, self._precision.compute
+        if self._partly_sharded:
+            return [self._allocate(self._part((self._ranks, self._shards)), compute, "all_gather_input")]
+        if not self._sharding.offloaded:
+            return [] if stored == compute else [self._allocate((self._shards,), compute, "all_gather_input")]
+        copies = []
+        for weight in self._weights:
+            copied = self._allocate(shard(weight), stored, "all_gather_input", weight.name)
+            if stored != compute:
+                copied = self._allocate(shard(weight), compute, "all_gather_input", weight.name)
+            copies.append(copied)
+        return copies
+
+    def wait(self) -> Storage | None:
+        """Copy the all-gather's output out into the parameters, and return it (`wait_for_unshard`)."""
+        if self._unsharded or (self._gathered is None and self._gathers):
+            return None
+        compute = self._precision.compute
+        self._unsharded = [
+            self._allocate((self._ranks, *shard(w)), compute, "unsharded_parameter", w.name) for w in self._weights
+        ]
+        ordered = [
+            self._allocate((self._ranks, *shard(w)), compute, "copied_shards", w.name) for w in self._weights if w.cut
+        ]
+        self._partly_sharded = []
+        output, self._gathered = self._gathered, None
+        del ordered
+        return output
+
+    def reshard_after_forward(self) -> None:
+        """Free the parameters, or keep them, or keep the part of a smaller group of ranks."""
+        if self._reshard is not False and self._reshard is not True:
+            for index, weight in enumerate(self._weights):
+                shape = self._part((self._ranks, *shard(weight)))
+                self._partly_sharded.append(
+                    self._allocate(shape, self._precision.compute, "resharded_parameter", weight.name)
+                )
+                self._unsharded[index] = self._partly_sharded[index]
+        if self._reshard is not False:
+            self._unsharded = []
+
+    def _part(self, shape: Shape) -> Shape:
+        return (Quotient(shape, int(self._reshard)),)
+
+    def _redistribute(self) -> None:
+        """Gradients as tensor parallelism shards their parameters (`unsharded_grad_data`).
+
+        Each rank has its part of the sum for a replicated norm, and all rows for its part of the embedding.
+        """
+        for name, parameter in self.parameters.items():
+            rule = "tensor_all_reduce" if parameter.partial else "clone"
+            gradient = self._accumulated.get(name, parameter.grad)
+            if gradient is None or (gradient.shape == parameter.shape and not parameter.partial):
+                continue
+            storage = self._allocate(parameter.shape, gradient.dtype, rule, name)
+            gradient = Tensor(self._tape, storage, parameter.shape, gradient.dtype)
+            if name in self._accumulated:
+                self._accumulated[name] = gradient
+            else:
+                parameter.grad = gradient
+
+    def post_backward(self) -> None:
+        """Free the parameters; reduce the gradients, or keep them unsharded until the last micro-batch."""
+        self.finished = True
+        for name in self._accumulated:
+            self.parameters[name].grad = None
+        if not self._runtime.syncs:
+            if self._runtime.ends_step:
+                self._unsharded = []
+            self._accumulate()
+            return
+        if self._tape.parallel is not None:
+            self._redistribute()
+        gradients = list(self._accumulated.values())
+        gradients += [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
+        shards, cut = self._reached(), self._weights[-1].cut
+        self._accumulated.clear()
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        self._unsharded = []
+        self._runtime.reduce_input = None
+        if gradients:
+            held = self._in_rows(gradients) if cut else None
+            self._reduce(gradients, shards)
+            del held
+
+    def _reached(self) -> Axis:
+        """The size of a rank's part of those parameters that have gradients."""
+        reached = [w for w in self._weights if w.name in self._accumulated or self.parameters[w.name].grad is not None]
+        if len(reached) == len(self._weights):
+            return self._shards
+        return Total(f"{self._shards.name[:-1]}, reached)", tuple(shard(weight) for weight in reached))
+
+    def _in_rows(self, gradients: list[Tensor]) -> Tensor:
+        """Gradients of parameters that are sharded along another axis, in the order of ranks; the last stays."""
+        before = gradients[-1]
+        for index, gradient in enumerate(gradients):
+            storage = self._allocate(gradient.shape, gradient.dtype, "cat", self._weights[index].name)
+            before = gradients[index]
+            gradients[index] = Tensor(self._tape, storage, gradient.shape, gradient.dtype)
+        return before
+
+    def _accumulate(self) -> None:
+        """Keep each gradient in the reduce dtype (`to_accumulated_grad_if_needed`)."""
+        reduce = self._precision.reduce
+        gradient: Tensor | None = None
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None and reduce != self._precision.compute:
+                gradient, parameter.grad = parameter.grad, None
+                storage = self._allocate(gradient.shape, reduce, "accumulated_gradient", name)
+                self._accumulated[name] = Tensor(self._tape, storage, gradient.shape, reduce)
+
+    def _reduce(self, gradients: list[Tensor], shards: Axis) -> None:
+        """Copy in, reduce-scatter, cast, and keep this rank's part (`foreach_reduce`)."""
+        reduce, stored = self._precision.reduce, self._precision.parameter
+        self._runtime.reduce_input = self._allocate((self._ranks, shards), reduce, "reduce_scatter_input")
+        last = gradients[-1]  # its loop variable keeps the last gradient until the function ends
+        gradients.clear()
+        with self._tape.stream(REDUCE):
+            rule = "sharded_gradient" if reduce == stored else "reduce_scatter_output"
+            output = self._allocate((shards,), reduce, rule)
+            if self._sharding.replicated:
+                self._all_reduced = output
+            if reduce != stored:
+                output = self._allocate((shards,), stored, "sharded_gradient")
+        if self._gradients is None and not self._sharding.offloaded:
+            self._gradients = output
+        del last
+
+    def _allocate(self, shape: Shape, dtype: str, rule: str, weight: str = "") -> Storage:
+        with self._tape.at(".".join(filter(None, (self._path, weight)))):
+            return self._tape.allocate(shape, dtype, rule)
+
+    def finalize_backward(self) -> None:
+        """Let go of what the backward pass leaves behind."""
+        self._gathered = None
+        self._all_reduced = None
+        self.uses.clear()

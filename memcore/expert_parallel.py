@@ -1,0 +1,66 @@
+"""Expert parallelism, from its settings to a model and sizes: routed experts as torchtitan divides them.
+
+Source: torchtitan/distributed/parallel_dims.py and fsdp.py. Expert parallelism takes its ranks from those of data
+and context parallelism; the ranks that have the same experts shard them among themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
+
+from memcore.defaults import Defaults
+from memcore.engines.base import Engine
+from memcore.model.network import Model
+from memcore.model.separate_experts import ROWS, cut_crosswise, divided, experts_of
+
+SIZE = "parallelism.expert_parallel_size"
+TENSOR = "parallelism.expert_tensor_parallel_size"
+IMBALANCE = "engine.moe_load_imbalance"
+
+
+def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> int:
+    """Ranks among which routed experts are divided."""
+    ranks = int(read.given(SIZE) or 1)
+    tensor = read.given(TENSOR)
+    if tensor not in (None, 1):
+        read.refuse(TENSOR, f"found {tensor}; experts are not divided further; allowed: 1")
+    if ranks == 1:
+        if read.given(IMBALANCE) is not None:
+            read.refuse(IMBALANCE, f"needs {SIZE} of 2 or more")
+        return 1
+    many = model.sizes.get("E", 0)
+    if not list(experts_of(model.network)):
+        read.refuse(SIZE, f"found {ranks}; {model.name} has no routed experts")
+    elif engine.name != "fsdp":
+        read.refuse(SIZE, f"found {ranks}; modelled with engine.type 'fsdp', found {engine.name!r}")
+    elif many % ranks:
+        read.refuse(SIZE, f"found {ranks}, which cannot share {model.name}'s {many} experts equally")
+    elif shards % ranks:
+        read.refuse(SIZE, f"found {ranks}; it must divide the {shards} ranks over which FSDP shards")
+    return ranks
+
+
+def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Ranks that share the same experts, and the rows that a rank's experts are given."""
+    if "E" not in sizes:
+        return {}
+    rows = sizes["b"] * sizes["s"] * sizes["e"]
+    if ranks > 1:
+        uneven = read.take(IMBALANCE, 1.0, "every rank's experts are chosen equally often; routers differ from that")
+        rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
+    return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows}
+
+
+def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
+    """Rows if every token of every rank chose this rank's experts."""
+    return sizes["b"] * sizes["s"] * ranks * min(sizes["e"], sizes["E"] // ranks)
+
+
+def expert_share(model: Model, ranks: int, shards: int) -> Model:
+    """What one rank has of the routed experts."""
+    crowded = shards > model.sizes.get("E", shards)
+    if ranks > 1:
+        return divided(model, crowded=crowded)
+    return cut_crosswise(model) if crowded else model

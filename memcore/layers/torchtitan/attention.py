@@ -1,0 +1,70 @@
+"""Attention as torchtitan writes it: over heads (Llama, Qwen3), and latent (DeepSeek-V3).
+
+Source: torchtitan/models/llama3/model, torchtitan/models/qwen3/model.py and torchtitan/models/deepseek_v3/model.py.
+"""
+
+from __future__ import annotations
+
+from memcore.eager.attention import choose_kernel, repeat_kv, sdpa
+from memcore.eager.basics import cat, contiguous, permute
+from memcore.eager.ring import ring_attention
+from memcore.eager.slices import expand, split_sizes, unsqueeze
+from memcore.eager.tensor import Tensor
+from memcore.layers.tensor_parallel import prepared
+from memcore.layers.torchtitan.parts import Weights, norm, project, rotate, rotate_halves
+from memcore.layers.transformers.attention import heads_of
+from memcore.model.parts import Attention, LatentAttention
+from memcore.step.step import Step
+
+
+def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tensor:
+    """Attention over heads; Qwen3 normalizes queries and keys before it rotates halves of them."""
+    heads = heads_of(part)
+    with x.tape.module(part.module):
+        given = prepared(x)
+        xq, xk, xv = (project(given, weights, each) for each in part.inputs)
+        if part.query_norm is not None and part.key_norm is not None:
+            xq, xk = norm(xq, weights, part.query_norm), norm(xk, weights, part.key_norm)
+            xq, xk = rotate_halves(xq), rotate_halves(xk)
+        else:
+            xq, xk = rotate(xq), rotate(xk)
+        if part.repeats_heads:
+            xk, xv = repeat_kv(xk, heads, axis=2), repeat_kv(xv, heads, axis=2)
+            heads = heads.repeated()
+        xq, xk, xv = (permute(each, 0, 2, 1, 3) for each in (xq, xk, xv))
+        kernel = step.recipe.attention
+        kernel = choose_kernel(xq, xv, heads, masked=False) if kernel == "sdpa" else kernel
+        turns = step.recipe.ring_turns
+        attended = ring_attention(xq, xk, xv, heads.shared, turns) if turns else sdpa(xq, xk, xv, heads, kernel, None)
+        output = contiguous(permute(attended, 0, 2, 1, 3))
+        return project(output, weights, part.output)
+
+
+def latent_attention(x: Tensor, weights: Weights, part: LatentAttention, step: Step) -> Tensor:
+    """Multi-head latent attention: the rotated part of a key is the same for all heads.
+
+    Values are narrower than keys, so that PyTorch's SDPA takes its memory-efficient kernel where flash is asked for.
+    """
+    heads = heads_of(part)
+    with x.tape.module(part.module):
+        q = _queries(x, weights, part)
+        q_nope, q_pe = split_sizes(q, 3, ("p", "r"))
+        kv, k_pe = split_sizes(project(x, weights, part.compress), 2, ("lk", "r"))
+        q_pe, k_pe = rotate(q_pe, "r"), rotate(unsqueeze(k_pe, 2), "r")
+        q = cat([q_nope, q_pe], q.shape)
+        kv = project(norm(kv, weights, part.latent_norm), weights, part.expand)
+        k_nope, v = split_sizes(kv, 3, ("p", part.heads.value))
+        k = cat([k_nope, expand(k_pe, 2, part.heads.query)], q.shape)
+        query, key, value = (permute(each, 0, 2, 1, 3) for each in (q, k, v))
+        kernel = step.recipe.attention
+        if kernel in ("sdpa", "flash"):
+            kernel = choose_kernel(query, value, heads, masked=False)
+        output = contiguous(permute(sdpa(query, key, value, heads, kernel, None), 0, 2, 1, 3))
+        return project(output, weights, part.output)
+
+
+def _queries(x: Tensor, weights: Weights, part: LatentAttention) -> Tensor:
+    if part.query_norm is None:
+        return project(x, weights, part.queries[0])
+    q = project(x, weights, part.queries[0])
+    return project(norm(q, weights, part.query_norm), weights, part.queries[1])

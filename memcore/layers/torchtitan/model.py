@@ -1,0 +1,153 @@
+"""torchtitan's models: token embedding, blocks, norm and head, and a loss outside the model.
+
+Source: torchtitan/models. Until 2025 (9dec370) Llama's keys and values were copied for every query head, and
+`nn.RMSNorm` was composed from elementwise operations (PyTorch 2.6); a model says so with `"gqa": "repeat"` and
+`"norm": "composite"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from memcore.eager.operations import add
+from memcore.eager.tensor import Tensor
+from memcore.errors import UnsupportedError
+from memcore.layers.losses import causal_lm_loss
+from memcore.layers.tensor_parallel import embedded, headed
+from memcore.layers.torchtitan.attention import attention, latent_attention
+from memcore.layers.torchtitan.experts import SCORES, mixture
+from memcore.layers.torchtitan.parts import Weights, dense, norm, project
+from memcore.model.network import Ends, Layer, Network
+from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.model.separate_experts import experts_of
+from memcore.model.weights import Norm
+from memcore.step.recipe import Buffer
+from memcore.step.step import Batch, Slot, Step
+
+
+def check(network: Network) -> None:
+    """Refuse networks that torchtitan's models cannot express."""
+    missing = [name for name, has in _wanted(network).items() if not has]
+    if missing:
+        message = f"torchtitan's models need {' and '.join(missing)}, which {network.family} lacks; use 'transformers'"
+        raise UnsupportedError("training.implementation", message)
+
+
+def _wanted(network: Network) -> dict[str, bool]:
+    layers = network.kinds
+    mixers = [layer.mixer for layer in layers]
+    heads = [part for part in mixers if isinstance(part, Attention)]
+    latent = [part for part in mixers if isinstance(part, LatentAttention)]
+    feeds = [layer.feed_forward for layer in layers if isinstance(layer.feed_forward, FeedForward)]
+    sparse = list(experts_of(network))
+    return {
+        "layers one after the other": all(layer.residual == "sequential" for layer in layers),
+        "attention in every layer": len(heads) + len(latent) == len(layers),
+        "a feed-forward layer in every layer": len(feeds) + sum(isinstance(x.feed_forward, Experts) for x in layers)
+        == len(layers),
+        "RMSNorm": all(each.kind == "rms" for layer in layers for each in layer.norms),
+        "separate query, key and value matrices": all(len(part.inputs) == 3 for part in heads),
+        "norms over heads or none": all(_normed_by_head(part) for part in heads),
+        "rotary embeddings over whole heads": all(part.rotary == "full" for part in heads),
+        "attention to all tokens": all(each.mask == "full" for each in mixers if each is not None),
+        "latent attention without an indexer": not any(part.indexer for part in latent),
+        "a gated feed-forward layer": all(part.gate is not None for part in feeds),
+        "the experts of DeepSeek or Qwen3": all(_expressible(part) for part in sparse),
+        "a head of its own": not network.ends.tied,
+        "a final norm": network.ends.final_norm is not None,
+        "no towers": not network.towers,
+    }
+
+
+def _normed_by_head(part: Attention) -> bool:
+    norms = (part.query_norm, part.key_norm)
+    return norms == (None, None) or (part.norm_place == "head" and all(each and each.kind == "rms" for each in norms))
+
+
+def _expressible(part: Experts) -> bool:
+    plain = part.shared_gate is None and not part.latent and not part.routing
+    return part.variant in SCORES and plain and len(part.experts) in (2, 3) and part.gated
+
+
+def buffers(network: Network) -> Sequence[Buffer]:
+    """One rotation for each position and pair of elements of a head; what experts were given, and a bias for each."""
+    return list(_buffers(network))
+
+
+def _buffers(network: Network) -> Iterator[Buffer]:
+    mixer = network.kinds[0].mixer
+    if isinstance(mixer, LatentAttention):
+        yield Buffer(rule="rotary_table", module="freqs_cis", shape=("s", "r"), dtype="fp32")
+    elif isinstance(mixer, Attention) and mixer.query_norm is not None:
+        yield Buffer(rule="rotary_table", module="rope_cache", shape=("s", 2, "d"), dtype="fp32")
+    else:
+        yield Buffer(rule="rotary_table", module="freqs_cis", shape=("s", "d"), dtype="fp32")
+    for layer in network.kinds:
+        for part in layer.feeds:
+            for name in ("expert_bias", "tokens_per_expert") if isinstance(part, Experts) else ():
+                module = f"{network.path}.*.{part.module}.{name}"
+                yield Buffer(rule="routing_buffer", module=module, shape=("E",), dtype="fp32", layer=layer)
+
+
+def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """The loss of one micro-batch; the trainer's `pred` lives until the loss is known."""
+    pred = _transformer(step, batch.tokens)
+    if not step.recipe.network.ends.predicts:
+        return pred, None
+    return causal_lm_loss(pred, batch.labels, step.recipe.loss), pred
+
+
+def _transformer(step: Step, tokens: Tensor) -> Tensor:
+    ends = step.recipe.network.ends
+    h = step.enter("root", tokens)
+    if ends.reads_tokens:
+        h = _embed(step, h, ends)
+
+    def run_block(slot: Slot, x: Tensor) -> Tensor:
+        return _block(x, slot.weights, slot.layer, step)
+
+    for slot in step.slots:
+        h = step.layer(slot, run_block, h)
+    step.after_layers()
+    if not ends.predicts:
+        return step.leave("root", h)
+    h = step.enter("head", h)
+    h = norm(h, step.weights, _final(ends))
+    step.loss_begins(h)
+    logits = step.leave("head", headed(lambda x: project(x, step.weights, ends.head), h))
+    return step.leave("root", logits)
+
+
+def _final(ends: Ends) -> Norm:
+    if ends.final_norm is None:
+        raise TypeError(ends)
+    return ends.final_norm
+
+
+def _embed(step: Step, tokens: Tensor, ends: Ends) -> Tensor:
+    with tokens.tape.at(ends.embedding.name.removesuffix(".weight")):
+        tokens = step.enter("embedding", tokens)
+        h = step.leave("embedding", embedded(tokens, step.weights[ends.embedding.name]))
+        step.embedded(h)
+        return h
+
+
+def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
+    h = add(x, _mixed(norm(x, weights, layer.norms[0]), weights, layer, step))
+    return add(h, _fed(norm(h, weights, layer.norms[1]), weights, layer, step))
+
+
+def _fed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
+    if isinstance(layer.feed_forward, Experts):
+        return mixture(x, weights, layer.feed_forward, parallel=step.recipe.expert_parallel)
+    if not isinstance(layer.feed_forward, FeedForward):
+        raise TypeError(layer)
+    return dense(x, weights, layer.feed_forward)
+
+
+def _mixed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
+    if isinstance(layer.mixer, LatentAttention):
+        return latent_attention(x, weights, layer.mixer, step)
+    if not isinstance(layer.mixer, Attention):
+        raise TypeError(layer)
+    return attention(x, weights, layer.mixer, step)

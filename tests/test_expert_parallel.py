@@ -1,0 +1,151 @@
+"""Routed experts in torchtitan's layers: who holds which of them, the rows that travel, and what is refused."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import MemcoreError
+
+QWEN = {
+    "model_type": "qwen3_moe",
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+    "intermediate_size": 512,
+    "moe_intermediate_size": 128,
+    "num_experts": 16,
+    "num_experts_per_tok": 4,
+    "norm_topk_prob": True,
+    "vocab_size": 4096,
+    "tie_word_embeddings": False,
+}
+LATENT = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "q_lora_rank": 96,
+    "kv_lora_rank": 64,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 32,
+    "intermediate_size": 512,
+    "moe_intermediate_size": 128,
+    "n_routed_experts": 16,
+    "num_experts_per_tok": 4,
+    "n_shared_experts": 1,
+    "n_group": 4,
+    "topk_group": 2,
+    "first_k_dense_replace": 1,
+    "vocab_size": 4096,
+    "tie_word_embeddings": False,
+}
+
+
+def job(gpus=8, experts=4, model=None, training=None, engine=None):
+    """An estimate of a small sparse model."""
+    config = {
+        "model": model or QWEN,
+        "training": {"sequence_length": 128, "micro_batch_size": 2, "implementation": "torchtitan", **(training or {})},
+        "parallelism": {"expert_parallel_size": experts},
+        "engine": {"type": "fsdp", **(engine or {})},
+        "hardware": {"num_gpus": gpus},
+    }
+    return estimate(Config.from_dict(config))
+
+
+def stored(found):
+    """Bytes of parameters by the last part of their name, in one layer."""
+    entries = found.rank.initial.entries
+    return {each.module.rpartition("experts.")[2]: each.each for each in entries if ".experts." in each.module}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "experts", "rows"),
+    [
+        (8, 4, 16 // 8),  # 4 of 16 experts, shared by 2 ranks
+        (8, 8, 16 // 8),  # 2 of them, shared by nobody
+        (8, 1, 16 // 8),
+    ],
+)
+def test_a_rank_holds_its_part_of_the_experts(gpus, experts, rows):
+    """Three fp32 matrices of 128 x 256 for each expert, and as many experts on every rank as GPUs allow."""
+    size = rows * 128 * 256 * 4
+    assert stored(job(gpus, experts)) == {"w1": size, "w2": size, "w3": size}
+
+
+def test_more_ranks_than_experts_cut_each_of_them():
+    """32 GPUs share 16 experts: each of two ranks has half the rows of its expert's matrices."""
+    found = job(32, 16)
+    assert stored(found) == dict.fromkeys(("w1", "w2", "w3"), 128 * 256 * 4 // 2)
+    titles = {block.rule for block in found.rank.program.blocks}
+    assert "copied_shards" in titles
+    assert "copied_shards" not in {block.rule for block in job(8, 4).rank.program.blocks}
+
+
+def rows_sent(found):
+    """Bytes of each all-to-all of a forward pass through one layer."""
+    program, sizes = found.rank.program, found.job.sizes
+    pairs = zip(program.blocks, program.block_sizes(sizes), strict=True)
+    return [size for block, size in pairs if block.rule == "all_to_all" and block.phase == "forward"][:2]
+
+
+def test_rows_travel_to_their_experts_and_back():
+    """Two sequences of 128 tokens, four experts for each token, bf16 rows of 256 elements; half as many more arrive."""
+    each = 2 * 128 * 4 * 256 * 2
+    assert rows_sent(job()) == [each, each]
+    assert rows_sent(job(engine={"moe_load_imbalance": 1.5})) == [each * 3 // 2, each]
+
+
+def test_no_rank_is_given_more_than_everything():
+    """With 4 ranks of 4 experts each, every token of every rank may choose 4 of them: 4 times the even share."""
+    each = 2 * 128 * 4 * 256 * 2
+    assert rows_sent(job(engine={"moe_load_imbalance": 100})) == [4 * each, each]
+
+
+def test_without_expert_parallelism_no_row_travels():
+    """Rows are put in order on the same rank."""
+    assert not rows_sent(job(experts=1))
+
+
+@pytest.mark.parametrize("model", [QWEN, LATENT], ids=["qwen3_moe", "deepseek_v3"])
+@pytest.mark.parametrize("experts", [1, 4])
+def test_all_parameters_are_on_the_ranks(model, experts):
+    """Every element of the model is held by one rank, up to the rounding of blocks."""
+    found = job(8, experts, model)
+    together = 8 * found.rank.persistent.parameters
+    exact = 4 * found.job.model.parameters
+    assert exact <= together <= exact + 8 * 512 * 100
+
+
+def test_selective_checkpoints_keep_what_was_sent():
+    """torchtitan's policy keeps the results of both all-to-alls, and none of the experts' own products."""
+    found = job(training={"activation_checkpointing": {"policy": "selective", "mode": "op"}})
+    kept = {
+        each.rule: each.bytes
+        for each in found.rank.ledger(found.rank.moments[_last_forward(found)]).entries
+        if each.rule in ("all_to_all", "grouped_mm")
+    }
+    assert kept == {"all_to_all": 4 * 2 * 128 * 4 * 256 * 2}
+
+
+def _last_forward(found):
+    places = [index for index, moment in enumerate(found.rank.moments) if moment.phase == "loss"]
+    return places[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"experts": 3}, "parallelism.expert_parallel_size"),
+        ({"gpus": 2, "experts": 4}, "parallelism.expert_parallel_size"),
+        ({"training": {"implementation": "transformers"}}, "training.implementation"),
+        ({"experts": 1, "engine": {"moe_load_imbalance": 2}}, "engine.moe_load_imbalance"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, path):
+    """Experts are whole, and ranks are taken from FSDP's."""
+    with pytest.raises(MemcoreError, match=path):
+        job(**changes)
