@@ -13,11 +13,12 @@ from math import ceil
 from memcore.defaults import Defaults
 from memcore.engines.base import Engine
 from memcore.model.network import Model
-from memcore.model.separate_experts import ROWS, cut_crosswise, divided, experts_of
+from memcore.model.separate_experts import ROWS, cut_crosswise, divided, experts_of, separated
 
 SIZE = "parallelism.expert_parallel_size"
 TENSOR = "parallelism.expert_tensor_parallel_size"
 IMBALANCE = "engine.moe_load_imbalance"
+_TITAN = "torchtitan"
 
 
 def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> int:
@@ -58,8 +59,21 @@ def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
     return sizes["b"] * sizes["s"] * ranks * min(sizes["e"], sizes["E"] // ranks)
 
 
-def expert_share(model: Model, ranks: int, shards: int) -> Model:
+def layer_code(read: Defaults) -> str:
+    """Whose layers run; those of torchtitan are the ones that share routed experts."""
+    found: str = read.given("training.implementation") or (_TITAN if (read.given(SIZE) or 1) > 1 else "transformers")
+    return found
+
+
+def as_kept(read: Defaults, model: Model) -> Model:
+    """The model with its experts' matrices as the layers keep them."""
+    return separated(model) if layer_code(read) == _TITAN else model
+
+
+def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model:
     """What one rank has of the routed experts."""
+    if layer_code(read) != _TITAN:
+        return model
     crowded = shards > model.sizes.get("E", shards)
     if ranks > 1:
         return divided(model, crowded=crowded)

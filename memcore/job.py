@@ -11,7 +11,7 @@ from memcore.defaults import Assumption, Defaults
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.expert_parallel import SIZE, expert_ranks, expert_share, expert_sizes
+from memcore.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code
 from memcore.hardware import Accelerator, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
@@ -20,7 +20,6 @@ from memcore.learning import learning_model
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
-from memcore.model.separate_experts import separated
 from memcore.model.tensor_parallel import parallelized
 from memcore.optimizers import OPTIMIZERS, Implementation, Optimizer
 from memcore.pictures import image_sizes
@@ -69,14 +68,10 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     engine = ENGINES[_engine_name(read)]
     model = learning_model(read, find_model(config.model), engine)
     model, checkpoints = checkpointing(read, model)
-    _refuse_foreign(read, engine)
-    if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
-        read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
+    _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
-    experts = expert_ranks(read, engine, model, shards)
-    if _implementation(read) == "torchtitan":
-        model = separated(model)
+    experts, model = expert_ranks(read, engine, model, shards), as_kept(read, model)
     sequence = _sequence(read, model)
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     images, side = _images(read, model, sequence)
@@ -97,8 +92,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     }
     sizes |= expert_sizes(read, experts, shards, sizes)
     tensor = tensor_parallel(read, engine, model, sizes["s"])
-    share = expert_share(model, experts, shards) if _implementation(read) == "torchtitan" else model
-    share = share if tensor is None else parallelized(share)
+    share = expert_share(read, model if tensor is None else parallelized(model), experts, shards)
     ranks = num_gpus // (stages * tensors)
     recipe = recipe_of(read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake)
     accelerator, capacity = _capacity(read)
@@ -124,13 +118,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     )
 
 
-def _implementation(read: Defaults) -> str:
-    """Whose layers run; those of torchtitan are the ones that share routed experts."""
-    parallel = (read.given(SIZE) or 1) > 1
-    found: str = read.given("training.implementation") or ("torchtitan" if parallel else "transformers")
-    return found
-
-
 def _sequence(read: Defaults, model: Model) -> int:
     """Tokens of a sequence."""
     path, most = "training.sequence_length", model.sizes["P"]
@@ -154,7 +141,7 @@ def _images(read: Defaults, model: Model, sequence: int) -> tuple[int, int]:
             if read.given(path):
                 read.refuse(path, f"{model.name} has no vision tower; leave it out")
         return 0, 0
-    if not IMPLEMENTATIONS[_implementation(read)].sees(model.network):
+    if not IMPLEMENTATIONS[layer_code(read)].sees(model.network):
         if read.given(paths[0]):
             message = f"what the towers of {model.network.family} do is not modelled yet; allowed: 0, text alone"
             raise UnsupportedError(paths[0], f"found {read.given(paths[0])}; {message}")
@@ -198,8 +185,10 @@ def _engine_name(read: Defaults) -> str:
     return name
 
 
-def _refuse_foreign(read: Defaults, engine: Engine) -> None:
+def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
     """Settings of other engines are errors: nothing that is given is silently ignored."""
+    if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
+        read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
     for path, setting in SETTINGS.items():
         value = read.given(path)
         if value is None or setting.engines is None or _concerns(path, engine):
