@@ -10,7 +10,6 @@ from typing import Any
 
 import memcore
 from memcore.accuracy import accuracy
-from memcore.config.imported import imported
 from memcore.config.kinds import Flag
 from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
@@ -20,6 +19,8 @@ from memcore.decisions import DECISIONS, print_json
 from memcore.describe import PHASES
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate, estimate_training
+from memcore.formats import TOOLS, exported
+from memcore.formats.sources import parsed, read_source
 from memcore.formulas import compare
 from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, find_model, nickname, search
@@ -85,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument("--engine", help="as engine.type (default: fsdp on several GPUs)")
             added.add_argument("--dtype", default="bf16", help="fp32, fp16 or bf16 (default: bf16)")
             added.add_argument("--gpu-mem", type=float, default=MEMORY, help=f"GiB of a GPU (default: {MEMORY})")
+        if name == "convert":
+            added.add_argument("--to", choices=list(TOOLS), help="default: the tool that runs the config's engine")
         if name == "model":
             added.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, or -")
         if name == "models":
@@ -95,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_TAKES_CONFIG = ("estimate", "explain", *DECISIONS, "validate", "url", "gpus", "formulas")
+_TAKES_CONFIG = ("estimate", "explain", *DECISIONS, "validate", "url", "gpus", "formulas", "convert")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +106,8 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="?",
         metavar="CONFIG",
-        help=f"a JSON file, - for standard input, a URL of the page, or one of {', '.join(PRESETS)}; flags come on top",
+        help=f"a JSON file, a file of {', '.join(each.title for each in TOOLS.values())}, - for standard input, "
+        f"a URL of the page, or one of {', '.join(PRESETS)}; flags come on top",
     )
     for path, setting in SETTINGS.items():
         section = path.partition(".")[0]
@@ -130,24 +134,23 @@ def _base(source: str | None) -> Mapping[str, object]:
         return PRESETS.get(source or "", {})
     if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
         return decode_fragment(source).to_dict()
-    found = _json(source)
-    read = imported(found if "model" in found or "model_type" not in found else {"model": found})
-    for note in read.notes:
+    config, notes = read_source(_content(source), source)
+    for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    return read.config
+    return config
 
 
 def _json(source: str) -> dict[str, Any]:
+    return parsed(_content(source), source)
+
+
+def _content(source: str) -> str:
     try:
-        content = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        found = parse_json(content)
+        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
-    except ValueError as error:
-        raise ConfigError([Problem(source, f"is not JSON: {error}")]) from None
-    if not isinstance(found, dict):
-        raise ConfigError([Problem(source, "expected a JSON object")])
-    return found
+    except UnicodeDecodeError:
+        raise ConfigError([Problem(source, "is not text")]) from None
 
 
 def _quick(options: argparse.Namespace) -> int:
@@ -231,6 +234,20 @@ def _formulas(options: argparse.Namespace) -> int:
         print_json(comparison_data(found))
     else:
         print(comparison_text(found), end="")
+    return FITS
+
+
+def _convert(options: argparse.Namespace) -> int:
+    config = _config(options)
+    found = exported(config, options.to)
+    if options.json:
+        print_json(
+            {"config": config.to_dict(), "tool": found.tool.name, "text": found.text, "left_out": found.left_out}
+        )
+        return FITS
+    print(found.text, end="")
+    for path in found.left_out:
+        print(f"{path}: {found.tool.title} has no key for it", file=sys.stderr)
     return FITS
 
 
@@ -326,6 +343,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     **{name: (_decide(name), each.summary) for name, each in DECISIONS.items()},
     "validate": (_validate, "check a config without computing more than that takes"),
     "url": (_url, "the part of the page's URL that holds a config"),
+    "convert": (_convert, "a config in the words of the tool that runs it; --json has the config itself, too"),
     "accuracy": (_accuracy, "compare predictions with measured cases"),
     "formulas": (_formulas, "what published formulas say about a training job, beside memcore, and why they differ"),
     "model": (_model, "what a model is made of: layers, parameters by kind, cache for each token"),

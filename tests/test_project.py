@@ -39,6 +39,7 @@ LAYERS = (
     {"step.record"},
     {"pictures", "recurrence"},
     {"config"},
+    {"formats"},
     {"defaults"},
     {"checkpointing", "tensor_parallel", "expert_parallel", "frameworks"},
     {"layout", "learning"},

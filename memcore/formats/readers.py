@@ -1,0 +1,138 @@
+"""Texts of other tools to keys and values: JSON, TOML, YAML, and command lines in scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memcore.errors import ConfigError, Problem
+from memcore.formats.yaml import read_yaml
+
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}|\$(\w+)")
+_ASSIGNED = re.compile(r"^\s*(?:export\s+)?(\w+)=(?!\()(\"[^\"]*\"|'[^']*'|\S*)", re.MULTILINE)
+_MODULE = re.compile(r"python3?\s+-m\s+")
+_END = ";"
+_FLAG = re.compile(r"--?[A-Za-z]")
+
+
+def read_file(text: str) -> tuple[str, Mapping[str, Any]]:
+    """The syntax of a file and its keys, dotted.
+
+    Raises ConfigError where no syntax fits.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            return "json", flat(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise ConfigError([Problem("the file", f"is not JSON: {error}")]) from None
+    if re.search(r"^\s*\[[\w.]+\]\s*$", text, re.MULTILINE):
+        return "toml", flat(_toml(text))
+    if _is_command(text):
+        return "argv", read_command(text)
+    content = read_yaml(text)
+    if not isinstance(content, Mapping):
+        raise ConfigError([Problem("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")])
+    return "yaml", flat(content)
+
+
+def _toml(text: str) -> Any:
+    if sys.version_info < (3, 11):
+        raise ConfigError([Problem("the file", "is TOML, which takes Python 3.11 or newer to read")])
+    import tomllib  # noqa: PLC0415 — Python 3.10 lacks it
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([Problem("the file", f"is not TOML: {error}")]) from None
+
+
+def _is_command(text: str) -> bool:
+    return bool(re.search(r"(^|\s)--?[A-Za-z][\w-]*", text)) and not re.match(r"\s*[\w.]+:(\s|$)", text)
+
+
+def flat(content: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
+    """Nested keys as dotted ones; empty mappings and nulls are left out.
+
+    >>> flat({"a": {"b": 1}, "c": [2]})
+    {'a.b': 1, 'c': [2]}
+    """
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        name = f"{above}.{key}" if above else str(key)
+        if isinstance(value, Mapping):
+            found |= flat(value, name)
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+def read_command(text: str) -> dict[str, Any]:
+    """The flags of a command line, or of a shell script that builds one; the first word that is none is under `*`.
+
+    >>> read_command("vllm serve org/m --tensor-parallel-size 2 --enforce-eager")
+    {'*': 'org/m', '--tensor-parallel-size': 2, '--enforce-eager': True, '': 'vllm serve'}
+    """
+    text = text.replace("\\\n", " ")
+    variables: dict[str, str] = {}
+    for name, value in _ASSIGNED.findall(text):
+        variables[name] = _filled(value.strip("\"'"), variables)
+    text = _filled(text, variables)
+    text = _MODULE.sub("python ", text)
+    lines = text.replace("(", " ").replace(")", "\n").splitlines()
+    return dict(_flags([word for line in lines for word in (*_words(line), _END)]))
+
+
+def _filled(text: str, variables: Mapping[str, str]) -> str:
+    """A text with its variables; one that nothing was assigned to has its default, or is empty."""
+    return _VARIABLE.sub(lambda match: variables.get(match[1] or match[3], match[2] or ""), text)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return [word for spaced in shlex.split(line, comments=True) for word in _unquoted(spaced)]
+    except ValueError as error:
+        raise ConfigError([Problem("the command", f"cannot be read: {error}")]) from None
+
+
+def _unquoted(word: str) -> list[str]:
+    """Scripts put a flag and its value between one pair of quotes."""
+    return word.split() if _FLAG.match(word) and " " in word else [word]
+
+
+def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
+    """Flags with their values; programs under an empty name, and what one is run on under `*`."""
+    programs: list[str] = []
+    at = 0
+    while at < len(words):
+        name, equals, value = words[at].partition("=")
+        at += 1
+        values = [value] if equals else []
+        while not equals and at < len(words) and words[at] != _END and not _FLAG.match(words[at]):
+            values.append(words[at])
+            at += 1
+        if not _FLAG.match(name):
+            here = [] if equals or name == _END else [name, *values]
+            if len(here) > 1 and "/" in here[-1]:
+                yield "*", here.pop()
+            programs += here
+        elif not values:
+            yield name, True
+        else:
+            yield name, plain(values[0]) if len(values) == 1 else [plain(each) for each in values]
+    yield "", " ".join(programs)
+
+
+def plain(text: str) -> Any:
+    """A number or a word."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,43 @@
+"""Whatever describes a job: a config, a model's config.json, another calculator's file, another tool's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.imported import imported as of_calculator
+from memcore.config.settings import SETTINGS
+from memcore.errors import ConfigError, Problem
+from memcore.formats.convert import imported
+from memcore.untrusted import parse_json
+
+_SECTIONS = {path.partition(".")[0] for path in SETTINGS}
+
+
+def read_source(text: str, name: str = "the file") -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """What a text says, as `Config.from_dict` takes it, and notes on what was assumed or left out.
+
+    Raises ConfigError for a text that cannot be read, or that no known tool wrote.
+    """
+    if text.lstrip().startswith("{") or name.endswith(".json"):
+        found = parsed(text, name)
+        if "model" not in found and "model_type" in found:
+            return {"model": found}, ()
+        if "model" in found or not found.keys() - _SECTIONS:
+            read = of_calculator(found)
+            return read.config, tuple(read.notes)
+    other = imported(text)
+    assumed = (f"{path} is {value!r}: the default of {other.tool.title}" for path, value in other.assumed)
+    unknown = (f"{key} is not understood, and left out" for key in other.unknown)
+    return other.config, (f"read as a file of {other.tool.title}", *assumed, *unknown)
+
+
+def parsed(text: str, name: str) -> dict[str, Any]:
+    """A JSON object. Raises ConfigError for anything else."""
+    try:
+        found = parse_json(text)
+    except ValueError as error:
+        raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
+    if not isinstance(found, dict):
+        raise ConfigError([Problem(name, "expected a JSON object")])
+    return found

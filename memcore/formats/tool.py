@@ -1,0 +1,68 @@
+"""How a tool is described: which of its keys mean which setting, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Syntax = Literal["argv", "json", "yaml", "toml"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A setting that a tool has under one key, dotted in files; `-` begins a flag of a command line."""
+
+    path: str
+    name: str
+    also: tuple[str, ...] = ()
+    """Other names that it is read by."""
+    values: Mapping[Any, Any] | None = None
+    """Ours to theirs, where they differ; what is not there cannot be said. None: the same."""
+    off: str | None = None
+    """The flag that says no, where a bare flag says yes."""
+    times: str | None = None
+    """Theirs is ours times this setting."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of its names."""
+        return (self.name, *self.also)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """Values of settings that a tool says with one or more keys."""
+
+    sets: Mapping[str, Any]
+    keys: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool's own way to describe a job."""
+
+    name: str
+    title: str
+    syntax: Syntax
+    engines: tuple[str, ...]
+    """Engines of configs that it runs; the first one is what its files are read as."""
+    implementations: tuple[str, ...] | None = None
+    """Whose layers it runs; None is any."""
+    keys: tuple[Key, ...]
+    meanings: tuple[Meaning, ...] = ()
+    tells: tuple[str, ...]
+    """Keys by any of which its files are known."""
+    program: str = ""
+    """How its command line begins; the model follows where the tool takes it so."""
+    model: str | None = None
+    """The key of the model, or `*` where it follows the program."""
+    dimensions: Mapping[str, str] = field(default_factory=dict)
+    """Keys that describe the network itself, and the keys of a model that they are."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What its absent keys mean, where that is not what a missing setting means."""
+    ignored: tuple[str, ...] = ()
+    """Keys that memory does not depend on; `a.*` is all below."""
+    prefixes: tuple[str, ...] = ()
+    """Programs by which a command line is known."""
+    source: str

@@ -1,0 +1,30 @@
+"""Every tool whose files are known, and the one that runs a config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.settings import Config
+from memcore.formats.megatron import MEGATRON
+from memcore.formats.pytorch import ACCELERATE, AXOLOTL, DEEPSPEED, TORCHTITAN, TRAINER
+from memcore.formats.servers import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
+from memcore.formats.tool import Tool
+
+TOOLS: Mapping[str, Tool] = {
+    each.name: each
+    for each in (
+        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, DEEPSPEED, TORCHTITAN, AXOLOTL, TRAINER, ACCELERATE,
+    )
+}  # fmt: skip
+"""By name, in the order in which a file is compared with them."""
+
+
+def tool_of(config: Config) -> Tool:
+    """The tool that runs a config: its engine's own, torchtitan for its layers, else a Hugging Face script."""
+    engine = config.engine.type or "none"
+    implementation = config.training.implementation or "transformers"
+    for tool in (*TOOLS.values(), TRAINER):
+        fits = tool.implementations is None or implementation in tool.implementations
+        if engine in tool.engines and fits and tool is not AXOLOTL:
+            return tool
+    return TRAINER

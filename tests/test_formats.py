@@ -1,0 +1,260 @@
+"""Other tools' files and command lines: what they say as a config, and a config as they say it."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memcore import Config
+from memcore.cli import main
+from memcore.config.planned import PLANNED
+from memcore.config.settings import SETTINGS
+from memcore.errors import ConfigError, MemcoreError
+from memcore.formats import TOOLS, exported, flag, imported
+from memcore.formats.readers import read_command, read_file
+from memcore.formats.yaml import read_yaml
+
+MEGATRON = """
+#!/bin/bash
+GPUS=8
+TP=${TP:-2}
+MODEL_ARGS=(
+    --num-layers 32   # of Llama
+    --hidden-size 4096
+    --swiglu
+    --untie-embeddings-and-output-weights
+    "--position-embedding-type rope"
+)
+torchrun --nproc_per_node=$GPUS pretrain_gpt.py ${MODEL_ARGS[@]} \\
+    --tensor-model-parallel-size $TP --sequence-parallel --micro-batch-size 1 --seq-length 8192 --bf16 \\
+    --use-distributed-optimizer --recompute-granularity selective --recompute-modules core_attn moe_act \\
+    --lr 1e-4 --something-new 3
+"""
+
+READ = {
+    "vllm": (
+        "vllm serve org/model -tp 2 --max-model-len=8192 --dtype bfloat16 --no-enable-prefix-caching --port 80",
+        {
+            "model": "org/model",
+            "engine": {"type": "vllm", "enable_prefix_caching": False},
+            "parallelism": {"tensor_parallel_size": 2},
+            "inference": {"max_model_len": 8192, "weight_dtype": "bf16"},
+        },
+        (),
+    ),
+    "llama.cpp": (
+        "llama-server -hf org/model -c 32768 -np 4 -ngl 99 -ctk q8_0 -fa on",
+        {
+            "model": "org/model",
+            "engine": {"type": "llama.cpp", "n_gpu_layers": 99, "cache_type_k": "q8_0", "flash_attn": True},
+            "inference": {"max_model_len": 8192, "batch_size": 4},
+        },
+        (),
+    ),
+    "megatron": (
+        MEGATRON,
+        {
+            "model": {
+                "model_type": "megatron",
+                "num_layers": 32,
+                "hidden_size": 4096,
+                "swiglu": True,
+                "untie_embeddings_and_output_weights": True,
+                "position_embedding_type": "rope",
+            },
+            "engine": {"type": "megatron", "distributed_optimizer": True},
+            "training": {
+                "dropout": {"hidden": 0.1, "attention": 0.1},
+                "precision": "bf16-mixed",
+                "micro_batch_size": 1,
+                "sequence_length": 8192,
+                "activation_checkpointing": {"policy": "selective", "modules": ["core_attn", "moe_act"]},
+            },
+            "parallelism": {"tensor_parallel_size": 2, "sequence_parallel": True},
+            "hardware": {"gpus_per_node": 8},
+        },
+        ("--something-new",),
+    ),
+    "deepspeed": (
+        '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto", "bf16": {"enabled": true},'
+        ' "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e8, "new_key": 1}}',
+        {
+            "engine": {"type": "deepspeed", "zero_stage": 3, "reduce_bucket_size": 500_000_000},
+            "training": {"precision": "bf16-mixed", "micro_batch_size": 4},
+        },
+        ("zero_optimization.new_key",),
+    ),
+    "torchtitan": (
+        "[training]\nlocal_batch_size = 1\nseq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = -1\n"
+        'tensor_parallel_degree = 8\n[activation_checkpoint]\nmode = "selective"\nselective_ac_option = "op"\n',
+        {
+            "engine": {"type": "fsdp"},
+            "training": {
+                "implementation": "torchtitan",
+                "activation_checkpointing": {"mode": "op", "policy": "selective"},
+                "micro_batch_size": 1,
+                "sequence_length": 8192,
+            },
+            "parallelism": {"tensor_parallel_size": 8},
+        },
+        (),
+    ),
+    "axolotl": (
+        "base_model: org/model\nadapter: qlora\nload_in_4bit: true\nload_in_8bit: false\nlora_r: 32\n"
+        "lora_target_linear: true\nsequence_len: 4096\noptimizer: paged_adamw_8bit\nbf16: auto\n"
+        "gradient_checkpointing: true\ndatasets:\n  - path: org/data  # any\n    type: alpaca\n",
+        {
+            "model": "org/model",
+            "training": {
+                "micro_batch_size": 1,
+                "adapter": {"type": "lora", "target_modules": "all-linear", "rank": 32},
+                "quantization": "nf4",
+                "precision": "bf16-mixed",
+                "activation_checkpointing": {"policy": "full"},
+                "optimizer": {"name": "paged-adamw-8bit", "implementation": "bitsandbytes"},
+                "sequence_length": 4096,
+            },
+        },
+        (),
+    ),
+    "accelerate": (
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\n"
+        "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n  fsdp_activation_checkpointing: true\n",
+        {
+            "engine": {"type": "fsdp", "version": 2, "reshard_after_forward": True},
+            "training": {"precision": "bf16-mixed", "activation_checkpointing": {"policy": "full"}},
+            "hardware": {"num_gpus": 8},
+        },
+        (),
+    ),
+    "trainer": (
+        "model_name_or_path: org/model\nbf16: true\nmax_length: 2048\nlearning_rate: 1.0e-5\noptim: adamw_torch\n",
+        {
+            "model": "org/model",
+            "training": {
+                "micro_batch_size": 8,
+                "precision": "bf16-mixed",
+                "optimizer": {"name": "adamw", "implementation": "foreach"},
+                "sequence_length": 2048,
+            },
+        },
+        (),
+    ),
+}
+
+
+def sections(config):
+    """A config with its sections in one order."""
+    return {key: dict(sorted(value.items())) if isinstance(value, dict) else value for key, value in config.items()}
+
+
+@pytest.mark.parametrize("tool", READ)
+def test_what_files_say(tool):
+    """Keys become settings; what is not understood is named, and what memory does not depend on is not."""
+    text, config, unknown = READ[tool]
+    if tool == "torchtitan":
+        pytest.importorskip("tomllib")
+    found = imported(text)
+    assert (found.tool.name, sections(found.config), found.unknown) == (tool, sections(config), unknown)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_tables_name_settings(tool):
+    """Every key of a table is of a setting, modelled or still to come, and no name is given twice."""
+    keys = TOOLS[tool].keys
+    paths = [key.path for key in keys] + [path for meaning in TOOLS[tool].meanings for path in meaning.sets]
+    sections = {path.partition(".")[0] for path in SETTINGS}
+    assert not [path for path in paths if path.partition(".")[0] not in sections]
+    missing = {path for path in paths if path not in SETTINGS and path not in PLANNED}
+    assert all(path.startswith(("engine.", "training.offload")) for path in missing)
+    names = [name for key in keys for name in key.names]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp", "none", "fsdp"])
+def test_there_and_back(engine):
+    """What a tool can say of a config is read back as it was."""
+    config = Config.from_dict(
+        {
+            "model": "org/model",
+            "engine": {"type": engine},
+            "parallelism": {} if engine in ("llama.cpp", "none") else {"tensor_parallel_size": 2},
+            **(
+                {"training": {"micro_batch_size": 2, "sequence_length": 512, "precision": "bf16-mixed"}}
+                if engine in ("none", "fsdp")
+                else {"inference": {"max_model_len": 4096}}
+            ),
+        }
+    )
+    found = exported(config)
+    back = imported(found.text).config
+    for path in SETTINGS:
+        if config.get(path) is not None and path not in (*found.left_out, "engine.type", "model"):
+            section, _, name = path.partition(".")
+            assert back[section][name] == config.get(path)
+
+
+def test_flags():
+    """A setting by the name that the tool of the config gives it."""
+    of = Config.from_dict
+    assert flag(of({"model": "gpt2", "engine": {"type": "sglang"}}), "inference.max_model_len", 4096) == (
+        "--context-length 4096"
+    )
+    titan = of({"model": "gpt2", "engine": {"type": "fsdp"}, "training": {"implementation": "torchtitan"}})
+    assert flag(titan, "parallelism.tensor_parallel_size", 8) == "parallelism.tensor_parallel_degree: 8"
+    assert flag(of({"model": "gpt2"}), "training.activation_checkpointing.policy", "full") == (
+        "gradient_checkpointing: true"
+    )
+    assert flag(of({"model": "gpt2"}), "training.images_per_sequence") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: [1, x, {b: 2}]", {"a": [1, "x", {"b": 2}]}),
+        ("a:\n- 1\n- b: 2\n  c: yes\n", {"a": [1, {"b": 2, "c": True}]}),
+        ('a: "x: # y"  # z\nb: org/m:q4\nc:\nd: 1e-5', {"a": "x: # y", "b": "org/m:q4", "c": None, "d": 1e-5}),
+        ("a: |\n  b: c\n  - d\ne: 1_000", {"a": "", "e": 1000}),
+        ("a:\n  b:\n    c: .5\n  d: -3\n", {"a": {"b": {"c": 0.5}, "d": -3}}),
+    ],
+)
+def test_yaml(text, value):
+    """The YAML of configs."""
+    assert read_yaml(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x 1\nb: *x", "line 1: 'a: &x 1' uses anchors"),
+        ("a: 1\na: 2", "line 2: 'a: 2' is there twice"),
+        ("a: [1, 2", r"line 1: 'a: \[1, 2' lacks its \]"),
+        ("a: 1\n    b: 2", "line 2: 'b: 2' is indented"),
+        ("hello: 1\nworld: 2", "is of no tool that is known"),
+        ("{bad", "is not JSON"),
+        ("vllm serve --x 'open", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read(text, message):
+    """The line and what is wrong with it."""
+    with pytest.raises(ConfigError, match=message):
+        imported(text)
+
+
+@given(st.text(max_size=300) | st.text(alphabet="ab:-[]{},'\"# \n|>&1", max_size=120))
+def test_any_text(text):
+    """Whatever is pasted is read or refused; nothing hangs, and no other error comes out."""
+    for read in (read_file, read_yaml, read_command, imported):
+        with suppress(MemcoreError):
+            read(text)
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    """Every command takes other tools' files; convert writes them."""
+    script = tmp_path / "serve.sh"
+    script.write_text("vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --swap-space 4 --port 1")
+    assert main(["convert", str(script), "--enforce-eager"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
+    assert printed.err == ("note: read as a file of vLLM\nnote: --swap-space is not understood, and left out\n")
