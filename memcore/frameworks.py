@@ -19,6 +19,8 @@ class Framework:
 
     keeps_outputs: bool = False
     """The loop's variable holds the model's outputs through the backward pass."""
+    original_parameters: bool = False
+    """It gives FSDP1 `use_orig_params`."""
     exempts_embeddings: bool = True
     """8-bit optimizers of bitsandbytes keep the moments of embeddings in 32 bits (Hugging Face's Trainer)."""
 
@@ -29,7 +31,7 @@ _LOOP = Framework(keeps_outputs=True, exempts_embeddings=False)
 FRAMEWORKS: Mapping[str, Framework] = {
     "peft": _LOOP,
     "accelerate": _LOOP,
-    "lit-gpt": Framework(keeps_outputs=True, exempts_embeddings=False),
+    "lit-gpt": Framework(keeps_outputs=True, exempts_embeddings=False, original_parameters=True),
     "torchtune": Framework(exempts_embeddings=False),
     "torchtitan": Framework(exempts_embeddings=False),
 }

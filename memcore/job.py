@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memcore.checkpointing import checkpointing
 from memcore.config.settings import SETTINGS, Config
 from memcore.defaults import Assumption, Defaults
+from memcore.dtypes import FLOATING
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code
+from memcore.frameworks import framework_of
 from memcore.hardware import Accelerator, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
@@ -21,7 +23,8 @@ from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
 from memcore.model.tensor_parallel import parallelized
-from memcore.optimizers import OPTIMIZERS, Implementation, Optimizer
+from memcore.optimizer_states import Implementation, Optimizer
+from memcore.optimizers import OPTIMIZERS
 from memcore.pictures import image_sizes
 from memcore.recipes import recipe_of
 from memcore.step.recipe import HEAD, TAIL, Recipe
@@ -65,7 +68,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     """
     read = Defaults(config)
     _refuse_unmodelled(read)
-    engine = ENGINES[_engine_name(read)]
+    engine = _engine(read)
     model = learning_model(read, find_model(config.model), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
@@ -170,9 +173,6 @@ def _refuse_unmodelled(read: Defaults) -> None:
     if read.given("training.activation_checkpointing.use_reentrant"):
         message = "reentrant checkpoints are not modelled yet; allowed: false"
         raise UnsupportedError("training.activation_checkpointing.use_reentrant", message)
-    version = read.given("engine.version")
-    if version is not None and version != 2:
-        raise UnsupportedError("engine.version", f"found {version!r}; of FSDP only 2 is modelled yet")
     if read.given("training.compile"):
         raise UnsupportedError("training.compile", "compiled blocks are not modelled yet; allowed: false")
 
@@ -183,6 +183,22 @@ def _engine_name(read: Defaults) -> str:
     reason = "several GPUs" if several else "one GPU"
     name: str = read.take("engine.type", "fsdp" if several else "none", reason)
     return name
+
+
+def _engine(read: Defaults) -> Engine:
+    name, version = _engine_name(read), read.given("engine.version")
+    if version is not None and (name != "fsdp" or version not in (1, 2)):
+        allowed = "1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
+        read.refuse("engine.version", f"found {version!r}; allowed: {allowed}")
+    engine = ENGINES["fsdp1" if name == "fsdp" and version == 1 else name]
+    first, second = ("use_orig_params", "limit_all_gathers", "backward_prefetch"), ("reshard_after_forward",)
+    for key in (*(first if not engine.key else (*second, "root_reshard_after_forward")),):
+        if name == "fsdp" and read.given(f"engine.{key}") is not None:
+            read.refuse(f"engine.{key}", f"applies to engine.version {2 if engine.key else 1}")
+    if read.given("engine.limit_all_gathers") is False:
+        message = "how far ahead of the GPU all-gathers are issued is not modelled; allowed: true"
+        raise UnsupportedError("engine.limit_all_gathers", message)
+    return engine
 
 
 def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
@@ -205,13 +221,41 @@ def _optimizer(read: Defaults) -> tuple[Optimizer, Implementation]:
     with_momentum = [row.removesuffix("-momentum") for row in OPTIMIZERS if row.endswith("-momentum")]
     if momentum is not None and name not in with_momentum:
         read.refuse("training.optimizer.momentum", f"applies to {' and '.join(with_momentum)}, found {name!r}")
-    row = OPTIMIZERS[f"{name}-momentum" if name in with_momentum and momentum else name]
+    named = f"{name}-momentum" if name in with_momentum and momentum else name
+    row = OPTIMIZERS.get(f"{named}@{read.given('training.optimizer.implementation')}", OPTIMIZERS[named])
     reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
     chosen = read.take("training.optimizer.implementation", row.default, reason)
     if chosen not in row.implementations:
-        allowed = ", ".join(row.implementations)
+        others = (each.rpartition("@")[2] for each in OPTIMIZERS if each.startswith(f"{named}@"))
+        allowed = ", ".join((*row.implementations, *others))
         read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
-    return row, row.implementations.get(chosen, row.implementations[row.default])
+    how = row.implementations.get(chosen, row.implementations[row.default])
+    exempts = chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
+    return replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts), how
+
+
+def _with_states(read: Defaults, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
+    """The row with the states of an implementation, in the dtype that a config asks for."""
+    path = "training.optimizer.state_dtype"
+    row = row if how.states is None else replace(row, states=how.states)
+    dtype = read.given(path)
+    if dtype is None:
+        return row
+    own = [state.dtype for state in row.states if state.dtype is not None]
+    if own and own != [dtype] * len(own):
+        read.refuse(path, f"found {dtype!r}; {row.title} keeps {own[0]}")
+    if chosen != "fused" and not own and dtype not in _learned(read):
+        kept = " and ".join(sorted(_learned(read)))
+        read.refuse(path, f"found {dtype!r}; {row.title} ({chosen}) keeps states like the parameters, in {kept}")
+    return replace(row, states=tuple(replace(state, dtype=dtype) for state in row.states))
+
+
+def _learned(read: Defaults) -> set[str]:
+    """The dtypes that learned parameters can have."""
+    if read.given("training.adapter.type") is not None:
+        return {read.given("training.adapter.dtype") or "fp32"}
+    given = read.given("training.parameter_dtype"), read.given("training.precision")
+    return {given[0] or given[1] or "fp32"} if given[0] or given[1] in FLOATING else {"fp32"}
 
 
 def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:

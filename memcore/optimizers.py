@@ -1,81 +1,15 @@
 """Optimizers: what each keeps for a parameter, and what its step needs for a moment.
 
 Sources: torch/optim of PyTorch 2.13 (the temporaries of each implementation were counted in its code, allocation by
-allocation) and bitsandbytes. Unless a row says otherwise, states have the parameter's dtype and shape, on the rank that
-has the parameter. Weight decay is that of the usual call: decoupled, or none.
+allocation). Weight decay is that of the usual call: decoupled, or none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from memcore.symbols import Quotient, Shape, product
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Implementation:
-    """What a step needs besides parameters, gradients and states."""
-
-    temporaries: int = 0
-    """Tensors as large as all parameters of the rank, at once."""
-    own: int = 0
-    """Tensors like the parameter at hand, where parameters are updated one by one."""
-    before: int = 0
-    """Tensors like the parameter before it, whose variables are still there."""
-    step_on_device: bool = False
-    """Each parameter's step count is a tensor on the GPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """A tensor that is kept for a parameter."""
-
-    rule: str
-    of: str = "like"
-    """`like` the parameter; `rows` or `columns` of a matrix, and like a vector; `blocks`: a number for each block."""
-    dtype: str | None = None
-    """None: the parameter's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimizer:
-    """A row of the table."""
-
-    title: str
-    states: tuple[State, ...]
-    """What is kept for each parameter, from the first step on."""
-    implementations: Mapping[str, Implementation]
-    default: str
-    source: str
-    vector: tuple[State, ...] | None = None
-    """What is kept for a vector, where that is something else."""
-    quantized_from: int = 0
-    """Parameters with fewer elements than this keep `plain` states instead."""
-    plain: tuple[State, ...] = ()
-    block: int = 1
-    """Elements that share a scale."""
-    maps: int = 0
-    """Maps of 256 numbers that all parameters share."""
-    from_start: bool = False
-    """States are there before the first step."""
-
-    def states_of(self, shape: tuple[Shape, ...], sizes: Mapping[str, int]) -> Iterator[tuple[str, Shape, str | None]]:
-        """The states of a parameter with these axes on a rank: rule, shape and dtype of each."""
-        whole: Shape = tuple(axis for axes in shape for axis in axes)
-        small = product(whole, sizes) < self.quantized_from
-        states = self.vector if self.vector is not None and len(shape) == 1 else self.states
-        for state in self.plain if small else states:
-            yield state.rule, self._shape(state, shape, whole), state.dtype
-
-    def _shape(self, state: State, shape: tuple[Shape, ...], whole: Shape) -> Shape:
-        if state.of == "blocks":
-            return (Quotient(whole, self.block),)
-        if state.of == "like" or len(shape) == 1:
-            return whole
-        leading = tuple(axis for axes in shape[:-2] for axis in axes)
-        return (*leading, *(shape[-2] if state.of == "rows" else shape[-1]))
-
+from memcore.optimizer_states import Implementation, Optimizer, State
+from memcore.optimizers_in_few_bits import FP32_MOMENTS, KERNEL, QUANTIZED
 
 _MOMENTS = (State("exp_avg"), State("exp_avg_sq"))
 _ADAM = {
@@ -83,8 +17,8 @@ _ADAM = {
     "foreach": Implementation(temporaries=1),
     "for-loop": Implementation(own=2, before=1),
 }
-_FP32 = tuple(State(state.rule, dtype="fp32") for state in _MOMENTS)
-_KERNEL = {"bitsandbytes": Implementation()}
+_ADAMW = {**_ADAM, "bitsandbytes": Implementation(states=FP32_MOMENTS, source="bitsandbytes/optim/adam.py")}
+_KERNEL = {"bitsandbytes": KERNEL}
 
 
 def _foreach(foreach: Implementation, loop: Implementation) -> Mapping[str, Implementation]:
@@ -99,14 +33,14 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "adamw": Optimizer(
         title="AdamW",
         states=_MOMENTS,
-        implementations=_ADAM,
+        implementations=_ADAMW,
         default="fused",
         source="torch/optim/adam.py: foreach takes the square root of all second moments at once",
     ),
     "adam": Optimizer(
         title="Adam",
         states=_MOMENTS,
-        implementations=_ADAM,
+        implementations=_ADAMW,
         default="fused",
         source="torch/optim/adam.py: foreach takes the square root of all second moments at once",
     ),
@@ -203,33 +137,6 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         default="foreach",
         source="torch/optim/sgd.py: foreach adds the momentum to the gradients in place",
     ),
-    "adamw-8bit": Optimizer(
-        title="AdamW in 8 bits",
-        states=(
-            State("quantized_moment", dtype="uint8"),
-            State("quantized_moment", dtype="uint8"),
-            State("block_scales", "blocks", "fp32"),
-            State("block_scales", "blocks", "fp32"),
-        ),
-        plain=_FP32,
-        maps=2,
-        quantized_from=4096,
-        block=256,
-        implementations=_KERNEL,
-        default="bitsandbytes",
-        source="bitsandbytes/optim/optimizer.py, Optimizer2State.init_state: blocks of 256; small tensors in fp32",
-    ),
-    "lion-8bit": Optimizer(
-        title="Lion in 8 bits",
-        states=(State("quantized_moment", dtype="uint8"), State("block_scales", "blocks", "fp32")),
-        plain=(State("exp_avg", dtype="fp32"),),
-        maps=1,
-        quantized_from=4096,
-        block=256,
-        implementations=_KERNEL,
-        default="bitsandbytes",
-        source="bitsandbytes/optim/optimizer.py, Optimizer1State.init_state: blocks of 256; small tensors in fp32",
-    ),
     "lion": Optimizer(
         title="Lion",
         states=(State("exp_avg", dtype="fp32"),),
@@ -239,10 +146,11 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     ),
     "lamb": Optimizer(
         title="LAMB",
-        states=_FP32,
+        states=FP32_MOMENTS,
         implementations=_KERNEL,
         default="bitsandbytes",
         source="bitsandbytes/optim/lamb.py: two moments in fp32; the kernel works in place",
     ),
+    **QUANTIZED,
 }
 """Rows by name; where `momentum` is given, SGD and RMSprop are their rows with momentum."""

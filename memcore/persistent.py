@@ -17,7 +17,7 @@ from memcore.model.adapters import learns
 from memcore.model.network import Layer, Model
 from memcore.model.quantized import beside
 from memcore.model.weights import Weight
-from memcore.optimizers import Implementation
+from memcore.optimizer_states import Implementation
 from memcore.recurrence import constants
 from memcore.rules import RULES
 from memcore.step.recipe import Buffer
@@ -100,7 +100,9 @@ class Persistent:
     def _state_entries(self, lifetime: str) -> Iterator[Entry]:
         """The optimizer's states, and what they share."""
         for each in self.stored:
-            for rule, shape, dtype in self.job.optimizer.states_of(each.axes, self.job.sizes) if each.learning else ():
+            kind = each.weight.kind
+            found = self.job.optimizer.states_of(each.axes, self.job.sizes, kind) if each.learning else ()
+            for rule, shape, dtype in found:
                 yield self._entry(rule, each.path, shape, dtype or each.dtype, each.learning, lifetime)
         if self.job.optimizer.maps and self.stored:
             yield self._entry("quantization_map", "optimizer", (256,), "fp32", self.job.optimizer.maps, lifetime)
@@ -116,6 +118,15 @@ class Persistent:
         for shape in self.received:
             dtype = self.job.recipe.precision.compute
             yield self._entry("receive_buffer", "", shape, dtype, self.job.micro_batches, "from the first step on")
+
+    @property
+    def paged(self) -> int:
+        """Bytes of optimizer states in CUDA's managed memory, which is neither PyTorch's nor only the GPU's."""
+        return sum(
+            each.learning * product(shape, self.job.sizes) * ITEMSIZE[dtype]
+            for each in self.stored
+            for shape, dtype in self.job.optimizer.paged_of(each.axes, self.job.sizes, each.weight.kind)
+        )
 
     def clipping_entries(self) -> Iterator[Entry]:
         """A norm for each gradient, and all of them in one tensor."""
@@ -240,7 +251,7 @@ def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:
 
 def _state_sizes(job: Job, stored: Stored) -> list[int]:
     """Bytes of each state of a parameter."""
-    states = job.optimizer.states_of(stored.axes, job.sizes)
+    states = job.optimizer.states_of(stored.axes, job.sizes, stored.weight.kind)
     return [_size(shape, dtype or stored.dtype, job) for _, shape, dtype in states]
 
 

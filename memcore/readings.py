@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.hardware import Overhead, communicators, context, matmul_workspaces
-from memcore.job import Job
 from memcore.rank import Rank
 
 FRAGMENTATION = 1.29
@@ -39,11 +38,15 @@ class Outside:
     overhead: Overhead
 
 
-def outside(job: Job) -> tuple[Outside, ...]:
+def outside(rank: Rank) -> tuple[Outside, ...]:
     """What the driver shows beyond the allocator."""
+    job, paged = rank.job, rank.persistent.paged
     found = [Outside("CUDA context and kernels", context(job.accelerator))]
     if job.num_gpus > 1:
         found.append(Outside("NCCL buffers", communicators(job.engine.communicators)))
+    if paged:
+        source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
+        found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))
     return tuple(found)
 
 
@@ -77,7 +80,7 @@ def reserved(rank: Rank) -> Reading:
 
 def device(rank: Rank, held: Reading) -> Reading:
     """What nvidia-smi shows for the GPU."""
-    parts = [each.overhead for each in outside(rank.job)]
+    parts = [each.overhead for each in outside(rank)]
     return Reading(
         name="device",
         instrument="nvidia-smi",

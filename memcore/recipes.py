@@ -233,7 +233,7 @@ def _with_dropout(read: Defaults, model: Model) -> Network:
 def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[str, int], ranks: int) -> Sharding:
     shards = sizes["z"]
     return Sharding(
-        engine=engine.name,
+        engine=engine.key or engine.name,
         wrap=read.take("engine.wrap", code.default_wrap),
         reshard_after_forward=read.take("engine.reshard_after_forward", True),
         root_reshards=read.take("engine.root_reshard_after_forward", False),
@@ -241,6 +241,8 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         offloaded=read.take("engine.cpu_offload", False),
         syncs_every_micro_batch=not read.take("engine.no_sync", False),
         gathers=shards > 1,
+        original_parameters=read.take("engine.use_orig_params", framework_of(read).original_parameters),
+        prefetches_backward=read.take("engine.backward_prefetch", "pre") == "pre",
         gathers_experts=sizes.get("ze", 1) > 1,
         prefetches=sizes.get("ep", 1) > 1,
         bucket_views=read.take("engine.gradient_as_bucket_view", False),

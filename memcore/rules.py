@@ -69,6 +69,10 @@ RULES: Mapping[str, Rule] = {
         "rows in 8 bits with a scale each", "bitsandbytes, backends/cuda/ops.py, int8_vectorwise_quant"
     ),
     "int8_product": Rule("product of 8-bit matrices", "bitsandbytes, backends/cuda/ops.py, int8_linear_matmul"),
+    "flat_gradient": Rule(
+        "gradients of a unit in one tensor",
+        f"{_MANUAL}, split_with_sizes_backward",
+    ),
     "exp_avg": Rule("Adam's first moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "exp_avg_sq": Rule("Adam's second moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "step_count": Rule(

@@ -28,7 +28,9 @@ def texts():
 LAYERS = (
     {"symbols", "units", "dtypes", "errors", "rules", "untrusted"},
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
-    {"hardware", "optimizers"},
+    {"hardware", "optimizer_states"},
+    {"optimizers_in_few_bits"},
+    {"optimizers"},
     {"eager"},
     {"model"},
     {"step.recipe"},

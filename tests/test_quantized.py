@@ -123,3 +123,78 @@ def test_trainable_parts():
     }
     with pytest.raises(ConfigError, match=r"training\.trainable: found 'nothing'"):
         memcore.estimate({"model": MODEL, "training": {"trainable": ["nothing"]}})
+
+
+def states(optimizer, **training):
+    """Optimizer states on the GPU, by rule, of a job that trains everything."""
+    config = {
+        "model": MODEL,
+        "training": {"sequence_length": 64, "precision": "bf16", "optimizer": optimizer, **training},
+    }
+    rank = memcore.estimate({**config, "engine": {"type": "none", "framework": "torchtune"}}).ranks[0]
+    found = {}
+    for entry in rank.persistent.optimizer_states():
+        found[entry.rule] = found.get(entry.rule, 0) + entry.bytes
+    return found, rank.persistent
+
+
+LARGE = 2 * 32000 * 1024 + 2 * sum(LINEARS)
+"""Elements of matrices; norms have 1024, fewer than are quantized."""
+TENSORS = 2 + 2 * 7
+
+
+def test_bitsandbytes_keeps_small_tensors_in_fp32():
+    """Two bytes and two fp32 scales for each 256 elements; below 4096 elements eight bytes; two tables for all."""
+    found, kept = states({"name": "adamw-8bit", "implementation": "bitsandbytes"})
+    assert found == {
+        "quantized_moment": 2 * LARGE,
+        "block_scales": 2 * 4 * LARGE // 256,
+        "exp_avg": 5 * 4096,
+        "exp_avg_sq": 5 * 4096,
+        "quantization_map": 2 * 1024,
+    }
+    assert kept.paged == 0
+
+
+def test_the_trainer_keeps_embeddings_in_32_bits():
+    """Hugging Face's Trainer exempts nn.Embedding: eight bytes for each of its elements."""
+    optimizer = {"name": "adamw-8bit", "implementation": "bitsandbytes"}
+    config = {"model": MODEL, "training": {"sequence_length": 64, "precision": "bf16", "optimizer": optimizer}}
+    kept = memcore.estimate(config).ranks[0].persistent
+    embedding = [each for each in kept.optimizer_states() if each.module == "model.embed_tokens.weight"]
+    assert sum(each.bytes for each in embedding) == 8 * 32000 * 1024
+
+
+def test_paged_states_lie_outside_the_pool():
+    """From 100 000 elements on they are in managed memory; scales of blocks stay."""
+    found, kept = states("paged-adamw")
+    assert found == {"exp_avg": 5 * 4096, "exp_avg_sq": 5 * 4096}
+    assert kept.paged == 8 * LARGE
+    found, kept = states("paged-adamw-8bit")
+    assert found["block_scales"] == 2 * 4 * LARGE // 256
+    assert "quantized_moment" not in found
+    assert kept.paged == 2 * LARGE
+
+
+def test_torchao_keeps_a_table_for_each_moment():
+    """8 bits in blocks of 256, 4 bits in blocks of 128; what is small stays in the parameters' dtype."""
+    found, _ = states({"name": "adamw-8bit", "implementation": "torchao"})
+    small = 5 * 1024 * 2
+    assert found == {
+        "quantized_moment": 2 * LARGE,
+        "block_scales": 2 * 4 * LARGE // 256,
+        "quantization_map": 2 * TENSORS * 1024,
+        "exp_avg": small,
+        "exp_avg_sq": small,
+    }
+    found, _ = states("adamw-4bit")
+    assert found["quantized_moment"] == LARGE
+    assert found["block_scales"] == 2 * 4 * LARGE // 128
+
+
+def test_states_in_another_dtype():
+    """The fused kernel keeps bf16 moments beside fp32 parameters; the others keep them like the parameters."""
+    found, _ = states({"name": "adamw", "state_dtype": "bf16"}, precision="fp32")
+    assert found["exp_avg"] == 2 * (LARGE + 5 * 1024)
+    with pytest.raises(ConfigError, match=r"training\.optimizer\.state_dtype"):
+        states({"name": "adamw", "implementation": "foreach", "state_dtype": "bf16"}, precision="fp32")

@@ -15,7 +15,7 @@ class Optimizer:
     """The optimizer; in a file also just its name."""
 
     name: str | None = setting(
-        Choice(tuple(name for name in OPTIMIZERS if not name.endswith("-momentum"))),
+        Choice(tuple(name for name in OPTIMIZERS if not (name.endswith("-momentum") or "@" in name))),
         "Optimizer",
         "Adam keeps two numbers for each parameter, SGD none, or one with momentum; 8 bits take a quarter of fp32.",
         flag="optimizer",
@@ -23,12 +23,13 @@ class Optimizer:
     )
     implementation: str | None = setting(
         Choice(
-            ("fused", "foreach", "for-loop", "bitsandbytes"),
+            ("fused", "foreach", "for-loop", "bitsandbytes", "torchao"),
             {
                 "fused": "one kernel, no temporaries",
                 "foreach": "lists of tensors: a temporary as large as all parameters of this rank",
                 "for-loop": "one parameter at a time",
                 "bitsandbytes": "a kernel of bitsandbytes, in place",
+                "torchao": "a compiled kernel of torchao for each parameter",
             },
         ),
         "Implementation",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memcore.config.fine_tuning import FineTuning
 from memcore.config.imported import imported
 from memcore.config.inference import SERVERS, Inference
 from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Listed, ModelName, Number, Text, Version
@@ -110,7 +111,7 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(ServerFlags):
+class Engine(ServerFlags, FineTuning):
     """Who runs the step, or serves."""
 
     type: str | None = setting(
@@ -248,24 +249,6 @@ class Engine(ServerFlags):
         "DDP is told that the graph never changes; memory is the same.",
         flag="static-graph",
         engines=("ddp",),
-        default="false",
-        advanced=True,
-    )
-    lm_head_chunk_size: int | None = setting(
-        Integer(unit="tokens"),
-        "Logits chunk",
-        "LitGPT: the output head runs over so many tokens of the sequence at a time.",
-        flag="lm-head-chunk",
-        engines=("none", "ddp", "fsdp"),
-        default="by training.loss",
-        advanced=True,
-    )
-    prepare_model_for_kbit_training: bool | None = setting(
-        Flag(),
-        "Prepared for k bits",
-        "PEFT's prepare_model_for_kbit_training: everything that is not quantized is cast to fp32.",
-        flag="prepare-kbit",
-        engines=("none", "ddp", "fsdp"),
         default="false",
         advanced=True,
     )

@@ -89,6 +89,8 @@ class Engine:
     """Runs on several GPUs."""
     communicators: int = 1
     """NCCL communicators that it opens."""
+    key: str = ""
+    """Where several versions share a name: the version's own."""
 
 
 def precision(

@@ -65,7 +65,7 @@ def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
                 "high_bytes": each.overhead.high,
                 "source": each.overhead.source,
             }
-            for each in outside(estimate.job)
+            for each in outside(estimate.rank)
         ],
     }
 

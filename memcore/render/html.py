@@ -108,7 +108,7 @@ def readings(estimate: Estimate) -> str:
             "part of device",
             escape(each.overhead.source),
         )
-        for each in outside(estimate.job)
+        for each in outside(estimate.rank)
     ]
     head = ("Reading", "Expected", "Range", "Shown by", "Why this range")
     return html_table("Three readings of one peak", head, rows)

@@ -109,7 +109,7 @@ def explanation(estimate: Estimate, moment: Moment) -> str:
             ]
         lines.append("")
     lines.append("Outside the allocator")
-    for each in outside(estimate.job):
+    for each in outside(estimate.rank):
         over = each.overhead
         lines += [
             f"  {format_bytes(over.expected)}  {each.name}, {format_bytes(over.low)} to {format_bytes(over.high)}",

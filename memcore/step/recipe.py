@@ -57,7 +57,7 @@ class Sharding:
     """What a data-parallel engine does with parameters and gradients."""
 
     engine: str
-    """none, ddp or fsdp."""
+    """A key of `memcore.engines.ENGINES`."""
     wrap: str = "layer"
     reshard_after_forward: bool | int = True
     root_reshards: bool = False
@@ -72,6 +72,10 @@ class Sharding:
     """More than one rank has the same routed experts."""
     prefetches: bool = False
     """Units gather the next one's parameters ahead of time by themselves, as torchtitan does with routed experts."""
+    original_parameters: bool = False
+    """FSDP1: frozen and trained parameters may share a unit."""
+    prefetches_backward: bool = True
+    """FSDP1 gathers the next unit of the backward pass before the one at hand runs."""
     bucket_views: bool = False
     """DDP's gradients are views of its buckets."""
 

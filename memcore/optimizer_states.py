@@ -1,0 +1,117 @@
+"""What an optimizer keeps for a parameter, and what its step needs for a moment: the columns of the table.
+
+Unless a row says otherwise, states have the parameter's dtype and shape, on the rank that has the parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memcore.symbols import Quotient, Shape, product
+
+PAGED_FROM = 100_000
+"""Elements from which bitsandbytes keeps a state in CUDA's managed memory (optimizer.py, `get_state_buffer`)."""
+ENDS = frozenset({"embedding", "position", "head", "norm"})
+"""Kinds of parameters that optimizers of matrices leave to Adam."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A tensor that is kept for a parameter."""
+
+    rule: str
+    of: str = "like"
+    """`like` the parameter; `rows` or `columns` of a matrix, and like a vector; `blocks`: a number for each block;
+    `halves`: two in each byte; `map`: a table of `size` numbers."""
+    dtype: str | None = None
+    """None: the parameter's."""
+    size: int = 256
+    """Of a table."""
+    paged: bool = False
+    """Large ones lie in managed memory, outside PyTorch's pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implementation:
+    """What a step needs besides parameters, gradients and states."""
+
+    temporaries: int = 0
+    """Tensors as large as all parameters of the rank, at once."""
+    own: int = 0
+    """Tensors like the parameter at hand, where parameters are updated one by one."""
+    before: int = 0
+    """Tensors like the parameter before it, whose variables are still there."""
+    step_on_device: bool = False
+    """Each parameter's step count is a tensor on the GPU."""
+    states: tuple[State, ...] | None = None
+    """What is kept, where that is not what the row says."""
+    source: str = ""
+    """Where the implementation is, if not where the row says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """A row of the table."""
+
+    title: str
+    states: tuple[State, ...]
+    """What is kept for each parameter, from the first step on."""
+    implementations: Mapping[str, Implementation]
+    default: str
+    source: str
+    vector: tuple[State, ...] | None = None
+    """What is kept for a vector, where that is something else."""
+    quantized_from: int = 0
+    """Parameters with fewer elements than this keep `plain` states instead."""
+    whole_blocks: bool = False
+    """So do those that are no whole number of blocks."""
+    plain: tuple[State, ...] = ()
+    exempts_embeddings: bool = False
+    """So do embeddings."""
+    block: int = 1
+    """Elements that share a scale."""
+    maps: int = 0
+    """Maps of 256 numbers that all parameters share."""
+    from_start: bool = False
+    """States are there before the first step."""
+
+    def states_of(
+        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str
+    ) -> Iterator[tuple[str, Shape, str | None]]:
+        """The states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each."""
+        for state, found in self._all(shape, sizes, kind):
+            if not self._pages(state, found, sizes):
+                yield state.rule, found, state.dtype
+
+    def paged_of(self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str) -> Iterator[tuple[Shape, str]]:
+        """Shape and dtype of those in managed memory."""
+        for state, found in self._all(shape, sizes, kind):
+            if self._pages(state, found, sizes):
+                yield found, state.dtype or "fp32"
+
+    def _pages(self, state: State, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        return state.paged and product(shape, sizes) >= PAGED_FROM
+
+    def _all(self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str) -> Iterator[tuple[State, Shape]]:
+        whole: Shape = tuple(axis for axes in shape for axis in axes)
+        for state in self._states(len(shape), product(whole, sizes), kind):
+            yield state, self._shape(state, shape, whole)
+
+    def _states(self, axes: int, elements: int, kind: str) -> Sequence[State]:
+        small = elements < self.quantized_from or (self.whole_blocks and elements % self.block)
+        if small or (self.exempts_embeddings and kind in ("embedding", "position")):
+            return self.plain
+        return self.vector if self.vector is not None and axes == 1 else self.states
+
+    def _shape(self, state: State, shape: tuple[Shape, ...], whole: Shape) -> Shape:
+        if state.of == "blocks":
+            return (Quotient(whole, self.block),)
+        if state.of == "halves":
+            return (Quotient(whole, 2),)
+        if state.of == "map":
+            return (state.size,)
+        if state.of == "like" or len(shape) == 1:
+            return whole
+        leading = tuple(axis for axes in shape[:-2] for axis in axes)
+        return (*leading, *(shape[-2] if state.of == "rows" else shape[-1]))
