@@ -1,8 +1,8 @@
 """Who drives an engine, where that decides what is in memory: training loops of libraries and their defaults.
 
-Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; `_get_embeddings` are
-kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, litgpt/finetune/lora.py, torchtune/recipes,
-lightning/fabric/plugins/precision/bitsandbytes.py (every linear layer is replaced, the output head too).
+Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
+kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
+before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class Framework:
     """The loop's variable holds the model's outputs through the backward pass."""
     original_parameters: bool = False
     """It gives FSDP1 `use_orig_params`."""
+    skips_sync: bool = False
+    """Only the last micro-batch of a step reduces gradients (`no_sync`)."""
     exempts_embeddings: bool = True
     """8-bit optimizers of bitsandbytes keep the moments of embeddings in 32 bits (Hugging Face's Trainer)."""
 
@@ -31,7 +33,7 @@ _LOOP = Framework(keeps_outputs=True, exempts_embeddings=False)
 FRAMEWORKS: Mapping[str, Framework] = {
     "peft": _LOOP,
     "accelerate": _LOOP,
-    "lit-gpt": Framework(keeps_outputs=True, exempts_embeddings=False, original_parameters=True),
+    "lit-gpt": Framework(keeps_outputs=True, exempts_embeddings=False, original_parameters=True, skips_sync=True),
     "torchtune": Framework(exempts_embeddings=False),
     "torchtitan": Framework(exempts_embeddings=False),
 }

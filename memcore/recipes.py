@@ -239,7 +239,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         root_reshards=read.take("engine.root_reshard_after_forward", False),
         replicated=shards < ranks,
         offloaded=read.take("engine.cpu_offload", False),
-        syncs_every_micro_batch=not read.take("engine.no_sync", False),
+        syncs_every_micro_batch=not read.take("engine.no_sync", framework_of(read).skips_sync),
         gathers=shards > 1,
         original_parameters=read.take("engine.use_orig_params", framework_of(read).original_parameters),
         prefetches_backward=read.take("engine.backward_prefetch", "pre") == "pre",

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Flag, Integer
 from memcore.config.schema import setting
+from memcore.config.server import ServerFlags
 
 _FSDP = ("fsdp",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FineTuning:
+class FineTuning(ServerFlags):
     """A part of the engine's settings."""
 
     use_orig_params: bool | None = setting(

@@ -17,7 +17,6 @@ from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Listed, Mod
 from memcore.config.load import from_plain, get, replaced, to_plain
 from memcore.config.planned import ENGINES
 from memcore.config.schema import Setting, section, setting, settings_of
-from memcore.config.server import ServerFlags
 from memcore.config.training import Training
 from memcore.hardware import ACCELERATORS
 
@@ -111,7 +110,7 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(ServerFlags, FineTuning):
+class Engine(FineTuning):
     """Who runs the step, or serves."""
 
     type: str | None = setting(
