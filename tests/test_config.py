@@ -104,7 +104,6 @@ def test_what_contradicts_itself(config, message):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (with_section(engine={"version": 1}), "engine.version: found 1; of FSDP only 2 is modelled yet"),
         (with_section(training={"compile": True}), "training.compile: compiled blocks are not modelled yet; allowed: false"),
         (with_section(model="qwen3-0.6b", training={"implementation": "torchtitan"}),
          "training.implementation: torchtitan's models need a head of its own, which qwen3 lacks; use 'transformers'"),
