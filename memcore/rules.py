@@ -46,6 +46,8 @@ class Rule:
 
 
 _BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
+_MEGATRON = "Megatron-LM, core/tensor_parallel"
+_FUSIONS = "Megatron-LM, core/fusions"
 _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py, fused_linear_cross_entropy_forward"
 
 _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_attention.py"
@@ -360,6 +362,12 @@ RULES: Mapping[str, Rule] = {
     "reduce_scatter_output": Rule("reduced gradients before they are cast", _COLLECTIVES, "communication"),
     "sharded_gradient": Rule("this rank's part of a unit's gradients", _COLLECTIVES, "gradients"),
     "accumulated_gradient": Rule("unsharded gradient, accumulated in the reduce dtype", _GROUP, "gradients"),
+    # Megatron-Core.
+    "megatron_all_gather": Rule("all tensor-parallel ranks' tokens", f"{_MEGATRON}/mappings.py", "communication"),
+    "megatron_reduce_scatter": Rule("this rank's tokens of a sum over ranks", f"{_MEGATRON}/mappings.py"),
+    "bias_dropout_add": Rule("residual stream: sum with what dropout leaves", f"{_FUSIONS}/fused_bias_dropout.py"),
+    "fused_activation": Rule("activation with its bias", f"{_FUSIONS}/fused_bias_gelu.py and fused_bias_swiglu.py"),
+    "fused_activation_backward": Rule("gradient of an activation with its bias", f"{_FUSIONS}/fused_bias_gelu.py"),
     # The end of a step.
     "gradient_norm": Rule("norms of gradients", "pytorch, torch/nn/utils/clip_grad.py", "temporaries"),
     "optimizer_temporary": Rule("temporaries of the optimizer's step", "pytorch, torch/optim", "temporaries"),

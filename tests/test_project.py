@@ -33,6 +33,7 @@ LAYERS = (
     {"optimizers"},
     {"eager"},
     {"model"},
+    {"step.megatron"},
     {"step.recipe"},
     {"timeline"},
     {"engines.base"},

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from memcore.layers.megatron import model as megatron
+from memcore.layers.megatron.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
 from memcore.layers.transformers import model as transformers
 from memcore.layers.transformers import support, tables
@@ -62,6 +64,28 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         has_cache=False,
         default_wrap="torchtitan",
         buffers=torchtitan.buffers,
+    ),
+    "transformer-engine": LayerCode(
+        title="Megatron-Core with TransformerEngine",
+        forward=megatron.transformer_engine,
+        check=megatron.check,
+        has_sdpa=lambda network: False,
+        kernels=lambda network: tuple(KERNELS),
+        computes_loss=True,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=megatron.buffers,
+    ),
+    "megatron-local": LayerCode(
+        title="Megatron-Core's own layers",
+        forward=megatron.megatron_local,
+        check=megatron.check,
+        has_sdpa=lambda network: False,
+        kernels=lambda network: ("math",),
+        computes_loss=True,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=megatron.buffers,
     ),
 }
 """By the value of `training.implementation`."""

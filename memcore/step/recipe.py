@@ -11,6 +11,7 @@ from memcore.eager.quantized import Quantization
 from memcore.eager.selection import Selection
 from memcore.eager.sharded import TensorParallel
 from memcore.model.network import Layer, Network
+from memcore.step.megatron import MegatronPlan
 from memcore.symbols import Axis, Shape
 
 
@@ -173,6 +174,8 @@ class Recipe:
     """Ranks have some of the routed experts each, and send each other rows."""
     positioned: bool = False
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
+    megatron: MegatronPlan | None = None
+    """The layers are Megatron-Core's."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

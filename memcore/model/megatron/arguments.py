@@ -92,7 +92,19 @@ class _Rows:
         total = reader.sizes[str(heads.query)] + 2 * reader.sizes[str(heads.key)]
         both_ways = bidirectional or self.bidirectional
         rows, normed = reader.symbol("n", total), reader.flag("qk_layernorm")
-        return parts.attention(self.style, heads, rows, self.rotary, normed=normed, bidirectional=both_ways)
+        return parts.attention(
+            self.style,
+            heads,
+            rows,
+            self.rotary,
+            grouped=self.grouped(heads),
+            normed=normed,
+            bidirectional=both_ways,
+        )
+
+    def grouped(self, heads: Heads) -> bool:
+        """Whether query heads share key heads."""
+        return self.reader.sizes[str(heads.groups)] > 1
 
     def _latent(self) -> Mixer:
         reader = self.reader
@@ -254,7 +266,7 @@ def _t5(reader: Reader, rows: _Rows) -> Runs:
     names = ("input_layernorm", "pre_cross_attn_layernorm", "pre_mlp_layernorm")
     decoder = replace(
         rows.layer(rows.attention(), feed),
-        second_mixer=parts.cross_attention(rows.style, rows.heads()),
+        second_mixer=parts.cross_attention(rows.style, rows.heads(), grouped=rows.grouped(rows.heads())),
         norms=tuple(rows.style.normed(name) for name in names),
     )
     usual = reader.integer("num_layers", 1)

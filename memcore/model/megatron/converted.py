@@ -121,7 +121,8 @@ def _mixer(mixer: Mixer, style: Style, sizes: dict[str, int]) -> Mixer:
     if isinstance(mixer, SpecialMixer):
         return parts.mamba(sizes)
     rows = _rows(mixer, sizes)
-    made = parts.attention(style, mixer.heads, rows, mixer.rotary, normed=mixer.query_norm is not None)
+    normed = mixer.query_norm is not None
+    made = parts.attention(style, mixer.heads, rows, mixer.rotary, grouped=mixer.grouped, normed=normed)
     return replace(made, mask=mixer.mask, bidirectional=mixer.bidirectional)
 
 

@@ -40,7 +40,14 @@ class Style:
 
 
 def attention(
-    style: Style, heads: Heads, rows: Axis, rotary: str, *, normed: bool = False, bidirectional: bool = False
+    style: Style,
+    heads: Heads,
+    rows: Axis,
+    rotary: str,
+    *,
+    grouped: bool,
+    normed: bool = False,
+    bidirectional: bool = False,
 ) -> Attention:
     """Self-attention: queries, keys and values of a group of heads lie side by side in one matrix of `rows` heads."""
     name = "self_attention"
@@ -49,7 +56,7 @@ def attention(
         inputs=(Linear(f"{name}.linear_qkv", (rows, heads.width), ("h",), style.query_bias, split="outer"),),
         output=Linear(f"{name}.linear_proj", ("h",), (heads.query, heads.width), style.bias, split="inner"),
         heads=heads,
-        grouped=heads.query != heads.key,
+        grouped=grouped,
         rotary=rotary,
         variant="megatron",
         fused="per-group",
@@ -61,7 +68,7 @@ def attention(
     )
 
 
-def cross_attention(style: Style, heads: Heads) -> Attention:
+def cross_attention(style: Style, heads: Heads, *, grouped: bool) -> Attention:
     """Attention to the encoder's result."""
     name = "cross_attention"
     both = Linear(f"{name}.linear_kv", (2, heads.key, heads.width), ("h",), style.query_bias, split="outer")
@@ -70,7 +77,7 @@ def cross_attention(style: Style, heads: Heads) -> Attention:
         inputs=(Linear(f"{name}.linear_q", (heads.query, heads.width), ("h",), style.query_bias, split="outer"), both),
         output=Linear(f"{name}.linear_proj", ("h",), (heads.query, heads.width), style.bias, split="inner"),
         heads=heads,
-        grouped=heads.query != heads.key,
+        grouped=grouped,
         rotary="none",
         variant="megatron",
         bidirectional=True,

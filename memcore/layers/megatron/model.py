@@ -1,0 +1,130 @@
+"""Megatron-Core's GPT model: embeddings, layers, head and loss.
+
+Sources: Megatron-LM, core/models/gpt/{gpt_model,gpt_layer_specs}.py, core/transformer/{transformer_layer,
+transformer_block}.py, and pretrain_gpt.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from memcore.eager.autograd import attach, tracked
+from memcore.eager.basics import contiguous, new, only, permute
+from memcore.eager.operations import mul
+from memcore.eager.tensor import Tensor
+from memcore.errors import UnsupportedError
+from memcore.layers.megatron.attention import Around, attention
+from memcore.layers.megatron.ends import embedded
+from memcore.layers.megatron.feed_forward import feed_forward
+from memcore.layers.megatron.fused import bias_dropout_add, norm
+from memcore.layers.megatron.linear import local_linear
+from memcore.layers.megatron.losses import vocab_parallel_cross_entropy
+from memcore.model.network import Network
+from memcore.model.parts import Attention, FeedForward
+from memcore.step.megatron import MegatronPlan
+from memcore.step.recipe import Buffer
+from memcore.step.step import Batch, Slot, Step
+
+
+def check(network: Network) -> None:
+    """Refuse networks whose layers are not modelled yet."""
+    for layer in network.kinds:
+        mixer, feed = layer.mixer, layer.feed_forward
+        missing = [] if isinstance(mixer, Attention) and layer.second_mixer is None else ["other mixers than attention"]
+        missing += [] if isinstance(feed, FeedForward) else ["other feed-forward layers than dense ones"]
+        missing += [] if layer.residual == "megatron" else [f"layers wired as {layer.residual!r}"]
+        if missing:
+            message = f"Megatron's activations are not modelled yet for {' and '.join(missing)}"
+            raise UnsupportedError("training.implementation", message)
+    if network.ends.start != "megatron-gpt":
+        raise UnsupportedError("training.implementation", "Megatron's activations are modelled for GPT only yet")
+
+
+def buffers(network: Network) -> Sequence[Buffer]:
+    """The angles of all positions, which the rotary module caches."""
+    turned = next((layer.mixer.heads.rotated for layer in network.kinds if isinstance(layer.mixer, Attention)), None)
+    rotates = any(isinstance(layer.mixer, Attention) and layer.mixer.rotary != "none" for layer in network.kinds)
+    if turned is None or not rotates:
+        return []
+    return [Buffer(rule="rotary_frequencies", module="rotary_pos_emb", shape=("s", turned), dtype="fp32")]
+
+
+def forward(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
+    """The loss of one micro-batch, or on an earlier stage its hidden states."""
+    ends, tape = step.recipe.network.ends, step.tape
+    how = plan(step)
+    rows = ("b", "s")
+    loaded = [new(tape, rows, "fp32", "inputs"), new(tape, rows, "int64", "inputs")]
+    mask = new(tape, ("b", 1, "s", "s"), "bool", "inputs") if how.masked else None
+    around = Around(how, step.recipe.attention, local, mask)
+    x = step.enter("root", batch.tokens)
+    if ends.reads_tokens:
+        x = step.enter("embedding", x)
+        x = step.leave("embedding", embedded(x, loaded[1], ends, step.weights, how))
+        step.embedded(x)
+
+    def run(slot: Slot, x: Tensor) -> Tensor:
+        return _layer(x, slot, around)
+
+    for slot in step.slots:
+        x = step.layer(slot, run, x)
+    step.after_layers()
+    if not ends.predicts:
+        return step.leave("root", x), None
+    return _head(step, x, batch.labels, loaded[0], how)
+
+
+def plan(step: Step) -> MegatronPlan:
+    """The recipe's part for Megatron."""
+    found = step.recipe.megatron
+    if found is None:
+        raise TypeError(step.recipe)
+    return found
+
+
+def _layer(x: Tensor, slot: Slot, around: Around) -> Tensor:
+    """`TransformerLayer.forward`."""
+    layer, weights = slot.layer, slot.weights
+    mixer, feed = layer.mixer, layer.feed_forward
+    first, second = layer.norms
+    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward):
+        raise TypeError(layer)
+    y, bias = attention(x, mixer, first, weights, around)
+    x = bias_dropout_add(y, bias, x, layer.dropout)
+    del y
+    y, bias = feed_forward(x, feed, second, weights, around)
+    return bias_dropout_add(y, bias, x, layer.dropout)
+
+
+def _head(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> tuple[Tensor, Tensor | None]:
+    ends = step.recipe.network.ends
+    x = step.enter("head", x)
+    if ends.final_norm is not None:
+        with x.tape.at("decoder"):
+            x = norm(x, ends.final_norm, step.weights)
+    step.loss_begins(x)
+    with x.tape.at("output_layer"):
+        logits = local_linear(x, ends.head, step.weights, how)
+    del x
+    with logits.tape.at("loss"):
+        targets = contiguous(permute(labels, 1, 0))
+        loss = vocab_parallel_cross_entropy(logits, targets, how.loss)
+        loss = contiguous(permute(loss, 1, 0))
+        del logits
+        loss = step.leave("head", _mean(loss, mask))
+    return step.leave("root", loss), None
+
+
+def _mean(losses: Tensor, mask: Tensor) -> Tensor:
+    """`loss_func`: the sum of what the mask leaves."""
+    left = mul(losses, mask)
+    out = new(left.tape, (), left.dtype, "sum")
+    if tracked(left):
+        tape, shape = left.tape, left.shape
+        attach([out], [left], [], lambda g, s: [new(tape, shape, only(g).dtype, "expand_backward")])
+    return out
+
+
+transformer_engine = partial(forward, local=False)
+megatron_local = partial(forward, local=True)

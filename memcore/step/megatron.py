@@ -1,0 +1,73 @@
+"""What Megatron-Core was told, as far as it decides which tensors come and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recompute:
+    """What runs again in the backward pass."""
+
+    granularity: str
+    """full or selective."""
+    method: str = "uniform"
+    """Of full recomputation: `uniform`, groups of `layers` each; `block`, the first `layers` of a chunk."""
+    layers: int = 1
+    modules: frozenset[str] = frozenset()
+    """Of selective recomputation: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """How routed experts run."""
+
+    dispatcher: str
+    """allgather, alltoall, deepep or hybridep."""
+    parallel: bool
+    """Experts are on several ranks."""
+    tensor: bool
+    """Each expert's matrices are too."""
+    grouped: bool
+    permute_fusion: bool
+    router_fusion: bool
+    balancing: str
+    pre_softmax: bool
+    padded: bool
+    """Every expert computes as many tokens as its capacity."""
+    shared_overlap: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronPlan:
+    """How its layers run on one rank.
+
+    What stays from step to step is no part of a recording: the dummies that stand for fused weight gradients, the
+    buffer in which the head gathers its input and unfused local attention its scores, workspaces, gradient buffers.
+    A slot that is `checkpointed` is recomputed in full. Sizes in symbols: `s` is the sequence of a context-parallel
+    rank, `tp`, `cp`, `ep`, `etp` are numbers of ranks, and `nr` are the rows that a rank's experts receive.
+    """
+
+    tensor: bool
+    """Matrices are shared by several ranks."""
+    sequence: bool
+    """They have a part of the sequence each outside of them."""
+    context: str | None
+    """How context-parallel ranks exchange keys and values; None: there is one."""
+    recompute: Recompute | None
+    fuses_weight_gradients: bool
+    """Matrix products add weight gradients to the gradient buffer; autograd sees a dummy that stays."""
+    loss: str
+    """unfused, native or te."""
+    experts: Experts | None
+    fp8: str | None
+    """The recipe of FP8 products."""
+    softmax_fp32: bool
+    softmax_fusion: bool
+    activation_fusion: bool
+    rope_fusion: bool
+    deterministic: bool
+    masked: bool
+    """The data loader makes an attention mask."""
+    delays_weight_gradients: bool = False
+    defers_head_gradient: bool = False
