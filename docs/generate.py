@@ -17,12 +17,12 @@ sys.path.insert(0, str(HERE.parent))
 from memcore.accuracy import Report, accuracy
 from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Kind, Listed, Number
 from memcore.config.settings import SETTINGS
-from memcore.describe import PHASES
 from memcore.estimation import estimate_training
 from memcore.hardware import ACCELERATORS
 from memcore.ledger import CATEGORIES
 from memcore.model.catalog import catalog, nickname
 from memcore.model.glossary import SYMBOLS
+from memcore.places import PHASES
 from memcore.render import svg
 from memcore.render.page import EXAMPLE
 from memcore.rules import RULES

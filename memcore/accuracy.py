@@ -222,14 +222,14 @@ def _result(case: object) -> Result:
         if shared["quantity"] == "parameters":
             return Result(**shared, predicted=estimated.job.model.parameters)
         predict = _PREDICTIONS.get((shared["quantity"], shared["moment"]))
+        if predict is None or measured.get("rank") == "total":
+            reason = f"{shared['quantity']} at {shared['moment']} (rank {measured.get('rank')}) is not predicted"
+            return Result(**shared, reason=reason)
+        estimated = of_stage(estimated, measured.get("rank"))
+        phase = estimated.peak.phase if shared["moment"] == "peak" else None
+        return Result(**shared, predicted=predict(estimated), predicted_phase=phase)
     except MemcoreError as error:
         return Result(**shared, reason=str(error).replace("\n", "; "))
-    if predict is None or measured.get("rank") == "total":
-        reason = f"{shared['quantity']} at {shared['moment']} (rank {measured.get('rank')}) is not predicted"
-        return Result(**shared, reason=reason)
-    estimated = of_stage(estimated, measured.get("rank"))
-    phase = estimated.peak.phase if shared["moment"] == "peak" else None
-    return Result(**shared, predicted=predict(estimated), predicted_phase=phase)
 
 
 def of_stage(found: Estimate, stage: object) -> Estimate:

@@ -9,10 +9,11 @@ from functools import cached_property
 from memcore.changes import CHANGES, KINDS, RISKS, Change, Changes, applicable
 from memcore.config.settings import Config
 from memcore.costs import Cost, Roofline, cost_of, roofline_of
-from memcore.describe import PHASES, when
+from memcore.describe import when
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.native import dialect_of, native
+from memcore.places import PHASES
 from memcore.units import GB, format_bytes
 
 _NOTICEABLE = 0.01

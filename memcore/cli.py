@@ -16,7 +16,6 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import VERSION, decode_fragment, encode_fragment
 from memcore.decisions import DECISIONS, print_json
-from memcore.describe import PHASES
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate, estimate_training
 from memcore.formats import TOOLS, exported
@@ -25,6 +24,7 @@ from memcore.formulas import compare
 from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, find_model, nickname, search
 from memcore.model.read import known_families
+from memcore.places import PHASES
 from memcore.render import data, text
 from memcore.render.formulas import comparison_data, comparison_text
 from memcore.render.model import model_data, model_text

@@ -10,8 +10,10 @@ ITEMSIZE: Mapping[str, int] = {
     "fp16": 2,
     "int64": 8,
     "int32": 4,
+    "int16": 2,
     "uint8": 1,
     "int8": 1,
+    "fp8": 1,
     "bool": 1,
 }
 """Bytes of one element, by dtype."""

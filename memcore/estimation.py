@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memcore import readings
+from memcore.config.megatron import MEGATRON
 from memcore.config.settings import Config
 from memcore.defaults import Assumption
 from memcore.errors import ConfigError, Problem
 from memcore.job import Job, resolve
 from memcore.ledger import Ledger
+from memcore.megatron.rank import stages_of
 from memcore.rank import Rank, ranks_of
 from memcore.readings import Reading
 from memcore.serving.estimate import ServingEstimate, estimate_serving
@@ -46,6 +48,8 @@ def estimate_training(config: Config | Mapping[str, object], *, fake: bool = Fal
     if foreign:
         message = "a config describes training or inference, not both; leave one out, or name a server as engine.type"
         raise ConfigError([Problem(path, message) for path in foreign])
+    if described.engine.type in MEGATRON:
+        return Estimate(*stages_of(described))
     job = resolve(described, fake=fake)
     others = (replace(described, model=other) for other in job.model.alternatives)
     return Estimate(job, ranks_of(job), tuple(estimate_training(other, fake=fake) for other in others))
@@ -64,7 +68,7 @@ class Estimate:
     @cached_property
     def rank(self) -> Rank:
         """The class that needs most."""
-        return max(self.ranks, key=lambda rank: rank.peak.peak)
+        return self.ranks[0] if len(self.ranks) == 1 else max(self.ranks, key=lambda rank: rank.peak.peak)
 
     @property
     def peak(self) -> Moment:

@@ -11,7 +11,7 @@ from memcore.defaults import Assumption, Defaults
 from memcore.dtypes import FLOATING
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code
 from memcore.frameworks import framework_of
 from memcore.hardware import Accelerator, find_accelerator
@@ -68,6 +68,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     """
     read = Defaults(config)
     _refuse_unmodelled(read)
+    _refuse_megatrons(read)
     engine = _engine(read)
     model = learning_model(read, find_model(config.model), engine)
     model, checkpoints = checkpointing(read, model)
@@ -175,6 +176,22 @@ def _refuse_unmodelled(read: Defaults) -> None:
         raise UnsupportedError("training.activation_checkpointing.use_reentrant", message)
     if read.given("training.compile"):
         raise UnsupportedError("training.compile", "compiled blocks are not modelled yet; allowed: false")
+
+
+_MEGATRONS = {
+    "training.precision": ("fp8-mixed",),
+    "training.loss": ("vocab-parallel",),
+    "training.implementation": ("transformer-engine", "megatron-local"),
+    "parallelism.pipeline_schedule": ("interleaved-1f1b",),
+    "engine.moe_token_dispatcher": ("allgather", "flex"),
+}
+"""Values that only Megatron-Core has."""
+
+
+def _refuse_megatrons(read: Defaults) -> None:
+    for path, values in _MEGATRONS.items():
+        if read.given(path) in values:
+            raise ConfigError([Problem(path, f"found {read.given(path)!r}; needs engine.type 'megatron'")])
 
 
 def _engine_name(read: Defaults) -> str:

@@ -5,17 +5,75 @@ Ranks that must hold the same bytes are one class. Data parallelism makes all ra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
-from memcore.allocator import reserved
+from memcore.allocator import Surroundings, reserved
 from memcore.job import Job
-from memcore.ledger import CATEGORIES, Ledger, block_entries, category_of, ledger
-from memcore.persistent import Persistent, persistent
+from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
+from memcore.persistent import persistent
 from memcore.pipeline import stage_jobs
 from memcore.step.record import program_of
 from memcore.timeline import Moment, Program, Sample
+
+
+class Keeps(Protocol):
+    """What a rank keeps over steps, as bytes and as entries."""
+
+    @property
+    def parameters(self) -> int:
+        """Bytes of parameters."""
+
+    @property
+    def buffers(self) -> int:
+        """Bytes of what else is there before the first step."""
+
+    @property
+    def states(self) -> int:
+        """Bytes of optimizer states."""
+
+    @property
+    def workspaces(self) -> int:
+        """Bytes of library workspaces, from the first step on."""
+
+    @property
+    def paged(self) -> int:
+        """Bytes of optimizer states that may move to the host."""
+
+    @property
+    def before_step(self) -> int:
+        """What is there before every step but the first."""
+
+    @property
+    def clipping(self) -> int:
+        """What clipping gradients needs for a moment."""
+
+    @property
+    def stepping(self) -> int:
+        """What the optimizer's step needs for a moment."""
+
+    def resident(self) -> Iterator[Entry]:
+        """What is there before the first step."""
+
+    def optimizer_states(self) -> Iterator[Entry]:
+        """What the first optimizer step adds."""
+
+    def workspace_entries(self) -> Iterator[Entry]:
+        """Workspaces."""
+
+    def receive_buffers(self) -> Iterator[Entry]:
+        """What a pipeline's stage keeps of its neighbours' results."""
+
+    def clipping_entries(self) -> Iterator[Entry]:
+        """Temporaries of clipping."""
+
+    def step_entries(self) -> Iterator[Entry]:
+        """Temporaries of the optimizer's step."""
+
+    def surroundings(self) -> Surroundings:
+        """The same as blocks, for the allocator."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +83,30 @@ class Rank:
     name: str
     count: int
     job: Job
-    program: Program
-    persistent: Persistent
-    first_step_moments: tuple[Moment, ...]
-    """The first step, as if the optimizer's states were there already."""
-    moments: tuple[Moment, ...]
-    """Any later step."""
+    persistent: Keeps
+
+    @cached_property
+    def program(self) -> Program:
+        """The recorded step."""
+        return program_of(self.job.recipe)
+
+    @cached_property
+    def _steps(self) -> Sequence[tuple[Moment, ...]]:
+        found = self.program.moments(self.job.sizes, self.persistent.before_step)
+        last = found[-1].turn[0]
+        return [
+            _with_ending([moment for moment in found if moment.turn[0] == step], self) for step in sorted({0, last})
+        ]
+
+    @property
+    def first_step_moments(self) -> tuple[Moment, ...]:
+        """The first step, as if the optimizer's states were there already."""
+        return self._steps[0]
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """Any later step."""
+        return self._steps[-1]
 
     @cached_property
     def peak(self) -> Moment:
@@ -92,7 +168,7 @@ class Rank:
         names, keeps = list(CATEGORIES), self.persistent
         categories = [names.index(category_of(self.program, index)) for index in range(len(self.program.blocks))]
         entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries(), *keeps.receive_buffers()]
-        base = _levels(ledger(entries))
+        base = levels_of(ledger(entries))
         found = [
             replace(sample, levels=_plus(base, sample.levels))
             for sample in self.program.profile(self.job.sizes, categories, len(names))
@@ -100,7 +176,7 @@ class Rank:
         ]
         for moment in self.moments:
             if moment.segment is None:
-                levels = _levels(self.ledger(moment))
+                levels = levels_of(self.ledger(moment))
                 found.append(Sample(moment.phase, moment.place, moment.turn, 1, levels))
         return tuple(found)
 
@@ -134,25 +210,21 @@ def ranks_of(job: Job) -> tuple[Rank, ...]:
 
 def _rank_of(job: Job, name: str, count: int) -> Rank:
     """One class of ranks."""
-    program, keeps = program_of(job.recipe), persistent(job)
-    moments = program.moments(job.sizes, keeps.before_step)
-    last = moments[-1].turn[0]
-    steps = [
-        _with_ending([moment for moment in moments if moment.turn[0] == step], keeps) for step in sorted({0, last})
-    ]
-    return Rank(name, count, job, program, keeps, steps[0], steps[-1])
+    return Rank(name, count, job, persistent(job))
 
 
-def _with_ending(moments: list[Moment], keeps: Persistent) -> tuple[Moment, ...]:
+def _with_ending(moments: list[Moment], rank: Rank) -> tuple[Moment, ...]:
     """A step's moments and what comes after its backward pass."""
+    keeps = rank.persistent
     end, turn = moments[-1].end, moments[-1].turn
     clipping, stepping = end + keeps.clipping, end + keeps.stepping
     clipped = Moment("gradient_clipping", "gradient norms", clipping, end, clipping, 1, None, turn)
-    stepped = Moment("optimizer_step", keeps.job.optimizer.title, stepping, end, stepping, 1, None, turn)
+    stepped = Moment("optimizer_step", rank.job.optimizer.title, stepping, end, stepping, 1, None, turn)
     return (*moments, clipped, stepped)
 
 
-def _levels(found: Ledger) -> tuple[int, ...]:
+def levels_of(found: Ledger) -> tuple[int, ...]:
+    """Bytes of each category, in the order of `CATEGORIES`."""
     return tuple(found.by_category.get(name, 0) for name in CATEGORIES)
 
 

@@ -155,7 +155,7 @@ def recipe_of(
             "training.attention_mask", f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math"
         )
     return Recipe(
-        network=_with_dropout(read, model),
+        network=with_dropout(read, model),
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
         implementation=implementation,
         attention=kernel,
@@ -167,7 +167,7 @@ def recipe_of(
         checkpoints=checkpoints,
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=keeps,
-        units=frozenset(_units(sizes)),
+        units=frozenset(unit_axes(sizes)),
         use_cache=_use_cache(read, code),
         quantization=_quantization(read, precision),
         ring_turns=ring(read, implementation, kernel, sizes),
@@ -194,7 +194,7 @@ _AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "bi", "A", "B
 """Sizes that shapes have as axes of their own, where an axis of one element changes what must be copied."""
 
 
-def _units(sizes: Mapping[str, int]) -> Iterator[Axis]:
+def unit_axes(sizes: Mapping[str, int]) -> Iterator[Axis]:
     """Axes of one element: sizes, and a tensor-parallel rank's part of them."""
     for name, size in sizes.items():
         if name.rstrip("′") in _AXES:
@@ -213,7 +213,7 @@ def _use_cache(read: Defaults, code: LayerCode) -> bool:
     return used
 
 
-def _with_dropout(read: Defaults, model: Model) -> Network:
+def with_dropout(read: Defaults, model: Model) -> Network:
     """The network with the dropout probabilities of the job instead of the model's."""
     hidden, attention = read.given("training.dropout.hidden"), read.given("training.dropout.attention")
     if hidden is None and attention is None:

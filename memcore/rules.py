@@ -7,7 +7,9 @@ are PyTorch 2.13 and transformers 5.23.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from memcore.rule import Rule
+from memcore.rules_megatron import MEGATRON
 
 _FORMULAS = "pytorch, tools/autograd/derivatives.yaml"
 _ENGINE = "pytorch, torch/csrc/autograd/engine.cpp"
@@ -34,17 +36,6 @@ _LOSS_PARALLEL = "pytorch, torch/distributed/tensor/parallel/loss.py"
 _LOSS = "pytorch, aten/src/ATen/native/LossNLL.cpp and SoftMax.cpp"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One row."""
-
-    title: str
-    """What the memory holds, in a few words."""
-    source: str
-    category: str | None = None
-    """Its category; None where its lifetime decides."""
-
-
 _BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 _MEGATRON = "Megatron-LM, core/tensor_parallel"
 _FUSIONS = "Megatron-LM, core/fusions"
@@ -53,6 +44,7 @@ _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py, fused_linear_cross_ent
 _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_attention.py"
 
 RULES: Mapping[str, Rule] = {
+    **MEGATRON,
     # What is there from the start to the end of the job.
     "parameter": Rule("parameter", "the model's config.json", "parameters"),
     "quantization_scales": Rule(

@@ -32,7 +32,7 @@ def with_section(**sections):
         (with_section(training={"sequence_length": True}), "training.sequence_length: expected a whole number, found True"),
         (with_section(training={"sequence_length": 1.5}), "training.sequence_length: expected a whole number, found 1.5"),
         (with_section(training={"precision": "bf61"}), "training.precision: found 'bf61'; allowed: fp32, bf16, fp16, bf16-mixed, "
-         "fp16-mixed, bf16-autocast (did you mean 'bf16'?)"),
+         "fp16-mixed, fp8-mixed, bf16-autocast (did you mean 'bf16'?)"),
         (with_section(training={"batch_size": 1, "micro_batch_size": 1}), "training.micro_batch_size: given twice: also as 'micro_batch_size'"),
         (with_section(training={"optimizer": 3}), "training.optimizer: expected a text or an object with 'name', found a number"),
         (with_section(training={"optimizer": {"name": "adamx"}}), "training.optimizer.name: found 'adamx'; allowed: adamw, adam, "
@@ -42,8 +42,8 @@ def with_section(**sections):
         (with_section(training={"dropout": 0.1}), "training.dropout: expected an object, found a number"),
         (with_section(training={"dropout": {"hidden": 2}}), "training.dropout.hidden: expected a number from 0 to 1, found 2"),
         (with_section(training={"loss": "chunked:0"}), "training.loss: found 'chunked:0'; allowed: cross-entropy-fp32, cross-entropy, "
-         "fused-linear, chunked:N (did you mean 'chunked:N'?)"),
-        (with_section(training={"offload": {}}), "training.offload: is not modelled yet; leave it out"),
+         "fused-linear, vocab-parallel, chunked:N (did you mean 'chunked:N'?)"),
+        (with_section(training={"offload": {"parameters": "cpu"}}), "training.offload.parameters: is not modelled yet; leave it out"),
         (with_section(engine={"reshard_after_forward": "yes"}), "engine.reshard_after_forward: expected true, false or a number of at "
          "least 2, found 'yes'"),
         (with_section(hardware={"accelerator": "h100"}), "hardware.accelerator: found 'h100', which is not one of 39 known accelerators "

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from statistics import median
 
+import pytest
+from conftest import truth
+
+from memcore import estimate
+from memcore.accuracy import accuracy
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.megatron.schedule import schedule
 from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron
 from memcore.model.megatron.share import padded, shared
@@ -89,4 +95,149 @@ def test_contradictions_are_named(changes, path):
     """The key, what was found, what is allowed."""
     with pytest.raises(ConfigError) as caught:
         read_model({**GPT, **changes})
+    assert path in {problem.path for problem in caught.value.problems}
+
+
+MEASURED = truth("megatron")
+STATIC = [case for case in MEASURED if case["measured"]["quantity"] == "allocated"]
+
+
+def close(result):
+    """One percent, or 150 MiB."""
+    return abs(result.predicted - result.measured) < max(0.01 * result.measured, 150 * 2**20)
+
+
+def test_static_memory_of_published_jobs():
+    """Bytes between steps on the rank that Megatron-LM logs: nearly all within a percent or 150 MiB."""
+    sure = [case for case in STATIC if case["confidence"] == "high"]
+    done = [result for result in accuracy(sure).results if result.predicted is not None]
+    assert len(done) >= 46
+    assert sum(map(close, done)) >= 0.95 * len(done)
+    assert median(abs(result.error) for result in done) < 0.006
+
+
+JOB = {
+    "model": GPT,
+    "training": {"sequence_length": 1024, "micro_batch_size": 4, "gradient_accumulation_steps": 8},
+    "parallelism": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "data_parallel_size": 4},
+    "engine": {"type": "megatron", "gradient_accumulation_fusion": False},
+    "hardware": {"accelerator": "h100-sxm-80gb"},
+}
+LAST = 50432 // 2 * 512 + 6 * (12 * 512**2 // 2 + 7 * 256 + 6 * 512) + 1024
+"""Parameters of the last of two stages, on one of two tensor-parallel ranks: the head, six layers, the last norm."""
+
+
+def changed(job, **sections):
+    """A job with more settings."""
+    return {**job, **{name: {**job.get(name, {}), **more} for name, more in sections.items()}}
+
+
+@pytest.mark.parametrize(
+    ("engine", "training", "each"),
+    [
+        ({}, {}, 2 + 4 + 4),
+        ({"distributed_optimizer": True}, {}, 2 + 4 + 4 / 4),
+        ({"distributed_optimizer": True, "num_distributed_optimizer_instances": 2}, {}, 2 + 4 + 4 / 2),
+        ({"distributed_optimizer": True, "grad_reduce_in_bf16": True}, {}, 2 + 2 + 4 / 4),
+        ({"distributed_optimizer": True, "precision_aware_optimizer": True}, {}, 2 + 4 + 2 / 4),
+        ({"distributed_optimizer": True, "precision_aware_optimizer": True, "fp8_recipe": "tensorwise"}, {}, 7),
+        ({}, {"precision": "fp16-mixed"}, 2 + 2 + 4),
+        ({}, {"precision": "fp32"}, 4 + 4),
+        ({"distributed_optimizer": True}, {"offload": {"optimizer": "cpu"}}, 2 + 4 + 4 / 4),
+    ],
+    ids=str,
+)
+def test_bytes_of_a_parameter_after_init(engine, training, each):
+    """Parameters, gradient buffers and master weights, by the path of the optimizer."""
+    found = estimate(changed(JOB, engine=engine, training=training)).ranks[1].after_init
+    assert found == pytest.approx(LAST * each, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("engine", "training", "each"),
+    [
+        ({}, {}, 8),
+        ({"distributed_optimizer": True}, {}, 2),
+        ({"distributed_optimizer": True}, {"offload": {"optimizer": "cpu"}}, 0),
+        ({"distributed_optimizer": True}, {"offload": {"optimizer": "cpu", "optimizer_fraction": 0.5}}, 1),
+        (
+            {"distributed_optimizer": True, "precision_aware_optimizer": True, "exp_avg_dtype": "bf16",
+             "exp_avg_sq_dtype": "bf16"}, {}, 1,
+        ),
+        ({}, {"optimizer": "sgd"}, 4),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bytes_of_a_parameter_from_the_first_step(engine, training, each):
+    """Adam's moments, or SGD's momentum."""
+    found = estimate(changed(JOB, engine=engine, training=training)).ranks[1].persistent.states
+    assert found == pytest.approx(LAST * each, rel=3e-3)
+
+
+def test_gradients_in_bf16_are_copied():
+    """The optimizer's fp32 copy of its part stays until the next step begins; an aware optimizer makes none."""
+    engine = {"distributed_optimizer": True, "grad_reduce_in_bf16": True}
+    rank = estimate(changed(JOB, engine=engine)).ranks[1]
+    assert rank.between_steps - rank.persistent.before_step == pytest.approx(LAST * 4 / 4, rel=2e-3)
+    aware = estimate(changed(JOB, engine={**engine, "precision_aware_optimizer": True})).ranks[1]
+    assert aware.between_steps == aware.persistent.before_step
+
+
+def test_experts_have_shards_of_their_own():
+    """With expert parallelism their data-parallel group is smaller."""
+    model = {**GPT, "num_experts": 8, "disable_bias_linear": True}
+    sizes = {"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8}
+    job = changed(JOB, parallelism={**sizes, "expert_parallel_size": 4}, engine={"distributed_optimizer": True})
+    found = estimate({**job, "model": model}).ranks[0].after_init
+    experts = 12 * 2 * 8 * 512**2
+    dense = 50304 * 512 + 1024 * 512 + 12 * (4 * 512**2 + 4 * 512 + 8 * 512) + 1024
+    assert found == pytest.approx(experts * (2 + 4 + 4 / 2) + dense * (2 + 4 + 4 / 8), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("stages", "virtual", "micro_batches", "expected"),
+    [(4, 1, 16, [4, 3, 2, 1]), (4, 1, 2, [2, 2, 2, 1]), (4, 2, 16, [11, 9, 7, 5]), (4, 5, 20, [23, 21, 19, 17]),
+     (8, 4, 32, [39, 37, 35, 33, 31, 29, 27, 25])],
+)  # fmt: skip
+def test_micro_batches_in_flight(stages, virtual, micro_batches, expected):
+    """Chunks whose forward pass has ended and whose backward pass has not, at most."""
+    found = [schedule(stage, stages, virtual, micro_batches, stages).most for stage in range(stages)]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "engine", "layers"),
+    [
+        ({"pipeline_parallel_size": 4}, {}, [3, 3, 3, 3]),
+        ({"pipeline_parallel_size": 2, "virtual_pipeline_parallel_size": 2}, {}, [6, 6]),
+        ({"pipeline_parallel_size": 2, "pipeline_layout": [5, 7]}, {}, [5, 7]),
+        ({"pipeline_parallel_size": 2, "pipeline_layout": "Et*5|t*7L"}, {}, [5, 7]),
+        ({"pipeline_parallel_size": 2, "virtual_pipeline_parallel_size": 2, "pipeline_layout": "Et*2|(tt|)*1t*4|t*4L"},
+         {}, [6, 6]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_layers_of_each_stage(parallelism, engine, layers):
+    """Even, by counts, and by Megatron's layouts."""
+    job = changed(JOB, parallelism={**parallelism, "tensor_parallel_size": 1, "data_parallel_size": 1}, engine=engine)
+    found = estimate(job)
+    assert [sum(chunk.share.num_layers for chunk in rank.job.chunks) for rank in found.ranks] == layers
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "path"),
+    [
+        ("parallelism", {"pipeline_parallel_size": 5}, "parallelism.pipeline_parallel_size"),
+        ("parallelism", {"pipeline_layout": "Et*5|t*9L"}, "parallelism.pipeline_layout"),
+        ("parallelism", {"expert_parallel_size": 3}, "parallelism.expert_parallel_size"),
+        ("engine", {"precision_aware_optimizer": True}, "engine.precision_aware_optimizer"),
+        ("engine", {"reshard_after_forward": True}, "engine.reshard_after_forward"),
+        ("training", {"implementation": "torchtitan"}, "training.implementation"),
+        ("training", {"optimizer": "lion"}, "training.optimizer.name"),
+    ],
+)
+def test_contradictions_of_a_job_are_named(section, values, path):
+    """The setting, what was found, what is allowed."""
+    with pytest.raises(ConfigError) as caught:
+        estimate(changed(JOB, **{section: values}))
     assert path in {problem.path for problem in caught.value.problems}

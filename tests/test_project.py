@@ -26,7 +26,7 @@ def texts():
 
 
 LAYERS = (
-    {"symbols", "units", "dtypes", "errors", "rules", "untrusted"},
+    {"symbols", "units", "dtypes", "errors", "rule", "rules", "rules_megatron", "untrusted"},
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
     {"hardware", "optimizer_states"},
     {"optimizers_in_few_bits"},
@@ -49,9 +49,10 @@ LAYERS = (
     {"recipes"},
     {"job"},
     {"pipeline"},
-    {"ledger", "allocator"},
+    {"ledger", "allocator", "places"},
     {"persistent"},
     {"rank"},
+    {"megatron"},
     {"readings"},
     {"serving"},
     {"estimation"},

@@ -331,6 +331,31 @@ def inflated(text: str) -> Mapping[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """Layers of each pipeline stage: counts, as text separated by commas, or Megatron's layout."""
+
+    def check(self, value: object) -> object:
+        if isinstance(value, str) and _LAYOUT.fullmatch(value):
+            return value
+        if isinstance(value, (list, tuple)) and value and all(type(each) is int and each >= 0 for each in value):
+            return list(value)
+        raise ValueError(f"expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value!r:.80}")
+
+    def parse(self, text: str) -> object:
+        counts = text.split(",")
+        return self.check([int(each) for each in counts] if all(each.isdecimal() for each in counts) else text)
+
+    def spell(self, value: object) -> str:
+        return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
+
+    def schema(self) -> JsonSchema:
+        return {"type": ["string", "array"], "items": {"type": "integer", "minimum": 0}}
+
+
+_LAYOUT = re.compile(r"[EtmL|()*,0-9]{1,2000}")
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """Any short text that memory does not depend on."""
 

@@ -99,3 +99,27 @@ class Adapter:
         default="0",
         advanced=True,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """What is kept on the host."""
+
+    optimizer: str | None = setting(
+        Choice(("cpu",)),
+        "Offloaded optimizer",
+        "Optimizer states, and the step itself, on the host (Megatron's HybridDeviceOptimizer).",
+        flag="offload-optimizer",
+        engines=("megatron",),
+        default="none",
+        advanced=True,
+    )
+    optimizer_fraction: float | None = setting(
+        Number(0, 1),
+        "Offloaded share",
+        "The share of parameters whose optimizer is on the host.",
+        flag="offload-fraction",
+        engines=("megatron",),
+        default="1",
+        advanced=True,
+    )

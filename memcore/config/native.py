@@ -20,12 +20,19 @@ class NativeFlags:
     """Both are declared by `Engine`, which comes after this class; they stand here so that they come first."""
 
     moe_token_dispatcher: str | None = setting(
-        Choice(("alltoall",), {"alltoall": "one row for each token and expert, sent by all-to-all"}),
+        Choice(
+            ("alltoall", "allgather", "flex"),
+            {
+                "alltoall": "one row for each token and expert, sent by all-to-all",
+                "allgather": "every rank gets all tokens (Megatron)",
+                "flex": "DeepEP's or HybridEP's kernels (Megatron)",
+            },
+        ),
         "Token dispatcher",
         "How rows go to the ranks of their experts and back.",
         flag="moe-token-dispatcher",
-        engines=_FSDP,
-        default="alltoall",
+        engines=(*_FSDP, "megatron"),
+        default="alltoall; allgather with Megatron",
         advanced=True,
     )
     moe_load_imbalance: float | None = setting(
@@ -33,7 +40,7 @@ class NativeFlags:
         "Load imbalance",
         "Rows that the fullest rank's experts are given, over those of an even distribution.",
         flag="moe-load-imbalance",
-        engines=_FSDP,
+        engines=(*_FSDP, "megatron"),
         default="1, an even distribution",
         advanced=True,
     )

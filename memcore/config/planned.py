@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KEYS: Mapping[str, str] = {
-    "training": "offload",
-    "training.activation_checkpointing": "method num_layers modules",
-    "parallelism": "ulysses_parallel_size virtual_pipeline_parallel_size pipeline_layout",
-    "engine": "zero_stage offload_optimizer offload_param optimizer_in_bwd fp8_recipe "
-    "enable_fsdp_float8_all_gather enable_async_tensor_parallel distributed_optimizer",
+    "training.offload": "parameters activations",
+    "parallelism": "ulysses_parallel_size",
+    "engine": "zero_stage offload_optimizer offload_param optimizer_in_bwd "
+    "enable_fsdp_float8_all_gather enable_async_tensor_parallel ",
 }
 
-ENGINES = ("deepspeed", "megatron", "megatron-deepspeed", "megatron-fsdp", "nanotron")
+ENGINES = ("deepspeed", "megatron-deepspeed", "megatron-fsdp", "nanotron")
 """Engines of the config format that are not modelled yet."""
 PLANNED = frozenset(f"{path}.{key}".lstrip(".") for path, keys in _KEYS.items() for key in keys.split())
 """Their paths."""

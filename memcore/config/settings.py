@@ -10,15 +10,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memcore.config.fine_tuning import FineTuning
+from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
 from memcore.config.inference import SERVERS, Inference
-from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Listed, ModelName, Number, Text, Version
+from memcore.config.kinds import (
+    Choice,
+    Flag,
+    FlagOrCount,
+    Integer,
+    Layout,
+    ModelName,
+    Text,
+    Version,
+)
 from memcore.config.load import from_plain, get, replaced, to_plain
+from memcore.config.megatron import MEGATRON, MegatronFlags
 from memcore.config.planned import ENGINES
 from memcore.config.schema import Setting, section, setting, settings_of
 from memcore.config.training import Training
-from memcore.hardware import ACCELERATORS
 
 _FSDP = ("fsdp",)
 
@@ -32,7 +41,7 @@ class Parallelism:
         "Data parallel",
         "Ranks that work on different sequences.",
         flag="dp",
-        engines=("ddp", "fsdp", "vllm", "sglang"),
+        engines=("ddp", "fsdp", *MEGATRON, "vllm", "sglang"),
         default="all GPUs; 1 for servers",
     )
     data_parallel_shard_size: int | None = setting(
@@ -67,22 +76,41 @@ class Parallelism:
         "Pipeline parallel",
         "Stages of consecutive layers, each on GPUs of its own; micro-batches pass through them.",
         flag="pp",
-        engines=("none", "fsdp", *SERVERS),
+        engines=("none", "fsdp", *MEGATRON, *SERVERS),
         default="1",
+        advanced=True,
+    )
+    virtual_pipeline_parallel_size: int | None = setting(
+        Integer(unit="chunks"),
+        "Virtual stages",
+        "Chunks of layers that each pipeline stage has, far apart in the model (interleaved schedule).",
+        flag="vpp",
+        engines=MEGATRON,
+        default="1",
+        advanced=True,
+    )
+    pipeline_layout: str | list[int] | None = setting(
+        Layout(),
+        "Pipeline layout",
+        "Layers of each stage (and virtual stage), or Megatron's text such as Et*3|(tt|)*29m|L.",
+        flag="pp-layout",
+        engines=MEGATRON,
+        default="even",
         advanced=True,
     )
     pipeline_schedule: str | None = setting(
         Choice(
-            ("1f1b", "gpipe"),
+            ("1f1b", "gpipe", "interleaved-1f1b"),
             {
                 "1f1b": "a backward pass after every forward pass once the pipeline is full",
+                "interleaved-1f1b": "the same with several chunks of layers on each stage (Megatron)",
                 "gpipe": "all forward passes before all backward passes",
             },
         ),
         "Pipeline schedule",
         "The order of forward and backward passes on a stage.",
         flag="schedule",
-        engines=("none", "fsdp"),
+        engines=("none", "fsdp", *MEGATRON),
         default="1f1b",
         advanced=True,
     )
@@ -91,16 +119,16 @@ class Parallelism:
         "Expert parallel",
         "Ranks among which routed experts are divided; they are taken from those of data and context parallelism.",
         flag="ep",
-        engines=_FSDP,
+        engines=(*_FSDP, *MEGATRON),
         default="1",
         advanced=True,
     )
     expert_tensor_parallel_size: int | None = setting(
         Integer(unit="GPUs"),
         "Expert tensor parallel",
-        "Ranks that share each routed expert; torchtitan has given it up, so that only 1 is modelled.",
+        "Ranks that share each routed expert's matrices; torchtitan has given it up, so that only 1 is modelled there.",
         flag="etp",
-        engines=_FSDP,
+        engines=(*_FSDP, *MEGATRON),
         default="1",
         advanced=True,
     )
@@ -110,14 +138,15 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(FineTuning):
+class Engine(MegatronFlags):
     """Who runs the step, or serves."""
 
     type: str | None = setting(
         Choice(
-            ("none", "ddp", "fsdp", *SERVERS),
+            ("none", "ddp", "fsdp", *MEGATRON, *SERVERS),
             {
                 "none": "one GPU",
+                "megatron": "Megatron-Core: tensor, pipeline, context and expert parallelism",
                 "ddp": "DistributedDataParallel: a full copy on every GPU",
                 "fsdp": "FSDP2: fully sharded",
                 "transformers": "serving with generate() of transformers, or a script like it",
@@ -269,38 +298,6 @@ class Engine(FineTuning):
     )
     framework_version: str | None = setting(
         Text(), "Framework version", "Its version; for the record.", flag="framework-version", advanced=True
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware:
-    """What the job runs on."""
-
-    accelerator: str | None = setting(
-        Listed("accelerators", {each.id: each.name for each in ACCELERATORS}),
-        "Accelerator",
-        "The GPU, by its id in the catalog.",
-        flag="accelerator",
-        default="none: no verdict whether it fits",
-    )
-    num_gpus: int | None = setting(
-        Integer(), "GPUs", "GPUs of the whole job.", flag="gpus", default="the product of the parallel sizes"
-    )
-    gpus_per_node: int | None = setting(
-        Integer(),
-        "GPUs in a node",
-        "For the record; memory does not depend on it yet.",
-        flag="gpus-per-node",
-        default="8",
-        advanced=True,
-    )
-    gpu_memory_gb: float | None = setting(
-        Number(0.1, 10000, unit="GiB"),
-        "GPU memory",
-        "Overrides the catalog's capacity, in GiB as nvidia-smi counts.",
-        flag="gpu-memory",
-        default="the catalog's",
-        advanced=True,
     )
 
 

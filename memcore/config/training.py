@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
-from memcore.config.learning import Adapter, Optimizer
+from memcore.config.learning import Adapter, Offload, Optimizer
+from memcore.config.megatron import MEGATRON
 from memcore.config.schema import section, setting
 from memcore.dtypes import FLOATING
 from memcore.model.quantized import STORAGES
@@ -51,6 +52,36 @@ class Checkpointing:
         "Every so-manieth layer is checkpointed in full, the others not at all.",
         flag="checkpoint-every",
         default="2, as in torchtitan",
+        advanced=True,
+    )
+    method: str | None = setting(
+        Choice(
+            ("uniform", "block"),
+            {"uniform": "groups of equally many layers", "block": "the first layers of each pipeline chunk"},
+        ),
+        "Recomputation method",
+        "Which layers Megatron recomputes in full.",
+        flag="recompute-method",
+        engines=MEGATRON,
+        default="uniform",
+        advanced=True,
+    )
+    num_layers: int | None = setting(
+        Integer(unit="layers"),
+        "Recomputed layers",
+        "Layers of each group, or of each pipeline chunk.",
+        flag="recompute-layers",
+        engines=MEGATRON,
+        default="1",
+        advanced=True,
+    )
+    modules: str | list[str] | None = setting(
+        Names(),
+        "Recomputed modules",
+        "What Megatron recomputes selectively: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts.",
+        flag="recompute-modules",
+        engines=MEGATRON,
+        default="core_attn",
         advanced=True,
     )
     early_stop: bool | None = setting(
@@ -151,13 +182,14 @@ class Training:
     )
     precision: str | None = setting(
         Choice(
-            ("fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "bf16-autocast"),
+            ("fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "bf16-autocast"),
             {
                 "fp32": "everything in fp32",
                 "bf16": "parameters, gradients and optimizer states in bf16, no fp32 copy",
                 "fp16": "parameters, gradients and optimizer states in fp16",
                 "bf16-mixed": "fp32 parameters, computed in bf16: by FSDP's policy, else by autocast",
                 "fp16-mixed": "fp32 parameters, computed in fp16: by FSDP's policy, else by autocast",
+                "fp8-mixed": "matrix products in FP8",
                 "bf16-autocast": "fp32 parameters under torch.autocast: fp32 residual stream, cast weights cached",
             },
         ),
@@ -209,6 +241,7 @@ class Training:
     )
     optimizer: Optimizer = section(Optimizer, shorthand="name")
     adapter: Adapter = section(Adapter, shorthand="type")
+    offload: Offload = section(Offload)
     quantization: str | None = setting(
         Choice(tuple(STORAGES), {name: row.title for name, row in STORAGES.items()}),
         "Frozen weights",
@@ -246,16 +279,18 @@ class Training:
     activation_checkpointing: Checkpointing = section(Checkpointing, shorthand="policy")
     implementation: str | None = setting(
         Choice(
-            ("transformers", "torchtitan"),
+            ("transformers", "torchtitan", "transformer-engine", "megatron-local"),
             {
                 "transformers": "Hugging Face transformers 5.23",
                 "torchtitan": "torchtitan's Llama, Qwen3 and DeepSeek-V3",
+                "transformer-engine": "Megatron-Core with TransformerEngine",
+                "megatron-local": "Megatron-Core with its own modules",
             },
         ),
         "Layer code",
         "Whose layers run: it decides which tensors are saved for the backward pass.",
         flag="implementation",
-        default="transformers; torchtitan with expert parallelism",
+        default="transformers; torchtitan with expert parallelism; transformer-engine with Megatron",
     )
     attention: str | None = setting(
         Choice(
@@ -306,12 +341,13 @@ class Training:
     )
     loss: str | None = setting(
         Counted(
-            ("cross-entropy-fp32", "cross-entropy", "fused-linear"),
+            ("cross-entropy-fp32", "cross-entropy", "fused-linear", "vocab-parallel"),
             "chunked",
             {
                 "cross-entropy-fp32": "logits upcast to fp32",
                 "cross-entropy": "logits in the compute dtype",
                 "chunked:N": "upcast in N chunks of the sequence",
+                "vocab-parallel": "Megatron's, on each rank's part of the vocabulary",
                 "fused-linear": "Liger's kernel: head, loss and gradients a few rows at a time",
             },
         ),

@@ -186,6 +186,8 @@ class Model:
     """What had to be assumed to understand the config."""
     alternatives: tuple[Mapping[str, object], ...] = ()
     """Other configs that it may stand for."""
+    stage_starts: tuple[int, ...] = ()
+    """Where the file itself cuts the layers into further pipeline stages."""
     first_layer: int = 0
     """The number of its first layer: the stage of a pipeline begins anywhere."""
 

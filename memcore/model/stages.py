@@ -17,7 +17,7 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
     """The part of a model that stage `number` of `stages` has."""
     shares = layers_of(model.num_layers, stages)
     start = sum(shares[:number])
-    found = list(_cut(model, start, start + shares[number]))
+    found = list(cut(model, start, start + shares[number]))
     first, last = number == 0, number == stages - 1
     ends = model.network.ends
     ends = replace(ends, reads_tokens=first, predicts=last, final_norm=ends.final_norm if last else None)
@@ -25,7 +25,7 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
     return replace(model, network=network, repeats=tuple(repeats for _, repeats in found), first_layer=start)
 
 
-def _cut(model: Model, start: int, stop: int) -> Iterator[tuple[tuple[Layer, ...], int]]:
+def cut(model: Model, start: int, stop: int) -> Iterator[tuple[tuple[Layer, ...], int]]:
     """The runs between two layers: whole patterns, and what is cut off before and after them."""
     before = 0
     for pattern, repeats in zip(model.network.runs, model.repeats, strict=True):

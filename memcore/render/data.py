@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import memcore
-from memcore.describe import PHASES, place, symbols, verdict, when
+from memcore.describe import symbols, verdict, when
 from memcore.estimation import Estimate
 from memcore.ledger import Entry
+from memcore.places import PHASES, place
 from memcore.readings import Reading, outside
 from memcore.timeline import Moment
 

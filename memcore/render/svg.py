@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from memcore.describe import PHASES, verdict, when
+from memcore.describe import verdict, when
 from memcore.estimation import Estimate
 from memcore.ledger import CATEGORIES
+from memcore.places import PHASES
 from memcore.timeline import Sample
 from memcore.units import GiB, format_bytes
 

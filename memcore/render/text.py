@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from memcore.describe import PHASES, Verdict, name_of, spelled, symbols, verdict, when
+from memcore.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.estimation import Estimate
 from memcore.job import Job
+from memcore.places import PHASES
 from memcore.readings import outside
 from memcore.timeline import Moment
 from memcore.units import format_bytes, format_count

@@ -147,7 +147,27 @@ class PipeliningRuntime(Runtime):
         self._output = self._whole = None
 
 
-RUNTIMES: Mapping[str, type[Runtime]] = {"ideal": Runtime, "torch": PipeliningRuntime}
+class MegatronRuntime(Runtime):
+    """Megatron-Core: an output goes as soon as it is sent (`deallocate_output_tensor`)."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        plan = step.recipe.megatron
+        divided = plan is not None and plan.sequence
+        self.shape = (split_over("s") if divided else "s", "b", "h")
+
+    def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
+        """What was sent is a scalar from now on."""
+        if not self.last:
+            self.step.tape.enter("forward", "sent")
+            output.storage = None
+
+    def received_gradient(self, flight: Flight) -> Tensor:
+        """From the stage after."""
+        return new(self.step.tape, flight.output.shape, flight.output.dtype, "received_gradient")
+
+
+RUNTIMES: Mapping[str, type[Runtime]] = {"ideal": Runtime, "torch": PipeliningRuntime, "megatron": MegatronRuntime}
 """By name."""
 
 

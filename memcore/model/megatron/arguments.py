@@ -41,7 +41,8 @@ def read_arguments(reader: Reader) -> Model:
     ends = _ends(reader, style, architecture)
     reader.check()
     network = Network("megatron", PATH, tuple(pattern for pattern, _ in runs), ends)
-    return Model("", network, tuple(times for _, times in runs), reader.sizes)
+    starts = _stage_starts(reader) if architecture == "hybrid" else ()
+    return Model("", network, tuple(times for _, times in runs), reader.sizes, stage_starts=starts)
 
 
 Runs = Sequence[tuple[tuple[Layer, ...], int]]
@@ -219,12 +220,26 @@ def _spelled(text: str) -> object:
     return found
 
 
-def _hybrid(reader: Reader, rows: _Rows) -> Runs:
-    """A layer for each letter; `|` ends a pipeline stage, `/` begins a depth that predicts further tokens."""
+def _pattern(reader: Reader) -> tuple[str, str]:
+    """The key of a hybrid pattern, and the pattern."""
     key = "hybrid_override_pattern" if reader.has("hybrid_override_pattern") else "hybrid_layer_pattern"
     text = reader.value(key)
     if not isinstance(text, str) or set(text) - set(f"{LETTERS}|/") or not text.strip("|/"):
         reader.refuse(key, f"expected a text of {' '.join(LETTERS)} | and /, found {text!r}")
+        return key, ""
+    return key, text
+
+
+def _stage_starts(reader: Reader) -> tuple[int, ...]:
+    """Where `|` ends a pipeline stage."""
+    parts = _pattern(reader)[1].partition("/")[0].split("|")
+    return tuple(sum(map(len, parts[: number + 1])) for number in range(len(parts) - 1))
+
+
+def _hybrid(reader: Reader, rows: _Rows) -> Runs:
+    """A layer for each letter; `|` ends a pipeline stage, `/` begins a depth that predicts further tokens."""
+    key, text = _pattern(reader)
+    if not text:
         return []
     main, *depths = text.replace("|", "").split("/")
     if len(set(depths)) > 1:

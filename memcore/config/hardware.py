@@ -1,0 +1,41 @@
+"""Settings of what a job runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.config.kinds import Integer, Listed, Number
+from memcore.config.schema import setting
+from memcore.hardware import ACCELERATORS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What the job runs on."""
+
+    accelerator: str | None = setting(
+        Listed("accelerators", {each.id: each.name for each in ACCELERATORS}),
+        "Accelerator",
+        "The GPU, by its id in the catalog.",
+        flag="accelerator",
+        default="none: no verdict whether it fits",
+    )
+    num_gpus: int | None = setting(
+        Integer(), "GPUs", "GPUs of the whole job.", flag="gpus", default="the product of the parallel sizes"
+    )
+    gpus_per_node: int | None = setting(
+        Integer(),
+        "GPUs in a node",
+        "For the record; memory does not depend on it yet.",
+        flag="gpus-per-node",
+        default="8",
+        advanced=True,
+    )
+    gpu_memory_gb: float | None = setting(
+        Number(0.1, 10000, unit="GiB"),
+        "GPU memory",
+        "Overrides the catalog's capacity, in GiB as nvidia-smi counts.",
+        flag="gpu-memory",
+        default="the catalog's",
+        advanced=True,
+    )

@@ -1,0 +1,248 @@
+"""Settings of Megatron-Core, named as its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memcore.config.fine_tuning import FineTuning
+from memcore.config.kinds import Choice, Flag, Integer, Names, Number
+from memcore.config.schema import setting
+from memcore.dtypes import FLOATING
+
+MEGATRON = ("megatron",)
+"""Engines that run Megatron-Core."""
+
+_STATE = Choice(("fp32", "bf16", "fp16", "fp8"))
+
+
+def _flag(label: str, text: str, name: str, default: str = "false", *, shown: bool = False) -> Any:
+    """A switch of Megatron-Core."""
+    return setting(Flag(), label, text, flag=name, engines=MEGATRON, default=default, advanced=not shown)
+
+
+def _choice(label: str, text: str, name: str, kind: Any, default: str, *, shown: bool = False) -> Any:
+    """A value of Megatron-Core."""
+    return setting(kind, label, text, flag=name, engines=MEGATRON, default=default, advanced=not shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronFlags(FineTuning):
+    """What Megatron-Core can be told besides the job itself."""
+
+    distributed_optimizer: bool | None = _flag(
+        "Distributed optimizer",
+        "Data-parallel ranks share master weights and optimizer states (ZeRO-1); each still has all gradients.",
+        "distributed-optimizer",
+        shown=True,
+    )
+    num_distributed_optimizer_instances: int | None = _choice(
+        "Optimizer instances",
+        "Copies of the distributed optimizer: each is shared by fewer ranks.",
+        "optimizer-instances",
+        Integer(),
+        "1",
+    )
+    precision_aware_optimizer: bool | None = _flag(
+        "Precision-aware optimizer",
+        "TransformerEngine's optimizer reads gradients in their own dtype and may keep states in fewer bits.",
+        "precision-aware-optimizer",
+    )
+    grad_reduce_in_bf16: bool | None = _flag(
+        "Gradients in bf16",
+        "Gradients are kept and summed over ranks in bf16; the optimizer then makes an fp32 copy of its part.",
+        "grad-reduce-bf16",
+    )
+    main_grads_dtype: str | None = _choice(
+        "Main gradients",
+        "Dtype in which the precision-aware optimizer reads gradients.",
+        "main-grads",
+        Choice(FLOATING),
+        "fp32",
+    )
+    main_params_dtype: str | None = _choice(
+        "Main parameters", "Dtype of the precision-aware optimizer's master weights.", "main-params",
+        Choice(("fp32", "fp16")), "fp32",
+    )  # fmt: skip
+    exp_avg_dtype: str | None = _choice(
+        "First moment", "Its dtype in the precision-aware optimizer.", "exp-avg-dtype", _STATE, "fp32"
+    )
+    exp_avg_sq_dtype: str | None = _choice(
+        "Second moment", "Its dtype in the precision-aware optimizer.", "exp-avg-sq-dtype", _STATE, "fp32"
+    )
+    overlap_grad_reduce: bool | None = _flag(
+        "Overlap gradient reduction",
+        "Gradients are summed in buckets while the backward pass runs; the buffers are the same.",
+        "overlap-grad-reduce",
+    )
+    overlap_param_gather: bool | None = _flag(
+        "Overlap parameter gather",
+        "Parameters are gathered in place while the forward pass runs.",
+        "overlap-param-gather",
+    )
+    gradient_accumulation_fusion: bool | None = _flag(
+        "Gradient accumulation fusion",
+        "Weight gradients are added to the gradient buffer by the matrix product itself; autograd is given a dummy of "
+        "each shape.",
+        "grad-accum-fusion",
+        "true",
+    )
+    transformer_impl: str | None = _choice(
+        "Transformer implementation",
+        "Whose layers run; the same as training.implementation.",
+        "transformer-impl",
+        Choice(("transformer_engine", "local")),
+        "transformer_engine",
+    )
+    deterministic_mode: bool | None = _flag(
+        "Deterministic mode",
+        "Deterministic kernels; needs CUBLAS_WORKSPACE_CONFIG=:4096:8, workspaces of 32 MiB.",
+        "deterministic",
+    )
+    account_for_embedding_in_pipeline_split: bool | None = _flag(
+        "Embedding counts as a layer", "The first stage has a layer less.", "account-embedding"
+    )
+    account_for_loss_in_pipeline_split: bool | None = _flag(
+        "Loss counts as a layer", "The last stage has a layer less.", "account-loss"
+    )
+    microbatch_group_size_per_virtual_pipeline_stage: int | None = _choice(
+        "Micro-batch group",
+        "Micro-batches that pass through a chunk before the next chunk's turn.",
+        "microbatch-group",
+        Integer(),
+        "the pipeline's size",
+    )
+    cp_comm_type: str | None = _choice(
+        "Context-parallel communication",
+        "How ranks exchange keys and values.",
+        "cp-comm",
+        Choice(("p2p", "a2a", "allgather", "a2a+p2p")),
+        "p2p",
+    )
+    cross_entropy_loss_fusion: bool | None = _flag(
+        "Fused cross-entropy", "The vocabulary-parallel loss runs as one kernel.", "ce-fusion"
+    )
+    cross_entropy_fusion_impl: str | None = _choice(
+        "Fused cross-entropy's code", "Whose kernel that is.", "ce-impl", Choice(("native", "te")), "native"
+    )
+    attention_softmax_in_fp32: bool | None = _flag(
+        "Softmax in fp32", "Unfused attention takes its softmax in fp32.", "softmax-fp32"
+    )
+    apply_query_key_layer_scaling: bool | None = _flag(
+        "Scaled by the layer", "Scores are scaled by the layer's number, with a softmax in fp32.", "qk-layer-scaling"
+    )
+    no_masked_softmax_fusion: bool | None = _flag(
+        "No fused softmax", "Scale, mask and softmax are operations of their own.", "no-softmax-fusion"
+    )
+    no_bias_gelu_fusion: bool | None = _flag(
+        "No fused activation", "Bias and GELU are operations of their own.", "no-gelu-fusion"
+    )
+    no_rope_fusion: bool | None = _flag(
+        "No fused rotation", "Rotary embeddings are operations of their own.", "no-rope-fusion"
+    )
+    no_persist_layer_norm: bool | None = _flag("No persistent norm kernel", "Memory is the same.", "no-persist-norm")
+    no_create_attention_mask_in_dataloader: bool | None = _flag(
+        "No mask from the data loader", "Attention makes its own causal mask.", "no-mask"
+    )
+    calculate_per_token_loss: bool | None = _flag("Loss per token", "Memory is the same.", "per-token-loss")
+    defer_embedding_wgrad_compute: bool | None = _flag(
+        "Deferred embedding gradient",
+        "The head's weight gradient is computed after the pipeline's last backward pass.",
+        "defer-embedding-wgrad",
+    )
+    wgrad_deferral_limit: int | None = _choice(
+        "Deferral limit", "Micro-batches for which it is deferred; 0: all.", "wgrad-deferral", Integer(0), "0"
+    )
+    delay_wgrad_compute: bool | None = _flag(
+        "Delayed weight gradients", "Weight gradients are computed after all input gradients.", "delay-wgrad"
+    )
+    tp_comm_overlap: bool | None = _flag(
+        "Overlapped tensor parallelism",
+        "TransformerEngine exchanges activations through user buffers while it computes.",
+        "tp-comm-overlap",
+    )
+    overlap_moe_expert_parallel_comm: bool | None = _flag(
+        "Overlapped expert parallelism",
+        "Forward and backward passes of two micro-batches run side by side.",
+        "overlap-ep",
+    )
+    overlap_p2p_communication_warmup_flush: bool | None = _flag(
+        "Overlapped warm-up", "Stages exchange activations early in warm-up and flush.", "overlap-warmup"
+    )
+    overlap_param_gather_with_optimizer_step: bool | None = _flag(
+        "Gather during the step", "Memory is the same.", "overlap-gather-step"
+    )
+    no_use_layer_wise_param_layout: bool | None = _flag(
+        "No layer-wise layout", "Buffers of layer-wise optimizers; memory is the same.", "no-layer-wise"
+    )
+    fp8_format: str | None = _choice(
+        "FP8 format", "Of matrix products.", "fp8-format", Choice(("e4m3", "hybrid")), "none"
+    )
+    fp8_recipe: str | None = _choice(
+        "FP8 recipe",
+        "How FP8 tensors are scaled.",
+        "fp8-recipe",
+        Choice(("delayed", "tensorwise", "blockwise", "mxfp8", "rowwise")),
+        "delayed with fp8-mixed",
+    )
+    fp8_param_gather: bool | None = _flag(
+        "FP8 parameters", "Parameters are kept and gathered in FP8.", "fp8-param-gather"
+    )
+    first_last_layers_bf16: bool | None = _flag(
+        "First and last layers in bf16", "They are left out of FP8.", "first-last-bf16"
+    )
+    moe_flex_dispatcher_backend: str | None = _choice(
+        "Flex dispatcher", "What carries the flexible dispatcher.", "moe-flex", Choice(("deepep", "hybridep")), "deepep"
+    )
+    moe_expert_capacity_factor: float | None = _choice(
+        "Capacity factor",
+        "The most tokens that an expert takes, over an even share; further ones are dropped.",
+        "moe-capacity",
+        Number(0, 1000),
+        "none: no token is dropped",
+    )
+    moe_pad_expert_input_to_capacity: bool | None = _flag(
+        "Pad to capacity", "Every expert computes as many tokens as its capacity.", "moe-pad"
+    )
+    moe_grouped_gemm: bool | None = _flag(
+        "Grouped products", "The experts of a rank are computed together, on several streams.", "moe-grouped"
+    )
+    moe_permute_fusion: bool | None = _flag("Fused permutation", "Tokens are permuted by one kernel.", "moe-permute")
+    moe_router_fusion: bool | None = _flag("Fused router", "The router runs as one kernel.", "moe-router-fusion")
+    moe_router_load_balancing_type: str | None = _choice(
+        "Load balancing",
+        "What keeps experts evenly loaded.",
+        "moe-balancing",
+        Choice(("aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none", "quantile")),
+        "aux_loss",
+    )
+    moe_router_pre_softmax: bool | None = _flag("Softmax before the choice", "Of experts.", "moe-pre-softmax")
+    moe_shared_expert_overlap: bool | None = _flag(
+        "Overlapped shared expert", "It runs while tokens travel.", "moe-shared-overlap"
+    )
+    use_fused_weighted_squared_relu: bool | None = _flag(
+        "Fused squared ReLU", "With the router's weights in one kernel.", "fused-relu2"
+    )
+    use_transformer_engine_op_fuser: bool | None = _flag(
+        "TransformerEngine's fuser", "Fuses operations of a layer; not modelled yet.", "te-op-fuser"
+    )
+    fine_grained_activation_offloading: bool | None = _flag(
+        "Activation offloading", "Inputs of some modules are kept on the host; not modelled yet.", "offload-fine"
+    )
+    offload_modules: str | Sequence[str] | None = setting(
+        Names(), "Offloaded modules", "Whose inputs those are; not modelled yet.", flag="offload-modules",
+        engines=MEGATRON, default="none", advanced=True,
+    )  # fmt: skip
+    cuda_graph_impl: str | None = _choice(
+        "CUDA graphs", "Whose graphs are captured; not modelled yet.", "cuda-graph-impl",
+        Choice(("none", "local", "transformer_engine")), "none",
+    )  # fmt: skip
+    cuda_graph_scope: str | Sequence[str] | None = setting(
+        Names(), "Scope of CUDA graphs", "What they capture; not modelled yet.", flag="cuda-graph-scope",
+        engines=MEGATRON, default="none", advanced=True,
+    )  # fmt: skip
+    cuda_graph_modules: str | Sequence[str] | None = setting(
+        Names(), "Modules of CUDA graphs", "What they capture; not modelled yet.", flag="cuda-graph-modules",
+        engines=MEGATRON, default="none", advanced=True,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Jobs of Megatron-Core: ranks, chunks of layers, optimizer states, schedules."""

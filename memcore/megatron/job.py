@@ -1,0 +1,251 @@
+"""From a config to a job of Megatron-Core, and to what each pipeline stage runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+from memcore.config.settings import SETTINGS, Config
+from memcore.defaults import Defaults
+from memcore.engines import ENGINES
+from memcore.engines.base import Engine
+from memcore.errors import ConfigError
+from memcore.hardware import Accelerator, find_accelerator
+from memcore.job import Job
+from memcore.megatron.layout import chunks_of
+from memcore.megatron.plan import plan_of
+from memcore.megatron.ranks import Ranks, ranks_of
+from memcore.megatron.states import States, states_of
+from memcore.model.catalog import find_model
+from memcore.model.megatron.converted import as_megatron
+from memcore.model.megatron.placement import Chunk, chunk_of
+from memcore.model.megatron.share import padded, shared
+from memcore.model.network import Model
+from memcore.model.stages import cut
+from memcore.optimizers import OPTIMIZERS
+from memcore.recipes import unit_axes, with_dropout
+from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
+from memcore.step.step import run_name
+from memcore.units import GiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkJob:
+    """What one chunk of a stage runs."""
+
+    share: Model
+    """What a rank has of its layers and ends."""
+    recipe: Recipe
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronJob(Job):
+    """A config with nothing left open, for one pipeline stage."""
+
+    ranks: Ranks
+    states: States
+    layout: tuple[tuple[Chunk, ...], ...]
+    """The chunks of each stage."""
+    stage: int
+    group: int
+    """Micro-batches that pass through a chunk before the next one's turn."""
+    chunks: tuple[ChunkJob, ...]
+    """Those of this stage."""
+
+
+def stage_jobs(config: Config) -> tuple[MegatronJob, ...]:
+    """The job of every pipeline stage.
+
+    Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
+    """
+    read = Defaults(config)
+    engine = ENGINES[str(read.given("engine.type"))]
+    _refuse_foreign(read, engine)
+    model = as_megatron(find_model(config.model))
+    model = replace(model, network=with_dropout(read, model))
+    ranks = ranks_of(read)
+    layout = chunks_of(read, model, ranks)
+    sizes = _sizes(read, model, ranks)
+    precision = str(read.take("training.precision", engine.default_preset, "Megatron's usual choice"))
+    if precision not in ("fp32", "bf16-mixed", "fp16-mixed", "fp8-mixed"):
+        read.refuse(
+            "training.precision", f"found {precision!r}; with Megatron: fp32, bf16-mixed, fp16-mixed, fp8-mixed"
+        )
+        precision = engine.default_preset
+    states = states_of(read, precision)
+    recipe = _recipe(read, model, engine, ranks, sizes, engine.presets[precision])
+    accelerator, capacity = _capacity(read)
+    micro_batches = read.take("training.gradient_accumulation_steps", ranks.pipeline)
+    group = read.take("engine.microbatch_group_size_per_virtual_pipeline_stage", ranks.pipeline)
+    if read.problems:
+        raise ConfigError(read.problems)
+    name = str(read.given("training.optimizer.name") or "adam")
+    optimizer = OPTIMIZERS[name]
+    job = MegatronJob(
+        config=config,
+        model=model,
+        share=model,
+        engine=engine,
+        recipe=recipe,
+        sizes=sizes,
+        optimizer=optimizer,
+        implementation=optimizer.implementations[optimizer.default],
+        micro_batches=micro_batches,
+        stages=ranks.pipeline,
+        schedule="1f1b" if len(layout[0]) == 1 else "interleaved-1f1b",
+        clips=bool(read.take("training.gradient_clipping", True)),
+        num_gpus=ranks.total,
+        accelerator=accelerator,
+        capacity=capacity,
+        assumptions=tuple(read.assumptions),
+        ranks=ranks,
+        states=states,
+        layout=layout,
+        stage=0,
+        group=group,
+        chunks=(),
+    )
+    return tuple(_stages(job))
+
+
+def _stages(job: MegatronJob) -> Iterator[MegatronJob]:
+    made: dict[Chunk, ChunkJob] = {}
+    for stage, chunks in enumerate(job.layout):
+        found = tuple(made.setdefault(chunk, _chunk_job(job, chunk)) for chunk in chunks)
+        whole = chunk_of(job.model, chunks[0]) if len(chunks) == 1 else job.model
+        first = found[0]
+        sizes = {**job.sizes, **first.sizes}
+        yield replace(job, model=whole, share=first.share, recipe=first.recipe, sizes=sizes, stage=stage, chunks=found)
+
+
+def _chunk_job(job: MegatronJob, chunk: Chunk) -> ChunkJob:
+    model = chunk_of(job.model, chunk)
+    plan = job.recipe.megatron
+    recompute = None if plan is None else plan.recompute
+    checkpoints = None
+    if recompute is not None and recompute.granularity == "full":
+        model, skipped = _recomputed(model, recompute.method, recompute.layers)
+        checkpoints = Checkpoints(early_stop=False, selection=None, skipped=skipped)
+    share = shared(model)
+    recipe = replace(
+        job.recipe,
+        network=share.network,
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
+        checkpoints=checkpoints,
+    )
+    runs = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
+    return ChunkJob(share=share, recipe=recipe, sizes={**job.sizes, **runs})
+
+
+def _recomputed(model: Model, method: str, layers: int) -> tuple[Model, frozenset[tuple[int, int]]]:
+    """A chunk's model, and the positions in its runs that are not recomputed: all behind the first `layers`."""
+    if method == "uniform":
+        return model, frozenset()
+    count = model.num_layers
+    first, rest = list(cut(model, 0, min(layers, count))), list(cut(model, min(layers, count), count))
+    runs = tuple(pattern for pattern, _ in (*first, *rest))
+    kept = ((len(first) + run, position) for run, (pattern, _) in enumerate(rest) for position in range(len(pattern)))
+    network = replace(model.network, runs=runs)
+    return replace(model, network=network, repeats=tuple(times for _, times in (*first, *rest))), frozenset(kept)
+
+
+def _refuse_foreign(read: Defaults, engine: Engine) -> None:
+    """Settings of other engines are errors: nothing that is given is silently ignored."""
+    for path, setting in SETTINGS.items():
+        value, engines = read.given(path), setting.engines
+        if value is None or engines is None or engine.name in engines:
+            continue
+        if not (path.startswith("parallelism.") and value == 1):
+            read.refuse(path, f"applies to engine.type {' and '.join(engines)}, found engine.type {engine.name!r}")
+
+
+def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
+    """The value of every symbol that all chunks share."""
+    most = model.sizes["P"]
+    sequence = read.take("training.sequence_length", min(most, 4096), "the model's maximum, at most 4096")
+    if model.network.ends.positions is not None and sequence > most:
+        read.refuse("training.sequence_length", f"found {sequence}; {model.name} has {most} learned positions")
+    parts = 2 * ranks.context if ranks.context > 1 else 1
+    if sequence % (parts * (ranks.tensor if ranks.sequence else 1)):
+        read.refuse("training.sequence_length", f"found {sequence}, which the ranks that share it cannot divide")
+    batch = read.take("training.micro_batch_size", 1, "one sequence")
+    sizes = {
+        **model.sizes,
+        "V": padded(model.sizes["V"], model.sizes["vd"], ranks.tensor),
+        "b": batch,
+        "s": sequence // ranks.context,
+        "cp": ranks.context,
+        "tp": ranks.tensor,
+        "ep": ranks.expert,
+        "etp": ranks.expert_tensor,
+        "z": ranks.dense,
+        "ze": max(ranks.expert_data // ranks.instances, 1),
+    }
+    sizes["nr"] = _rows(read, model, ranks, sizes)
+    return sizes
+
+
+def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) -> int:
+    """Rows that the experts of a rank compute: an even share, times the imbalance."""
+    if "E" not in sizes:
+        return 0
+    if sizes["E"] % ranks.expert:
+        read.refuse("parallelism.expert_parallel_size", f"found {ranks.expert}; {model.name} has {sizes['E']} experts")
+    tokens = sizes["b"] * sizes["s"] * ranks.expert_tensor // (ranks.tensor if ranks.sequence else 1)
+    picks = tokens * sizes["e"]
+    factor = read.given("engine.moe_expert_capacity_factor")
+    if factor is not None and read.given("engine.moe_pad_expert_input_to_capacity"):
+        each = ceil(tokens * sizes["e"] / ranks.expert_tensor / sizes["E"] * float(factor))
+        return each * sizes["E"] * ranks.expert_tensor
+    return ceil(picks * float(read.take("engine.moe_load_imbalance", 1.0, "experts evenly loaded")))
+
+
+def _recipe(
+    read: Defaults, model: Model, engine: Engine, ranks: Ranks, sizes: Mapping[str, int], precision: Precision
+) -> Recipe:
+    """The recipe of a stage, before its layers are known."""
+    implementation = implementation_of(read)
+    kernel = str(read.take("training.attention", "flash", "TransformerEngine's usual choice"))
+    loss = read.take("training.loss", "vocab-parallel")
+    if loss != "vocab-parallel":
+        read.refuse("training.loss", f"found {loss!r}; Megatron's is 'vocab-parallel'")
+    return Recipe(
+        network=model.network,
+        repeats=(),
+        implementation=implementation,
+        attention=kernel,
+        padded=False,
+        windowed=model.window is not None and sizes["s"] * sizes["cp"] >= model.window,
+        precision=precision,
+        loss=Loss(kind="vocab-parallel", shifts_labels=False),
+        sharding=Sharding(engine=engine.name),
+        checkpoints=None,
+        micro_batches=1,
+        keeps_gradients=False,
+        units=frozenset(unit_axes(sizes)),
+        pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
+        megatron=plan_of(read, ranks, kernel),
+    )
+
+
+def implementation_of(read: Defaults) -> str:
+    """Whose layers run."""
+    asked = {"local": "megatron-local", "transformer_engine": "transformer-engine"}
+    told = asked.get(str(read.given("engine.transformer_impl")))
+    found: str = read.take("training.implementation", told or "transformer-engine")
+    if found not in asked.values():
+        read.refuse("training.implementation", f"found {found!r}; with Megatron: transformer-engine, megatron-local")
+    elif told is not None and told != found:
+        read.refuse("engine.transformer_impl", f"contradicts training.implementation {found!r}")
+    return found
+
+
+def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
+    """The accelerator, and the bytes of it that a job can use."""
+    given, memory = read.given("hardware.accelerator"), read.given("hardware.gpu_memory_gb")
+    accelerator = find_accelerator(given) if given is not None else None
+    if memory is not None:
+        return accelerator, int(memory * GiB)
+    return accelerator, accelerator.usable if accelerator else None

@@ -1,0 +1,272 @@
+"""One pipeline stage of a Megatron job over one step.
+
+Every chunk is recorded by itself: the forward and the backward pass of one micro-batch. What others in flight have left
+is added as often as the schedule has them there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from memcore.allocator import reserved
+from memcore.config.settings import Config
+from memcore.errors import UnsupportedError
+from memcore.layers import IMPLEMENTATIONS
+from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
+from memcore.megatron.job import ChunkJob, MegatronJob, stage_jobs
+from memcore.megatron.persistent import MegatronPersistent
+from memcore.megatron.schedule import Live, Schedule, schedule
+from memcore.places import place
+from memcore.rank import Rank, levels_of
+from memcore.step.record import program_of
+from memcore.timeline import Moment, Program, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class StageMoment(Moment):
+    """A moment of one chunk, with what is in flight of all of them besides."""
+
+    chunk: int
+    live: Live
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One chunk's pass forward and back."""
+
+    job: ChunkJob
+    program: Program
+    moments: tuple[Moment, ...]
+    """On top of nothing."""
+    turn: int
+    """How many of them are the forward pass."""
+
+    @property
+    def kept(self) -> int:
+        """Bytes from the forward to the backward pass."""
+        return self.moments[self.turn - 1].end
+
+    @cached_property
+    def forward_peak(self) -> int:
+        """The most that the forward pass holds."""
+        return max(moment.peak for moment in self.moments[: self.turn])
+
+    @cached_property
+    def backward_peak(self) -> int:
+        """The most that the backward pass holds, what the forward pass has kept included."""
+        return max(moment.peak for moment in self.moments[self.turn :])
+
+    @cached_property
+    def held(self) -> Counter[int]:
+        """How many of each block the forward pass keeps."""
+        last = self.program.segments[self.moments[self.turn - 1].segment or 0].end
+        found: Counter[int] = Counter()
+        for span in self.program.spans:
+            if span.start < last:
+                times = self.job.sizes[span.repeats] if span.repeats else 1
+                for event in self.program.events[span.start : span.end]:
+                    found[event if event >= 0 else ~event] += times if event >= 0 else -times
+        return found
+
+
+def recorded(job: ChunkJob) -> Recorded:
+    """A chunk's pass, with its sizes put in."""
+    if job.recipe.implementation not in IMPLEMENTATIONS:
+        message = f"the activations of {job.recipe.implementation!r} are not modelled yet"
+        raise UnsupportedError("training.implementation", message)
+    IMPLEMENTATIONS[job.recipe.implementation].check(job.recipe.network)
+    program = program_of(job.recipe)
+    moments = tuple(program.moments(job.sizes))
+    turn = next(
+        number
+        for number, moment in enumerate(moments)
+        if moment.phase == "backward" or moment.place in ("gradient of the loss", "received gradient")
+    )
+    return Recorded(job, program, moments, turn)
+
+
+@dataclass(frozen=True)
+class MegatronRank(Rank):
+    """One stage."""
+
+    job: MegatronJob
+    persistent: MegatronPersistent
+    others: dict[int, Recorded]
+    """Chunks that are recorded, which stages share."""
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """What is in flight when."""
+        job = self.job
+        overlapped = bool(job.config.get("engine.overlap_moe_expert_parallel_comm")) and len(job.chunks) > 1
+        return schedule(job.stage, job.stages, len(job.chunks), job.micro_batches, job.group, overlapped=overlapped)
+
+    @cached_property
+    def chunks(self) -> tuple[Recorded, ...]:
+        """The chunks of this stage."""
+        found = []
+        for chunk in self.job.chunks:
+            if id(chunk) not in self.others:
+                self.others[id(chunk)] = recorded(chunk)
+            found.append(self.others[id(chunk)])
+        return tuple(found)
+
+    def _bytes(self, live: Live) -> int:
+        return sum(count * chunk.kept for count, chunk in zip(live, self.chunks, strict=True))
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """A step: every chunk's forward and backward pass when most is in flight, and the optimizer's step."""
+        base, found = self.persistent.before_step, list[Moment]()
+        for number, chunk in enumerate(self.chunks):
+            live = max(self.schedule.forward[number], key=self._bytes)
+            found += self._placed(number, chunk.moments[: chunk.turn], base + self._bytes(live), live)
+        for number, chunk in reversed(list(enumerate(self.chunks))):
+            live = _without(max(self.schedule.backward[number], key=self._bytes), number)
+            found += self._placed(number, chunk.moments[chunk.turn :], base + self._bytes(live), live)
+        stepping = base + self.persistent.stepping
+        title, turn = self.job.optimizer.title, found[-1].turn
+        found.append(Moment("gradient_clipping", "gradient norms", base, base, base, 1, None, turn))
+        found.append(Moment("optimizer_step", title, stepping, base, stepping, 1, None, turn))
+        return tuple(found)
+
+    @property
+    def first_step_moments(self) -> tuple[Moment, ...]:
+        """The first step, as if the optimizer's states were there already."""
+        return self.moments
+
+    def _placed(self, number: int, moments: Sequence[Moment], base: int, live: Live) -> Iterator[Moment]:
+        for each in moments:
+            where = each.place
+            if len(self.chunks) > 1:
+                where = f"{place(where, self.chunks[number].job.share)}, chunk {number}"
+            yield StageMoment(
+                each.phase, where, each.peak + base, each.end + base, each.first + base, each.repeats, each.segment,
+                each.turn, number, live,
+            )  # fmt: skip
+
+    @property
+    def between_steps(self) -> int:
+        """Bytes after an optimizer step; its copy of gradients goes when the next one begins."""
+        return self.persistent.before_step + self.persistent.copies
+
+    @property
+    def end_of_backward(self) -> int:
+        """Gradients are in buffers that stay."""
+        return self.persistent.before_step
+
+    @property
+    def end_of_forward(self) -> int:
+        """Bytes when a micro-batch's forward pass ends, with the most in flight."""
+        return max(moment.end for moment in self.moments if moment.phase in ("forward", "loss"))
+
+    def ledger(self, moment: Moment) -> Ledger:
+        """Everything in memory when a moment is at its peak."""
+        entries = [*self._kept_entries()]
+        if isinstance(moment, StageMoment):
+            chunk = self.chunks[moment.chunk]
+            within = next(each for each in chunk.moments if each.segment == moment.segment)
+            entries += block_entries(chunk.program, chunk.program.held(within, chunk.job.sizes), chunk.job.sizes)
+            entries += self._flying(moment.live)
+        elif moment.phase == "optimizer_step":
+            entries += self.persistent.step_entries()
+        return ledger(entries)
+
+    def _kept_entries(self) -> Iterator[Entry]:
+        keeps = self.persistent
+        yield from keeps.resident()
+        yield from keeps.optimizer_states()
+        yield from keeps.workspace_entries()
+        yield from keeps.receive_buffers()
+
+    def _flying(self, live: Live) -> Iterator[Entry]:
+        """What other micro-batches in flight have left."""
+        for count, chunk in zip(live, self.chunks, strict=True):
+            held = {block: copies * count for block, copies in chunk.held.items() if copies * count}
+            yield from block_entries(chunk.program, held, chunk.job.sizes)
+
+    @cached_property
+    def profile(self) -> tuple[Sample, ...]:
+        """The step as stretches, each with its highest point by category."""
+        base = levels_of(ledger(self._kept_entries()))
+        found: list[Sample] = []
+        lives: dict[tuple[int, bool], Live] = {}
+        for moment in self.moments:
+            if isinstance(moment, StageMoment):
+                chunk = self.chunks[moment.chunk]
+                forward = (moment.segment or 0) < _segment(chunk, chunk.turn)
+                lives[moment.chunk, forward] = moment.live
+        for (number, forward), live in lives.items():
+            chunk = self.chunks[number]
+            around = _plus(base, levels_of(ledger(self._flying(live))))
+            samples = _samples(chunk, forward=forward)
+            found += [replace(sample, levels=_plus(around, sample.levels)) for sample in samples]
+        found += [
+            Sample(moment.phase, moment.place, moment.turn, 1, levels_of(self.ledger(moment)))
+            for moment in self.moments
+            if moment.segment is None
+        ]
+        return tuple(found)
+
+    @cached_property
+    def _worst(self) -> tuple[Recorded, Live]:
+        """The chunk that runs at the peak, or the first one, and what is in flight besides."""
+        passing = [moment for moment in self.moments if isinstance(moment, StageMoment)]
+        moment = max(passing, key=lambda each: each.peak)
+        return self.chunks[moment.chunk], moment.live
+
+    @cached_property
+    def reserved(self) -> int:
+        """Bytes that the caching allocator holds after some steps."""
+        chunk, live = self._worst
+        around, expandable = self.persistent.surroundings(), bool(self.job.config.engine.expandable_segments)
+        flying = [entry.each for entry in self._flying(live) for _ in range(entry.copies)]
+        around = replace(around, resident=[*around.resident, *flying])
+        found = reserved(chunk.program, chunk.job.sizes, around, expandable=expandable) + self.persistent.workspaces
+        return max(found, self.peak.peak)
+
+    @cached_property
+    def least_reserved(self) -> int:
+        """Bytes that no order of allocations could avoid reserving."""
+        return self.peak.peak
+
+
+def _segment(chunk: Recorded, number: int) -> int:
+    return chunk.moments[number].segment or 0 if number < len(chunk.moments) else len(chunk.program.segments)
+
+
+def _samples(chunk: Recorded, *, forward: bool) -> Iterator[Sample]:
+    """The stretches of one pass of a chunk."""
+    names = list(CATEGORIES)
+    program = chunk.program
+    categories = [names.index(category_of(program, index)) for index in range(len(program.blocks))]
+    samples = program.profile(chunk.job.sizes, categories, len(names))
+    turn, number = _segment(chunk, chunk.turn), 0
+    for span in program.spans:
+        count = 1 if span.repeats is None or chunk.job.sizes[span.repeats] <= 1 else 2
+        if (span.segments[0] < turn) == forward:
+            yield from samples[number : number + count]
+        number += count
+
+
+def _without(live: Live, chunk: int) -> Live:
+    """The others, while one micro-batch of a chunk runs."""
+    return tuple(count - (number == chunk) for number, count in enumerate(live))
+
+
+def _plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def stages_of(config: Config) -> tuple[MegatronJob, tuple[MegatronRank, ...]]:
+    """A job of Megatron-Core, and every class of its ranks: one for each pipeline stage."""
+    jobs = stage_jobs(config)
+    each, others = jobs[0].num_gpus // jobs[0].stages, dict[int, Recorded]()
+    name = "the GPU" if each == 1 else f"all {each} GPUs"
+    return jobs[0], tuple(
+        MegatronRank(name if len(jobs) == 1 else f"stage {job.stage}", each, job, MegatronPersistent(job), others)
+        for job in jobs
+    )

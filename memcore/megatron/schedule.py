@@ -1,0 +1,84 @@
+"""The order of forward and backward passes on a stage, and what is in flight when.
+
+Source: Megatron-LM, core/pipeline_parallel/schedules.py (`forward_backward_pipelining_without_interleaving`,
+`get_pp_rank_microbatches`, `get_schedule_table`). A chunk's forward pass adds what it keeps for the backward pass;
+micro-batches go through a chunk in groups before the next chunk's turn, and back in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+Live = tuple[int, ...]
+"""Micro-batches in flight in each chunk of a stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What is in flight before each kind of pass, as far as nothing else has at least as much of every chunk."""
+
+    forward: tuple[tuple[Live, ...], ...]
+    """By chunk."""
+    backward: tuple[tuple[Live, ...], ...]
+
+    @property
+    def most(self) -> int:
+        """The most chunks in flight at once, that which begins its backward pass included."""
+        return max(sum(live) for chunk in self.backward for live in chunk)
+
+
+def warm_up(stage: int, stages: int, chunks: int, micro_batches: int, group: int, *, overlapped: bool = False) -> int:
+    """Forward passes of chunks before the first backward pass."""
+    if chunks == 1:
+        return min(stages - stage - 1, micro_batches)
+    found = 2 * (stages - stage - 1) + (chunks - 1) * group + overlapped
+    return min(found, micro_batches * chunks)
+
+
+@lru_cache(maxsize=4096)
+def schedule(
+    stage: int, stages: int, chunks: int, micro_batches: int, group: int, *, overlapped: bool = False
+) -> Schedule:
+    """What is in flight on a stage."""
+    warm = warm_up(stage, stages, chunks, micro_batches, group, overlapped=overlapped)
+    # From then on everything comes again after each group has gone through all chunks.
+    most = warm + 2 * group * chunks + group
+    order = list(_order(chunks, micro_batches, group, most))
+    live = [0] * chunks
+    before: tuple[list[set[Live]], list[set[Live]]] = ([set() for _ in live], [set() for _ in live])
+    for index, chunk in enumerate(order):
+        before[0][chunk].add(tuple(live))
+        live[chunk] += 1
+        if index >= warm:
+            back = chunks - 1 - order[index - warm]
+            before[1][back].add(tuple(live))
+            live[back] -= 1
+    for chunk in order[max(len(order) - warm, 0) :]:
+        back = chunks - 1 - chunk
+        before[1][back].add(tuple(live))
+        live[back] -= 1
+    forward, backward = (tuple(_most(each) for each in sets) for sets in before)
+    return Schedule(forward, backward)
+
+
+def _order(chunks: int, micro_batches: int, group: int, most: int) -> Iterator[int]:
+    """The chunk of each forward pass; of so many passes at most."""
+    done = 0
+    for start in range(0, micro_batches, group):
+        here = min(group, micro_batches - start)
+        for chunk in range(chunks):
+            yield from [chunk] * here
+        done += here * chunks
+        if done >= most:
+            return
+
+
+def _most(found: set[Live]) -> tuple[Live, ...]:
+    """Those that no other one exceeds in every chunk."""
+    return tuple(sorted(live for live in found if not any(other != live and _covers(other, live) for other in found)))
+
+
+def _covers(first: Sequence[int], second: Sequence[int]) -> bool:
+    return all(a >= b for a, b in zip(first, second, strict=True))

@@ -1,0 +1,107 @@
+"""What the optimizer keeps for each parameter, by Megatron's switches.
+
+Source: Megatron-LM, core/optimizer/{optimizer,distrib_optimizer,optimizer_config}.py and
+cpu_offloading/hybrid_optimizer.py; TransformerEngine, pytorch/optimizers/fused_adam.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.defaults import Defaults
+
+_FUSED = ("adam", "adamw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class States:
+    """Dtypes of what belongs to one parameter; None: there is no such tensor."""
+
+    parameter: str
+    gradient: str
+    """Of the gradient buffer."""
+    master: str | None
+    moments: tuple[str, ...]
+    sharded: bool
+    """Master and moments are divided by the data-parallel ranks."""
+    copied: bool
+    """The optimizer reads an fp32 copy of its gradients, which stays until the next step begins."""
+    scratch: int
+    """fp32 copies of states in fewer bits while the step runs."""
+    offloaded: float
+    """The share of parameters whose optimizer is on the host."""
+    master_stays: bool
+    """The master weights of those stay on the GPU."""
+
+
+def states_of(read: Defaults, precision: str) -> States:
+    """The dtypes of a job."""
+    half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
+    name = read.take("training.optimizer.name", "adam", "Megatron's default")
+    if name not in (*_FUSED, "sgd"):
+        read.refuse("training.optimizer.name", f"found {name!r}; modelled with Megatron: adam, adamw, sgd")
+    sharded = bool(read.take("engine.distributed_optimizer", False))
+    gradient = _gradient(read, precision, half)
+    aware = bool(read.given("engine.precision_aware_optimizer"))
+    if aware and not sharded:
+        read.refuse("engine.precision_aware_optimizer", "found true; needs engine.distributed_optimizer")
+    if not aware:
+        for path in ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"):
+            if read.given(f"engine.{path}") not in (None, "fp32"):
+                read.refuse(f"engine.{path}", "applies to engine.precision_aware_optimizer")
+    moments: tuple[str, ...] = ("fp32", "fp32") if name in _FUSED else ("fp32",)
+    if aware:
+        moments = tuple(read.given(f"engine.{each}_dtype") or "fp32" for each in ("exp_avg", "exp_avg_sq"))
+    fraction = _offloaded(read)
+    decoupled = aware and _decoupled(read, fraction)
+    master = None if half == "fp32" else _remainders(read, half) if decoupled else "fp32"
+    return States(
+        parameter=half,
+        gradient=gradient,
+        master=master,
+        moments=moments,
+        sharded=sharded,
+        copied=gradient != "fp32" and not decoupled,
+        scratch=0 if set(moments) in ({"fp32"}, {"bf16"}) else sum(each != "fp32" for each in moments),
+        offloaded=fraction,
+        master_stays=not aware,
+    )
+
+
+def _gradient(read: Defaults, precision: str, half: str) -> str:
+    """Of the buffer: bf16 models accumulate in fp32 unless told otherwise, others in their own dtype."""
+    given = read.given("training.gradient_dtype")
+    in_half = read.given("engine.grad_reduce_in_bf16")
+    usual = "fp32" if half == "bf16" and not in_half else half
+    if read.given("engine.main_grads_dtype") == "bf16" and read.given("engine.grad_reduce_in_bf16") is None:
+        usual = "fp32"
+    if precision == "bf16":
+        usual = "bf16" if in_half is None else usual
+    if given is not None and given not in ("fp32", half):
+        read.refuse("training.gradient_dtype", f"found {given!r}; allowed: fp32, {half}")
+    return str(given or usual)
+
+
+def _decoupled(read: Defaults, fraction: float) -> bool:
+    """Whether TransformerEngine's optimizer owns the master weights (`use_precision_aware_optimizer_no_fp8...`)."""
+    main = read.given("engine.main_params_dtype") or "fp32"
+    recipe = read.given("engine.fp8_recipe")
+    bridge = str(read.given("engine.framework") or "").lower() in ("megatron-bridge", "megatron bridge")
+    if recipe is None and bridge:
+        recipe = "tensorwise"
+    return main != "fp32" or recipe in (None, "delayed") or fraction > 0
+
+
+def _remainders(read: Defaults, half: str) -> str:
+    """Of an fp32 master only the half that the bf16 parameter lacks is kept (`store_param_remainders`)."""
+    main = str(read.given("engine.main_params_dtype") or "fp32")
+    return "int16" if main == "fp32" and half == "bf16" else main
+
+
+def _offloaded(read: Defaults) -> float:
+    path = "training.offload."
+    if read.given(f"{path}optimizer") is None:
+        if read.given(f"{path}optimizer_fraction") is not None:
+            read.refuse(f"{path}optimizer_fraction", f"needs {path}optimizer")
+        return 0.0
+    return float(read.take(f"{path}optimizer_fraction", 1.0))

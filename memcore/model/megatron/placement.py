@@ -1,0 +1,137 @@
+"""Which layers each pipeline stage has, in chunks if the schedule is interleaved.
+
+Source: Megatron-LM, core/transformer/transformer_block.py (`get_num_layers_to_build`),
+core/transformer/pipeline_parallel_layer_layout.py. Chunk number i is virtual stage i // p of stage i mod p.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from memcore.model.megatron.parts import PREDICTION
+from memcore.model.network import Layer, Model
+from memcore.model.stages import cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A stretch of a model on one stage."""
+
+    start: int
+    """Its first layer, of those that do not predict further tokens."""
+    layers: int
+    embeds: bool = False
+    predicts: int = 0
+    """Layers that predict further tokens."""
+    loss: bool = False
+
+
+class LayoutError(ValueError):
+    """A layout that does not fit the model or the pipeline."""
+
+
+def predicting(model: Model) -> int:
+    """How many of a model's layers, at its end, predict further tokens."""
+    runs = zip(model.network.runs, model.repeats, strict=True)
+    return sum(times * len(run) for run, times in runs if run[0].residual == PREDICTION)
+
+
+def even(count: int, chunks: int, *, embedding: bool, loss: bool) -> list[int]:
+    """Layers of each chunk; embedding and loss may each stand for a layer.
+
+    Raises LayoutError where the chunks cannot share them equally.
+    """
+    total = count + embedding + loss
+    if total % chunks:
+        counted = "".join(f" with the {name}" for name, given in (("embedding", embedding), ("loss", loss)) if given)
+        raise LayoutError(f"{total} layers{counted} cannot be shared equally by {chunks} chunks")
+    found = [total // chunks] * chunks
+    found[0] -= embedding
+    found[-1] -= loss
+    return found
+
+
+def even_chunks(model: Model, counts: Sequence[int]) -> list[Chunk]:
+    """Chunks of so many layers each: the embedding in the first, the rest in the last."""
+    further = predicting(model)
+    if sum(counts) != model.num_layers - further:
+        raise LayoutError(f"{sum(counts)} layers, but {model.name} has {model.num_layers - further}")
+    last, found, start = len(counts) - 1, [], 0
+    for number, count in enumerate(counts):
+        ends = number == last
+        found.append(Chunk(start=start, layers=count, embeds=number == 0, predicts=further if ends else 0, loss=ends))
+        start += count
+    return found
+
+
+def laid_out(model: Model, text: str, depth: int = 1) -> list[Chunk]:
+    """The chunks of Megatron's layout, such as `Et*3|(tt|)*29m|L`; `depth` layers predict each further token."""
+    found, start = [], 0
+    for part in _expanded(text).split("|"):
+        count = part.count("t")
+        found.append(
+            Chunk(start=start, layers=count, embeds="E" in part, predicts=depth * part.count("m"), loss="L" in part)
+        )
+        start += count
+    further = predicting(model)
+    if start != model.num_layers - further:
+        raise LayoutError(f"{start} layers, but {model.name} has {model.num_layers - further}")
+    if sum(chunk.predicts for chunk in found) != further:
+        raise LayoutError(f"{sum(chunk.predicts for chunk in found)} layers for further tokens, not {further}")
+    if not found[0].embeds or not found[-1].loss or sum(chunk.embeds + chunk.loss for chunk in found) != 2:
+        raise LayoutError("the first chunk must have the one E, and the last the one L")
+    return found
+
+
+def _expanded(text: str) -> str:
+    """A layout with its repetitions spelled out."""
+    bare = text.replace(",", "")
+    while "(" in bare:
+        changed = re.sub(r"\(([^()]*)\)(?:\*(\d+))?", lambda match: match[1] * int(match[2] or 1), bare)
+        if changed == bare or len(changed) > 100_000:
+            raise LayoutError("its brackets do not match")
+        bare = changed
+    bare = re.sub(r"([EtmL|])\*(\d+)", lambda match: match[1] * int(match[2]), bare)
+    if set(bare) - set("EtmL|"):
+        raise LayoutError("expected E, t, m, L and |, with repetitions such as t*3 or (tt|)*4")
+    return bare
+
+
+def chunk_of(model: Model, chunk: Chunk) -> Model:
+    """The part of a model that a chunk has."""
+    whole = model.num_layers - predicting(model)
+    found = list(_repeated(cut(model, chunk.start, chunk.start + chunk.layers)))
+    if chunk.predicts:
+        found += list(cut(model, whole, whole + chunk.predicts))
+    ends = model.network.ends
+    early = "embedding.", "encoder."
+    others = tuple(weight for weight in ends.others if (chunk.embeds if weight.name.startswith(early) else chunk.loss))
+    if chunk.predicts and not chunk.embeds:
+        others += (replace(ends.embedding, name="mtp.embedding.word_embeddings.weight"),)
+    around = replace(
+        ends,
+        reads_tokens=chunk.embeds,
+        predicts=chunk.loss,
+        tied=ends.tied and chunk.embeds and chunk.loss,
+        positions=ends.positions if chunk.embeds else None,
+        final_norm=ends.final_norm if chunk.loss else None,
+        others=others,
+    )
+    network = replace(model.network, ends=around, runs=tuple(pattern for pattern, _ in found))
+    return replace(model, network=network, repeats=tuple(times for _, times in found), first_layer=chunk.start)
+
+
+def _repeated(found: Iterator[tuple[tuple[Layer, ...], int]]) -> Iterator[tuple[tuple[Layer, ...], int]]:
+    """Neighbouring runs of the same pattern as one."""
+    last: tuple[tuple[Layer, ...], int] | None = None
+    for pattern, times in found:
+        if last is not None and last[0] == pattern:
+            last = pattern, last[1] + times
+            continue
+        if last is not None:
+            yield last
+        last = pattern, times
+    if last is not None:
+        yield last

@@ -1,0 +1,19 @@
+"""What a rule is: a row that says why something is in memory, and where that can be checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row."""
+
+    title: str
+    """What the memory holds, in a few words."""
+    source: str
+    category: str | None = None
+    """Its category; None where its lifetime decides."""
+
+
+_BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"

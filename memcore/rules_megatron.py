@@ -1,0 +1,64 @@
+"""Rules of Megatron-Core and TransformerEngine: rows of `memcore.rules.RULES`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.rule import Rule
+
+_MEGATRON = "Megatron-LM, megatron/core"
+
+MEGATRON: Mapping[str, Rule] = {
+    # What Megatron-Core keeps.
+    "main_gradient": Rule(
+        "gradients in a flat buffer that stays", f"{_MEGATRON}/distributed/param_and_grad_buffer.py", "gradients"
+    ),
+    "bucket_padding": Rule(
+        "padding of parameters and buckets in flat buffers", f"{_MEGATRON}/optimizer/param_layout.py", "buffers"
+    ),
+    "master_weight": Rule(
+        "master weight", f"{_MEGATRON}/optimizer/distrib_optimizer.py, optimizer.py", "optimizer states"
+    ),
+    "moment_1": Rule("Adam's first moment", "TransformerEngine, pytorch/optimizers/fused_adam.py", "optimizer states"),
+    "moment_2": Rule("Adam's second moment", "TransformerEngine, pytorch/optimizers/fused_adam.py", "optimizer states"),
+    "fp8_weight": Rule(
+        "FP8 copy of a weight and its transpose",
+        "TransformerEngine, pytorch/module/base.py: quantize_weight",
+        "parameters",
+    ),
+    "gradient_copy": Rule(
+        "fp32 copy of this rank's gradients for the optimizer",
+        f"{_MEGATRON}/optimizer/distrib_optimizer.py: _copy_model_grads_to_main_grads",
+        "temporaries",
+    ),
+    "state_scratch": Rule(
+        "optimizer states in fp32 while the step runs",
+        "TransformerEngine, pytorch/optimizers/fused_adam.py: step",
+        "temporaries",
+    ),
+    "te_workspace": Rule(
+        "TransformerEngine's cuBLAS workspace",
+        "TransformerEngine, pytorch/cpp_extensions/gemm.py: get_cublas_workspace_size_bytes",
+        "buffers",
+    ),
+    "dummy_gradient": Rule(
+        "stands for a fused weight gradient, one of each shape",
+        "TransformerEngine, pytorch/module/base.py: get_dummy_wgrad",
+        "buffers",
+    ),
+    "gather_buffer": Rule(
+        "the sequence gathered for the output head", f"{_MEGATRON}/utils.py: GlobalMemoryBuffer", "buffers"
+    ),
+    "score_buffer": Rule(
+        "what unfused attention adds its scores to", f"{_MEGATRON}/transformer/dot_product_attention.py", "buffers"
+    ),
+    "last_input": Rule(
+        "a chunk's last input, and its gradient, which the model still refers to",
+        f"{_MEGATRON}/transformer/transformer_block.py: set_input_tensor",
+        "communication",
+    ),
+    "expert_counts": Rule(
+        "tokens of each expert and the bias of its choice", f"{_MEGATRON}/transformer/moe/router.py", "buffers"
+    ),
+}
+"""Rows by name."""
