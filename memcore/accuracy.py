@@ -15,6 +15,7 @@ from typing import Any
 
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
+from memcore.readings import Reading
 from memcore.render.text import table
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
@@ -36,6 +37,13 @@ _PREDICTIONS: Mapping[tuple[str, str], Callable[[Estimate], int]] = {
 }
 """What is predicted for a quantity at a moment."""
 
+_READINGS: Mapping[str, Callable[[Estimate], Reading]] = {
+    "max_allocated": lambda found: found.allocated,
+    "max_reserved": lambda found: found.reserved,
+    "device_used": lambda found: found.device,
+}
+"""Quantities that are readings, which have a range."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -53,6 +61,17 @@ class Result:
     """Why there is no prediction."""
     measured_phase: str | None = None
     predicted_phase: str | None = None
+    regime: str = ""
+    """The kind of job, as the case names it."""
+    range: tuple[int, int] | None = None
+    """The least and the most that the reading says, where the quantity is one of the three readings."""
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether what was measured is in the stated range."""
+        if self.range is None or self.measured is None:
+            return None
+        return self.range[0] <= self.measured <= self.range[1]
 
     @property
     def status(self) -> str:
@@ -80,6 +99,8 @@ class Group:
     p90: float
     p95: float
     worst: float
+    inside: float | None
+    """The share of cases whose measured value is in the stated range; None where no reading has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +111,24 @@ class Report:
 
     def groups(self) -> list[Group]:
         """Absolute errors by kind, engine and quantity, and over everything of a kind."""
-        sorted_into: dict[tuple[str, str, str], list[float]] = {}
+        return self._grouped(
+            lambda each: (
+                (each.kind, each.engine, f"{each.quantity} at {each.moment}"),
+                (each.kind, "all", "all"),
+            )
+        )
+
+    def regimes(self) -> list[Group]:
+        """Absolute errors by the kind of job."""
+        return self._grouped(lambda each: ((each.kind, each.regime or each.engine, "all"),))
+
+    def _grouped(self, keys: Callable[[Result], Iterable[tuple[str, str, str]]]) -> list[Group]:
+        sorted_into: dict[tuple[str, str, str], list[Result]] = {}
         for result in self.results:
             if result.error is not None:
-                quantity = f"{result.quantity} at {result.moment}"
-                for key in ((result.kind, result.engine, quantity), (result.kind, "all", "all")):
-                    sorted_into.setdefault(key, []).append(abs(result.error))
-        return [_group(*key, sorted(errors)) for key, errors in sorted(sorted_into.items())]
+                for key in keys(result):
+                    sorted_into.setdefault(key, []).append(result)
+        return [_group(*key, results) for key, results in sorted(sorted_into.items())]
 
     def reasons(self) -> list[tuple[str, int]]:
         """Why cases have no prediction, the most frequent reason first."""
@@ -120,6 +152,7 @@ class Report:
                 "phase_right": right,
                 "phase_named": named,
                 "groups": [{name: getattr(each, name) for name in Group.__slots__} for each in self.groups()],
+                "regimes": [{name: getattr(each, name) for name in Group.__slots__} for each in self.regimes()],
                 "reasons": [{"reason": reason, "cases": count} for reason, count in self.reasons()],
             },
         }
@@ -127,7 +160,7 @@ class Report:
     def to_text(self) -> str:
         """What `memcore accuracy` prints."""
         lines = table([("case", "measured", "predicted", "error"), *_rows(self.results)], right=(1, 2, 3))
-        lines += ["", *table([_HEAD, *map(_cells, self.groups())], right=range(3, 9))]
+        lines += ["", *table([_HEAD, *map(_cells, self.groups())], right=range(3, 10))]
         right, named = self.phases()
         if named:
             lines += ["", f"phase of the peak: right in {right} of {named} cases"]
@@ -136,12 +169,14 @@ class Report:
         return "\n".join(lines) + "\n"
 
 
-_HEAD = ("source", "engine", "quantity", "cases", "median", "mean", "p90", "p95", "worst")
+_HEAD = ("source", "engine", "quantity", "cases", "median", "mean", "p90", "p95", "worst", "inside")
 
 
 def _cells(group: Group) -> Sequence[str]:
     errors = (group.median, group.mean, group.p90, group.p95, group.worst)
-    return group.kind, group.engine, group.quantity, str(group.cases), *(f"{100 * error:.3f}%" for error in errors)
+    inside = "-" if group.inside is None else f"{100 * group.inside:.0f}%"
+    cells = (f"{100 * error:.3f}%" for error in errors)
+    return group.kind, group.engine, group.quantity, str(group.cases), *cells, inside
 
 
 def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
@@ -171,12 +206,18 @@ def _plain(result: Result) -> dict[str, Any]:
         "engine": result.engine,
         "quantity": result.quantity,
         "moment": result.moment,
+        "regime": result.regime,
+        "low": result.range[0] if result.range else None,
+        "high": result.range[1] if result.range else None,
+        "inside": result.inside,
         "predicted_phase": result.predicted_phase,
         "measured_phase": result.measured_phase,
     }
 
 
-def _group(kind: str, engine: str, quantity: str, errors: Sequence[float]) -> Group:
+def _group(kind: str, engine: str, quantity: str, results: Sequence[Result]) -> Group:
+    errors = sorted(abs(each.error) for each in results if each.error is not None)
+    inside = [each.inside for each in results if each.inside is not None]
     return Group(
         kind=kind,
         engine=engine,
@@ -187,6 +228,7 @@ def _group(kind: str, engine: str, quantity: str, errors: Sequence[float]) -> Gr
         p90=_quantile(errors, 0.90),
         p95=_quantile(errors, 0.95),
         worst=errors[-1],
+        inside=fmean(inside) if inside else None,
     )
 
 
@@ -214,6 +256,7 @@ def _result(case: object) -> Result:
         "moment": str(measured.get("moment", "peak")),
         "measured": size if isinstance(size, int) and not isinstance(size, bool) else None,
         "measured_phase": measured.get("phase"),
+        "regime": str(found.get("regime", "")),
     }
     try:
         estimated = estimate(config, fake=shared["kind"] == "simulated")
@@ -227,9 +270,19 @@ def _result(case: object) -> Result:
             return Result(**shared, reason=reason)
         estimated = of_stage(estimated, measured.get("rank"))
         phase = estimated.peak.phase if shared["moment"] == "peak" else None
-        return Result(**shared, predicted=predict(estimated), predicted_phase=phase)
+        value, within = predict(estimated), _stated(estimated, shared)
+        return Result(**shared, predicted=value, predicted_phase=phase, range=within)
     except MemcoreError as error:
         return Result(**shared, reason=str(error).replace("\n", "; "))
+
+
+def _stated(found: Estimate, shared: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The range of a reading of the peak."""
+    reading = _READINGS.get(shared["quantity"]) if shared["moment"] == "peak" else None
+    if reading is None:
+        return None
+    stated = reading(found)
+    return stated.low, stated.high
 
 
 def of_stage(found: Estimate, stage: object) -> Estimate:
