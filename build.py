@@ -160,7 +160,7 @@ def write_site(wheel: Path) -> None:
     home = f"wheels/{sha256(wheel).hex()[:12]}"
     (DIST / home).mkdir(parents=True)
     shutil.copyfile(wheel, DIST / home / wheel.name)
-    for name in ("app.js", "icon.svg", "main.py", "manifest.webmanifest"):
+    for name in ("accuracy.html", "app.js", "icon.svg", "main.py", "manifest.webmanifest"):
         shutil.copyfile(SITE / name, DIST / name)
     (DIST / ".nojekyll").touch()
     address = f"./{home}/{wheel.name}"

@@ -65,7 +65,7 @@ LAYERS = (
     {"advising"},
     {"describe_serving"},
     {"render"},
-    {"accuracy"},
+    {"accuracy", "render.accuracy"},
     {"decisions"},
     {"cli"},
     {"__main__"},

@@ -1,0 +1,253 @@
+"""The accuracy page: every truth case predicted, as Markdown for the documentation and as HTML for the site."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from memcore.accuracy import Group, Report, Result, accuracy
+from memcore.render.accuracy import errors, points, scatter
+from memcore.render.svg import standalone
+from memcore.units import format_bytes, format_count
+
+TRUTH = Path(__file__).parent.parent / "tests" / "truth"
+FAR = 0.05
+"""Errors above which a measured case is listed."""
+WORST = 10
+"""Cases that are listed in any event."""
+NOTES = {
+    "torchtune-l32-3b-base": "The sequence length is assumed: samples were padded dynamically and were much shorter.",
+    "torchtitan-l2-7b-fsdp2-ac": "torchtitan of April 2024 with the FSDP2 of its time; it reported 22.7 GiB active where 19.8 GiB "
+    "allocated are predicted for PyTorch 2.13. Which tensor makes the difference is not known.",
+    "automodel-l32-1b-base": "Precision, sequence length and unit are assumed; which tensor makes the difference is not known.",
+    "automodel-l32-1b-fsdp8": "Precision, sequence length and unit are assumed; which tensor makes the difference is not known.",
+    "vllm-6746-405b-fp8": "The checkpoint stores some layers in bf16; its list of them is not in the case's config.",
+    "vllm-21348-qwen3-235b": "The release is not known; the newest one is assumed.",
+    "sglang-21348-qwen3-235b": "The release is not known; what SGLang sets aside for graphs is its own rule, not a measure.",
+    "vllm-0.19.0-llama-4-scout-17b-16e-instruct-tp4-pp1-len8192": "The case's config leaves out the checkpoint's 10M positions, "
+    "which vLLM keeps a rotary table of 2.5 GiB for.",
+    "vllm-2031-l2-70b": "vLLM 0.2 with tensor parallelism: what its workers and NCCL held is not known.",
+    "llamacpp-159-glm-4-32b-0414-gguf-ctx32768": "The file's quantization is not known.",
+    "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
+}
+"""What is known about measured cases that are off by more than five percent."""
+UNKNOWN = "Which tensor makes the difference is not known."
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells below a head."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A file of the documentation, which the site has inline."""
+
+    name: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Of a section."""
+
+    text: str
+
+
+Block = str | Heading | Table | Picture
+
+
+def report() -> Report:
+    """Every case below tests/truth."""
+    cases = []
+    for path in sorted(TRUTH.glob("*.json")):
+        found = json.loads(path.read_text("utf-8"))
+        if isinstance(found, list) and found and isinstance(found[0], dict) and "measured" in found[0]:
+            cases += found
+    return accuracy(cases)
+
+
+def blocks(found: Report) -> Iterator[Block]:
+    """What the page says, from top to bottom."""
+    shown = points(found.results)
+    done = [each for each in found.results if each.error is not None]
+    yield (
+        f"{format_count(len(done))} of {format_count(len(found.results))} known cases are predicted here; the others are refused "
+        "by name. `memcore accuracy FILE` shows every case of a file, as those below tests/truth. Blue cases are simulated: real "
+        "steps of PyTorch on fake tensors with every allocation recorded. Orange ones are what people and projects published."
+    )
+    yield Picture("accuracy-scatter.svg", scatter(shown))
+    yield Picture("accuracy-errors.svg", errors(shown))
+    yield Heading("By kind of job")
+    yield (
+        "Errors are absolute. `inside` is the share of cases whose measured value lies in the range that the reading states; "
+        "quantities that are no reading of the peak have none."
+    )
+    yield Table(
+        ("Source", "Kind of job", "Cases", "Median", "90th percentile", "Worst", "Inside"), [*map(row, found.regimes())]
+    )
+    yield Heading("Simulated steps")
+    yield from simulated(found)
+    yield Heading("Measured cases that are furthest off")
+    yield (
+        "Everything that is more than five percent off, and what is known about it. Published configs leave much open: what the "
+        "cases assume stands in their files."
+    )
+    yield Table(("Case", "Quantity", "Measured", "Predicted", "Error", "Note"), [*map(far_row, furthest(done))])
+    yield Heading("Not expressible yet")
+    yield "Cases that this version refuses, by the first thing that each lacks."
+    yield Table(("Cases", "Reason"), [*reasons(found)])
+
+
+def simulated(found: Report) -> Iterator[Block]:
+    """How well steps without libraries are reproduced."""
+    right, named = found.phases()
+    rows = [
+        (
+            each.engine,
+            each.quantity,
+            str(each.cases),
+            *(f"{1e6 * error:.1f} ppm" for error in (each.median, each.p95, each.worst)),
+        )
+        for each in found.groups()
+        if each.kind == "simulated"
+    ]
+    yield (
+        "One real training step of PyTorch 2.13 and transformers 5.23 on fake tensors: exact for what the allocator is asked for. "
+        "Errors are in millionths of what was recorded."
+    )
+    yield Table(("Engine", "Quantity", "Cases", "Median", "95th percentile", "Worst"), rows)
+    yield (
+        f"The phase of the peak is named as the simulation names it in {right} of {named} cases. In one of the others the label "
+        "says `loss` because a softmax peaks; it is the softmax of attention in the backward pass. In three, with a loss over a "
+        "divided vocabulary, it says `backward`, because the loss's gradient is made by code of no module."
+    )
+    yield (
+        "Beyond these sums, tests/test_tapes.py compares whole steps event for event: every allocation and release above 2 KiB is "
+        "the same, in the same order."
+    )
+    yield (
+        "Fake tensors are a tensor subclass, for which PyTorch adds gradients out of place and decomposes SiLU's gradient; they "
+        "call no library, so that there are no cuBLAS workspaces. Simulated cases are predicted with these differences; jobs of "
+        "users are predicted without them."
+    )
+
+
+def row(group: Group) -> Sequence[str]:
+    """A kind of job."""
+    inside = "" if group.inside is None else f"{100 * group.inside:.0f}%"
+    cells = (f"{100 * error:.2f}%" for error in (group.median, group.p90, group.worst))
+    return group.kind, group.engine, str(group.cases), *cells, inside
+
+
+def furthest(done: Sequence[Result]) -> list[Result]:
+    """Measured cases by how far off they are."""
+    measured = sorted((each for each in done if each.kind == "hardware"), key=lambda each: -abs(each.error or 0))
+    return [each for place, each in enumerate(measured) if place < WORST or abs(each.error or 0) > FAR]
+
+
+def far_row(each: Result) -> Sequence[str]:
+    """A case that is off, with what is known about it."""
+    spelled = format_count if each.quantity == "kv_cache_tokens" else format_bytes
+    return (
+        each.id,
+        f"{each.quantity} at {each.moment}",
+        spelled(each.measured or 0),
+        spelled(each.predicted or 0),
+        f"{100 * (each.error or 0):+.1f}%",
+        NOTES.get(each.id, UNKNOWN),
+    )
+
+
+def reasons(found: Report) -> Iterable[Sequence[str]]:
+    """Why cases have no prediction."""
+    counts: dict[str, int] = {}
+    for reason, count in found.reasons():
+        first = reason.partition("; ")[0]
+        counts[first] = counts.get(first, 0) + count
+    for reason, count in sorted(counts.items(), key=lambda each: -each[1]):
+        yield str(count), reason
+
+
+def files() -> dict[str, str]:
+    """The page and its pictures, by their paths from the root of the repository."""
+    found = [*blocks(report())]
+    pictures = {f"docs/{each.name}": standalone(each.svg) for each in found if isinstance(each, Picture)}
+    return {"docs/accuracy.md": markdown(found), "site/accuracy.html": html(found), **pictures}
+
+
+def markdown(found: Iterable[Block]) -> str:
+    """For the documentation."""
+    lines = ["# Accuracy", "", "Generated by `docs/generate.py`.", ""]
+    for block in found:
+        match block:
+            case Heading():
+                lines += [f"## {block.text}", ""]
+            case Picture():
+                lines += [f"![{described(block.svg)}]({block.name})", ""]
+            case Table():
+                lines += ["| " + " | ".join(block.head) + " |", "| " + " | ".join("---" for _ in block.head) + " |"]
+                lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in block.rows]
+                lines.append("")
+            case _:
+                lines += [block, ""]
+    return "\n".join(lines)
+
+
+HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'">
+<meta name="color-scheme" content="light dark">
+<title>memcore: accuracy</title>
+<link rel="stylesheet" href="./style.css">
+<link rel="icon" href="./icon.svg" type="image/svg+xml">
+</head>
+<body>
+<header>
+<h1>Accuracy</h1>
+<p><a href="./">Back to memcore</a></p>
+</header>
+<main class="plain">
+"""
+
+
+def html(found: Iterable[Block]) -> str:
+    """For the site."""
+    parts = [HEAD]
+    for block in found:
+        match block:
+            case Heading():
+                parts.append(f"<h2>{escape(block.text)}</h2>\n")
+            case Picture():
+                parts.append(f"{block.svg}\n")
+            case Table():
+                head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in block.head)
+                rows = "".join(
+                    "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n" for cells in block.rows
+                )
+                parts.append(
+                    f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(block.head[1])}">'
+                    f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n"
+                )
+            case _:
+                parts.append(f"<p>{coded(escape(block))}</p>\n")
+    return "".join([*parts, "</main>\n</body>\n</html>\n"])
+
+
+def coded(text: str) -> str:
+    """Words between backticks as code."""
+    return "".join(part if place % 2 == 0 else f"<code>{part}</code>" for place, part in enumerate(text.split("`")))
+
+
+def described(svg: str) -> str:
+    """The title of a picture."""
+    return svg.partition("<title")[2].partition(">")[2].partition("<")[0]

@@ -1,0 +1,64 @@
+"""The accuracy report: errors, ranges, and what its pictures show."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from memcore.accuracy import accuracy
+from memcore.render.accuracy import errors, points, scatter
+
+MODEL = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "vocab_size": 32000,
+}
+CONFIG = {"model": MODEL, "training": {"sequence_length": 512}, "engine": {"type": "none"}}
+
+
+def case(name, quantity, size, config=CONFIG, **measured):
+    """A measured case."""
+    return {
+        "id": name,
+        "regime": "full-ft",
+        "config": config,
+        "measured": {"quantity": quantity, "bytes": size, "moment": "peak", **measured},
+        "source": {"kind": "hardware"},
+    }
+
+
+PREDICTED = accuracy([case("one", "max_allocated", 1)]).results[0].predicted
+
+
+def test_errors_and_ranges():
+    """The error is signed; a reading of the peak has a range, and what is measured lies in it or not."""
+    low, high = accuracy([case("one", "max_allocated", PREDICTED)]).results[0].range
+    assert low <= PREDICTED <= high
+    report = accuracy([case("at", "max_allocated", high), case("above", "max_allocated", 2 * high)])
+    assert [each.inside for each in report.results] == [True, False]
+    assert report.results[1].error == pytest.approx((PREDICTED - 2 * high) / (2 * high))
+    (group,) = report.regimes()
+    assert (group.engine, group.cases, group.inside) == ("full-ft", 2, 0.5)
+    assert report.to_dict()["cases"][0]["inside"] is True
+
+
+def test_what_has_no_prediction_is_named():
+    """A refused config is counted with its reason, and is in no picture."""
+    report = accuracy([case("bad", "max_allocated", 5, {"model": "gpt2", "training": {"nonsense": 1}})])
+    assert report.results[0].status == "not_expressible"
+    assert "training.nonsense: unknown key" in report.results[0].reason
+    assert points(report.results) == []
+
+
+def test_pictures():
+    """A dot for each case, on the diagonal and on the line of no error where the prediction is exact."""
+    shown = points(
+        accuracy([case("exact", "max_allocated", PREDICTED), case("off", "max_allocated", 3 * PREDICTED)]).results
+    )
+    for drawn in (scatter(shown), errors(shown)):
+        dots = ET.fromstring(drawn).findall(".//{http://www.w3.org/2000/svg}circle")
+        assert [dot[0].text.split(":")[0] for dot in dots] == ["exact", "off"]
+    exact, off = ET.fromstring(scatter(shown)).findall(".//{http://www.w3.org/2000/svg}circle")
+    assert float(exact.get("cy")) == float(off.get("cy"))
+    assert float(exact.get("cx")[:-1]) < float(off.get("cx")[:-1])
