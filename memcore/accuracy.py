@@ -33,6 +33,7 @@ _PREDICTIONS: Mapping[tuple[str, str], Callable[[Estimate], int]] = {
     ("allocated", "steady"): lambda found: found.rank.between_steps,
     ("max_reserved", "peak"): lambda found: found.reserved.expected,
     ("device_used", "peak"): lambda found: found.device.expected,
+    ("fits", "peak"): lambda found: int(bool(found.fits)),
     ("weights", "after_init"): lambda found: found.rank.persistent.parameters,
 }
 """What is predicted for a quantity at a moment."""
@@ -254,7 +255,7 @@ def _result(case: object) -> Result:
         "engine": str(_section(config, "engine").get("type", "?")),
         "quantity": str(measured.get("quantity", "?")),
         "moment": str(measured.get("moment", "peak")),
-        "measured": size if isinstance(size, int) and not isinstance(size, bool) else None,
+        "measured": int(size) if isinstance(size, int) else None,
         "measured_phase": measured.get("phase"),
         "regime": str(found.get("regime", "")),
     }

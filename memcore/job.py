@@ -23,6 +23,7 @@ from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
 from memcore.model.tensor_parallel import parallelized
+from memcore.nanotron import nanotron_job
 from memcore.optimizer_states import Implementation, Optimizer
 from memcore.optimizers import OPTIMIZERS
 from memcore.pictures import image_sizes
@@ -83,22 +84,18 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     stages, schedule = pipeline_stages(read, model, engine)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
     optimizer, implementation = _optimizer(read)
-    sizes = {
-        **model.sizes,
-        "b": micro_batch,
-        "s": sequence // contexts,
-        "cp": contexts,
-        "tp": tensors,
-        "z": shards,
-        **{run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)},
-        **image_sizes(model, micro_batch, sequence, images, side),
-        **chunk_sizes(micro_batch * sequence // contexts, model.sizes["h"], model.sizes["V"]),
-    }
+    sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards, sizes)
-    tensor = tensor_parallel(read, engine, model, sizes["s"])
-    share = expert_share(read, model if tensor is None else parallelized(model), experts, shards)
     ranks = num_gpus // (stages * tensors)
-    recipe = recipe_of(read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake)
+    if engine.name == "nanotron":
+        share, recipe = nanotron_job(read, model, engine, sizes, micro_batches, checkpoints)
+        sizes |= {"V": share.sizes["V"]}
+    else:
+        tensor = tensor_parallel(read, engine, model, sizes["s"])
+        share = expert_share(read, model if tensor is None else parallelized(model), experts, shards)
+        recipe = recipe_of(
+            read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake
+        )
     accelerator, capacity = _capacity(read)
     if read.problems:
         raise ConfigError(read.problems)
@@ -120,6 +117,24 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+def _sizes(
+    model: Model, batch: int, sequence: int, contexts: int, tensors: int, shards: int, images: int, side: int
+) -> dict[str, int]:
+    """The value of every symbol."""
+    tokens = sequence // contexts
+    return {
+        **model.sizes,
+        "b": batch,
+        "s": tokens,
+        "cp": contexts,
+        "tp": tensors,
+        "z": shards,
+        **{run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)},
+        **image_sizes(model, batch, sequence, images, side),
+        **chunk_sizes(batch * tokens, model.sizes["h"], model.sizes["V"]),
+    }
 
 
 def _sequence(read: Defaults, model: Model) -> int:

@@ -90,7 +90,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine) -> tuple[int, 
     if stages > model.num_layers:
         read.refuse(path, f"found {stages}; {model.name} has {model.num_layers} layers")
     ends = model.network.ends
-    if ends.tied or ends.start != "decoder" or model.network.towers:
+    if (ends.tied and engine.name != "nanotron") or ends.start != "decoder" or model.network.towers:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
         raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
     return stages, schedule

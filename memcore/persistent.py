@@ -44,8 +44,10 @@ class Stored:
     learning: int
     """Of how many there are gradients."""
     axes: tuple[Shape, ...]
-    """The same shape, axis by axis."""
+    """What the optimizer updates, axis by axis."""
     dtype: str
+    updated: str
+    """The dtype of what the optimizer updates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ class Persistent:
             kind = each.weight.kind
             found = self.job.optimizer.states_of(each.axes, self.job.sizes, kind) if each.learning else ()
             for rule, shape, dtype in found:
-                yield self._entry(rule, each.path, shape, dtype or each.dtype, each.learning, lifetime)
+                yield self._entry(rule, each.path, shape, dtype or each.updated, each.learning, lifetime)
         if self.job.optimizer.maps and self.stored:
             yield self._entry("quantization_map", "optimizer", (256,), "fp32", self.job.optimizer.maps, lifetime)
 
@@ -148,6 +150,13 @@ class Persistent:
                     yield self._entry("optimizer_temporary", one.path, one.shape, one.dtype, copies, _OPTIMIZING)
         elif not how.temporaries:
             yield from self._redistributed()
+        for buffer in self._stepping():
+            yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _OPTIMIZING)
+
+    def _stepping(self) -> Sequence[Buffer]:
+        """What the engine needs when the optimizer's step ends."""
+        weights = [(weight, count) for weight, _, count in self.job.share.tensors]
+        return self.job.engine.stepping(weights, self.job.recipe)
 
     def _redistributed(self) -> Iterator[Entry]:
         """Gradients as tensor parallelism shards their parameters, which FSDP has made so before.
@@ -174,7 +183,10 @@ class Persistent:
         return Surroundings(
             resident=[*each, *buffers, *received],
             states=[size for stored in self._in_order(learning=True) for size in _state_sizes(self.job, stored)],
-            temporaries=learning * self.job.implementation.temporaries,
+            temporaries=[
+                *learning * self.job.implementation.temporaries,
+                *(_size(buffer.shape, buffer.dtype, self.job) for buffer in self._stepping()),
+            ],
             keeps_gradients=self.job.recipe.keeps_gradients,
         )
 
@@ -200,7 +212,8 @@ class Persistent:
     def _like(self, each: Stored, rule: str, lifetime: str, times: int = 1) -> Iterator[Entry]:
         """Something for each parameter that has a gradient."""
         if each.learning:
-            yield self._entry(rule, each.path, each.shape, each.dtype, each.learning * times, lifetime)
+            shape = tuple(symbol for axis in each.axes for symbol in axis)
+            yield self._entry(rule, each.path, shape, each.updated, each.learning * times, lifetime)
 
     def _entry(self, rule: str, module: str, shape: Shape, dtype: str, copies: int, lifetime: str) -> Entry:
         return Entry(
@@ -252,7 +265,7 @@ def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:
 def _state_sizes(job: Job, stored: Stored) -> list[int]:
     """Bytes of each state of a parameter."""
     states = job.optimizer.states_of(stored.axes, job.sizes, stored.weight.kind)
-    return [_size(shape, dtype or stored.dtype, job) for _, shape, dtype in states]
+    return [_size(shape, dtype or stored.updated, job) for _, shape, dtype in states]
 
 
 def persistent(job: Job) -> Persistent:
@@ -311,7 +324,8 @@ def _stored(job: Job, weight: Weight, path: str, count: int, idle: int) -> Store
     shape = tuple(symbol for axis in axes for symbol in axis)
     dtype = weight.dtype or job.recipe.precision.parameter
     learning = max(count - idle, 0) if learns(weight, job.share.network) else 0
-    return Stored(weight, path, count, shape, _size(shape, dtype, job), learning, axes, dtype)
+    axes, updated = (axes, dtype) if job.engine.optimized is None else job.engine.optimized(weight, job.recipe)
+    return Stored(weight, path, count, shape, _size(shape, dtype, job), learning, axes, dtype, updated)
 
 
 def _size(shape: Shape, dtype: str, job: Job) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from memcore.job import Job
-from memcore.model.stages import stage_of
 from memcore.step.pipelined import IN_FLIGHT, MICRO_BATCHES, UNRECORDED
 from memcore.step.recipe import HEAD, TAIL
 from memcore.step.step import run_name
@@ -34,8 +33,8 @@ def stage_jobs(job: Job) -> Iterator[Job]:
         warm = _WARM[job.schedule](number, job.stages, job.micro_batches)
         more = max(warm - COUNTED, 0)
         runs = min(job.micro_batches - more, warm - more + 2)
-        model, share = (stage_of(each, number, job.stages) for each in (job.model, job.share))
-        network = stage_of(replace(job.model, network=job.recipe.network), number, job.stages).network
+        model, share = (job.engine.stage(each, number, job.stages) for each in (job.model, job.share))
+        network = job.engine.stage(replace(job.share, network=job.recipe.network), number, job.stages).network
         recipe = replace(
             job.recipe,
             network=network,

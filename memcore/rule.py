@@ -14,6 +14,3 @@ class Rule:
     source: str
     category: str | None = None
     """Its category; None where its lifetime decides."""
-
-
-_BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from memcore.rule import Rule
 from memcore.rules_megatron import MEGATRON
+from memcore.rules_zero import ZERO
 
 _FORMULAS = "pytorch, tools/autograd/derivatives.yaml"
 _ENGINE = "pytorch, torch/csrc/autograd/engine.cpp"
@@ -45,6 +46,7 @@ _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_atten
 
 RULES: Mapping[str, Rule] = {
     **MEGATRON,
+    **ZERO,
     # What is there from the start to the end of the job.
     "parameter": Rule("parameter", "the model's config.json", "parameters"),
     "quantization_scales": Rule(

@@ -26,14 +26,14 @@ def texts():
 
 
 LAYERS = (
-    {"symbols", "units", "dtypes", "errors", "rule", "rules", "rules_megatron", "untrusted"},
+    {"symbols", "units", "dtypes", "errors", "rule", "rules", "rules_megatron", "rules_zero", "untrusted"},
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
     {"hardware", "optimizer_states"},
     {"optimizers_in_few_bits"},
     {"optimizers"},
     {"eager"},
     {"model"},
-    {"step.megatron"},
+    {"step.megatron", "step.nanotron"},
     {"step.recipe"},
     {"timeline"},
     {"engines.base"},
@@ -46,6 +46,7 @@ LAYERS = (
     {"defaults"},
     {"checkpointing", "tensor_parallel", "expert_parallel", "frameworks"},
     {"layout", "learning"},
+    {"nanotron"},
     {"recipes"},
     {"job"},
     {"pipeline"},

@@ -24,7 +24,8 @@ from memcore.config.kinds import (
     Version,
 )
 from memcore.config.load import from_plain, get, replaced, to_plain
-from memcore.config.megatron import MEGATRON, MegatronFlags
+from memcore.config.megatron import MEGATRON
+from memcore.config.nanotron import NANOTRON, NanotronFlags
 from memcore.config.planned import ENGINES
 from memcore.config.schema import Setting, section, setting, settings_of
 from memcore.config.training import Training
@@ -41,7 +42,7 @@ class Parallelism:
         "Data parallel",
         "Ranks that work on different sequences.",
         flag="dp",
-        engines=("ddp", "fsdp", *MEGATRON, "vllm", "sglang"),
+        engines=("ddp", "fsdp", *MEGATRON, *NANOTRON, "vllm", "sglang"),
         default="all GPUs; 1 for servers",
     )
     data_parallel_shard_size: int | None = setting(
@@ -76,7 +77,7 @@ class Parallelism:
         "Pipeline parallel",
         "Stages of consecutive layers, each on GPUs of its own; micro-batches pass through them.",
         flag="pp",
-        engines=("none", "fsdp", *MEGATRON, *SERVERS),
+        engines=("none", "fsdp", *MEGATRON, *NANOTRON, *SERVERS),
         default="1",
         advanced=True,
     )
@@ -110,7 +111,7 @@ class Parallelism:
         "Pipeline schedule",
         "The order of forward and backward passes on a stage.",
         flag="schedule",
-        engines=("none", "fsdp", *MEGATRON),
+        engines=("none", "fsdp", *MEGATRON, *NANOTRON),
         default="1f1b",
         advanced=True,
     )
@@ -138,17 +139,18 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(MegatronFlags):
+class Engine(NanotronFlags):
     """Who runs the step, or serves."""
 
     type: str | None = setting(
         Choice(
-            ("none", "ddp", "fsdp", *MEGATRON, *SERVERS),
+            ("none", "ddp", "fsdp", *MEGATRON, *NANOTRON, *SERVERS),
             {
                 "none": "one GPU",
                 "megatron": "Megatron-Core: tensor, pipeline, context and expert parallelism",
                 "ddp": "DistributedDataParallel: a full copy on every GPU",
                 "fsdp": "FSDP2: fully sharded",
+                "nanotron": "nanotron: tensor, pipeline and data parallelism with ZeRO-1",
                 "transformers": "serving with generate() of transformers, or a script like it",
                 "vllm": "serving with vLLM",
                 "sglang": "serving with SGLang",
@@ -279,6 +281,14 @@ class Engine(MegatronFlags):
         engines=("ddp",),
         default="false",
         advanced=True,
+    )
+    zero_stage: int | None = setting(
+        Integer(0, 3),
+        "ZeRO stage",
+        "What data-parallel ranks share: 1 the optimizer's states, 2 gradients too, 3 parameters too.",
+        flag="zero-stage",
+        engines=NANOTRON,
+        default="0",
     )
     expandable_segments: bool | None = setting(
         Flag(),

@@ -347,7 +347,7 @@ class Training:
                 "cross-entropy-fp32": "logits upcast to fp32",
                 "cross-entropy": "logits in the compute dtype",
                 "chunked:N": "upcast in N chunks of the sequence",
-                "vocab-parallel": "Megatron's, on each rank's part of the vocabulary",
+                "vocab-parallel": "Megatron's and nanotron's, on each rank's part of the vocabulary",
                 "fused-linear": "Liger's kernel: head, loss and gradients a few rows at a time",
             },
         ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.engines import ddp, fsdp, fsdp1, megatron, single
+from memcore.engines import ddp, fsdp, fsdp1, megatron, nanotron, single
 from memcore.engines.arguments import MegatronArguments
 from memcore.engines.base import Engine
 from memcore.engines.deepspeed_estimators import (
@@ -39,6 +39,6 @@ __all__ = (
     "report_theoretical_memory",
 )
 
-_ALL = (single.ENGINE, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE, megatron.ENGINE)
+_ALL = (single.ENGINE, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE, megatron.ENGINE, nanotron.ENGINE)
 ENGINES: Mapping[str, Engine] = {each.key or each.name: each for each in _ALL}
 """Engines by the value of `engine.type`; `fsdp1` is version 1 of `fsdp`."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.model.adapters import learns
+from memcore.model.network import Model
+from memcore.model.stages import stage_of
 from memcore.model.weights import Weight
 from memcore.step.recipe import Buffer, Precision, Recipe
 from memcore.symbols import Shape
@@ -85,6 +87,12 @@ class Engine:
     """The part of a parameter that a rank keeps, axis by axis."""
     buffers: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
     """What it holds besides, given all parameters with their counts."""
+    optimized: Callable[[Weight, Recipe], tuple[tuple[Shape, ...], str]] | None = None
+    """What the optimizer is given for a parameter, axis by axis, and its dtype; None: the part that is stored."""
+    stepping: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
+    """What the end of the optimizer's step needs for a moment."""
+    stage: Callable[[Model, int, int], Model] = stage_of
+    """The part of a model that a stage of a pipeline has, given its number and how many there are."""
     distributed: bool = True
     """Runs on several GPUs."""
     communicators: int = 1

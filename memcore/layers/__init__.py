@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from memcore.layers import nanotron
 from memcore.layers.megatron import model as megatron
 from memcore.layers.megatron.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
@@ -86,6 +87,17 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         has_cache=False,
         default_wrap="layer",
         buffers=megatron.buffers,
+    ),
+    "nanotron": LayerCode(
+        title="nanotron",
+        forward=nanotron.forward,
+        check=nanotron.check,
+        has_sdpa=lambda network: False,
+        kernels=lambda network: ("flash",),
+        computes_loss=False,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=nanotron.buffers,
     ),
 }
 """By the value of `training.implementation`."""

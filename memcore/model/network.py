@@ -91,6 +91,8 @@ class Ends:
     """There is an embedding; only the first stage of a pipeline has one."""
     predicts: bool = True
     """There is a head; only the last stage of a pipeline has one."""
+    finish: str = ""
+    """Where head and loss are on stages of their own: `logits`, this one ends with the head; `loss`, it is the loss."""
 
     def weights(self) -> tuple[Weight, ...]:
         """The parameters outside the layers; a tied head has no matrix of its own."""

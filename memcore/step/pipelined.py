@@ -17,7 +17,7 @@ from memcore.eager.tape import Storage
 from memcore.eager.tensor import Tensor
 from memcore.step.recipe import Pipeline
 from memcore.step.step import Batch, Forward, Step
-from memcore.symbols import Shape, split_over
+from memcore.symbols import Axis, Shape, split_over
 
 IN_FLIGHT, MICRO_BATCHES, UNRECORDED = "mf", "mb", "mu"
 """Symbols: micro-batches in flight that one stands for, of the step, and of the step that are not recorded."""
@@ -167,7 +167,31 @@ class MegatronRuntime(Runtime):
         return new(self.step.tape, flight.output.shape, flight.output.dtype, "received_gradient")
 
 
-RUNTIMES: Mapping[str, type[Runtime]] = {"ideal": Runtime, "torch": PipeliningRuntime, "megatron": MegatronRuntime}
+class NanotronRuntime(Runtime):
+    """nanotron keeps no outputs: they go when they are sent. Sequences come first (parallel/pipeline_parallel)."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        ends, plan = step.recipe.network.ends, step.recipe.nanotron
+        words: Axis = "V"
+        if plan is not None and plan.tensor:
+            words = split_over("V")
+        tokens: Axis = split_over("s") if plan is not None and plan.scatters else "s"
+        self.last = ends.finish == "loss" or (ends.predicts and ends.finish != "logits")
+        self.shape = ("s", "b", words) if ends.finish == "loss" else (tokens, "b", "h")
+
+    def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
+        """The graph goes on from what was sent, whose memory is free."""
+        if not self.last:
+            output.storage = None
+
+
+RUNTIMES: Mapping[str, type[Runtime]] = {
+    "ideal": Runtime,
+    "torch": PipeliningRuntime,
+    "megatron": MegatronRuntime,
+    "nanotron": NanotronRuntime,
+}
 """By name."""
 
 

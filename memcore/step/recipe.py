@@ -12,6 +12,7 @@ from memcore.eager.selection import Selection
 from memcore.eager.sharded import TensorParallel
 from memcore.model.network import Layer, Network
 from memcore.step.megatron import MegatronPlan
+from memcore.step.nanotron import NanotronPlan
 from memcore.symbols import Axis, Shape
 
 
@@ -172,6 +173,8 @@ class Recipe:
     """How tensor parallelism divides the layers of `network`, which is then what one rank has of it."""
     expert_parallel: bool = False
     """Ranks have some of the routed experts each, and send each other rows."""
+    nanotron: NanotronPlan | None = None
+    """The layers are nanotron's."""
     positioned: bool = False
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
     megatron: MegatronPlan | None = None

@@ -1,0 +1,23 @@
+"""What nanotron was told, as far as it decides which tensors come and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NanotronPlan:
+    """How its layers run on one rank. Sizes in symbols: `s` tokens of a sequence, `tp` and `z` numbers of ranks."""
+
+    tensor: bool
+    """Matrices are shared by several ranks."""
+    scatters: bool
+    """Outside of them each rank has a part of the sequence (`tp_mode: REDUCE_SCATTER`)."""
+    overlaps: bool
+    """Collectives overlap with matrix products, in functions of its own (`tp_linear_async_communication`)."""
+    gathers_again: bool
+    """The backward pass gathers what products saved of a sequence (`tp_recompute_allgather`)."""
+    fp32_gradients: bool
+    """Gradients accumulate in a flat fp32 buffer, and the optimizer updates an fp32 copy of the parameters."""
+    zero_stage: int
+    """1: data-parallel ranks share the optimizer."""

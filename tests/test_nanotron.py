@@ -1,0 +1,136 @@
+"""nanotron: what a rank keeps, which stage has what, and what a step needs, by hand."""
+
+import pytest
+
+from memcore.config.settings import Config
+from memcore.errors import ConfigError
+from memcore.estimation import estimate_training
+from memcore.model.nanotron import placed
+
+SIZES = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 32}
+MODEL = {"model_type": "llama", **SIZES, "intermediate_size": 8192, "vocab_size": 131072, "tie_word_embeddings": True}
+LAYER = 4 * 2048**2 + 3 * 2048 * 8192
+P = 16 * (LAYER + 2 * 2048) + 2048 + 131072 * 2048
+"""Parameters of the Ultra-Scale Playbook's model of 1.3 billion."""
+
+
+def job(**changes):
+    """A job of the playbook's sweep, with changes of settings by path."""
+    config = Config.from_dict(
+        {
+            "model": MODEL,
+            "training": {"sequence_length": 4096, "gradient_accumulation_steps": 8},
+            "engine": {"type": "nanotron"},
+        }
+    )
+    for path, value in changes.items():
+        config = config.replaced(path.replace("__", "."), value)
+    return estimate_training(config)
+
+
+def held(found, rule):
+    """Bytes of a rule at the peak."""
+    return sum(entry.bytes for entry in found.ledger.entries if entry.rule == rule)
+
+
+def test_what_one_gpu_keeps():
+    """2 bytes for a parameter, 4 for its gradient, 4 for its fp32 copy and 8 for Adam."""
+    found = job()
+    keeps = found.rank.persistent
+    assert keeps.parameters == 2 * P
+    assert held(found, "fp32_gradients") == held(found, "master_parameter") == 4 * P
+    assert held(found, "exp_avg") == held(found, "exp_avg_sq") == 4 * P
+
+
+@pytest.mark.parametrize(("stage", "buckets", "share"), [(0, 2 * P, 1), (1, 0, 8)])
+def test_zero_shares_the_optimizer(stage, buckets, share):
+    """ZeRO-1 divides copy and states, needs no DDP, and gathers flat copies of the parameters at the step's end."""
+    found = job(parallelism__data_parallel_size=8, engine__zero_stage=stage)
+    assert held(found, "ddp_buckets") == buckets
+    assert held(found, "fp32_gradients") == 4 * P
+    for rule in ("master_parameter", "exp_avg", "exp_avg_sq"):
+        assert held(found, rule) == 4 * P // share
+    step = found.rank.ledger(found.moments[-1])
+    gathered = sum(entry.bytes for entry in step.entries if entry.rule == "gathered_parameters")
+    assert gathered == (2 * P // 8 + 2 * 2 * P if stage else 0)
+
+
+def test_activations_of_a_layer():
+    """Two norms' inputs and results and attention's result are 2h bytes a token; rows have fp32 numbers.
+
+    Queries are 6h with the copy they are a part of, keys and values 4h, the feed-forward layer 4f + 2f + 2f.
+    """
+    blocks = {}
+    for repeats in (8, 9):
+        model = {**MODEL, "num_hidden_layers": repeats}
+        config = {"model": model, "training": {"sequence_length": 4096}, "engine": {"type": "nanotron"}}
+        estimate = estimate_training(config)
+        keeps = estimate.rank.persistent
+        blocks[repeats] = estimate.rank.end_of_forward - keeps.before_step
+    h, f = 2048, 8192
+    rows = 2 * 4 + 32 * 4
+    small = 2 * 512 + 512
+    assert blocks[9] - blocks[8] == 4096 * (5 * 2 * h + 6 * h + 4 * h + 8 * f + rows) + small
+
+
+def test_tensor_parallel_ranks_share_all_but_norms():
+    """Matrices, embedding and head are shared; gather buffers for a sequence stay."""
+    changes = {"parallelism__tensor_parallel_size": 4, "engine__tp_mode": "REDUCE_SCATTER"}
+    found = job(**changes, engine__tp_linear_async_communication=True)
+    norms = 33 * 2048
+    assert found.rank.persistent.parameters == 2 * ((P - norms) // 4 + norms)
+    assert held(found, "gather_buffer") == 2 * 2 * 4096 * 2048
+    assert held(job(**changes), "gather_buffer") == 2 * 4096 * 2048
+    assert held(job(parallelism__tensor_parallel_size=4), "gather_buffer") == 0
+
+
+PLACES = [
+    # Stages: those of the layers, and of norm, head, cast and loss. A block that crosses a share still belongs to it.
+    (1, [16], [0, 0, 0, 0]),
+    (2, [11, 5], [1, 1, 1, 1]),
+    (4, [6, 5, 5, 0], [3, 3, 3, 3]),
+    (8, [3, 3, 2, 3, 2, 3, 0, 0], [6, 6, 7, 7]),
+]
+
+
+@pytest.mark.parametrize(("stages", "layers", "ends"), PLACES)
+def test_stages_of_equal_cost(stages, layers, ends):
+    """Costs are those of matrices: 67.1M for a layer, 268.4M for the head, nothing for the embedding."""
+    sizes = {"a": 32, "d": 64, "h": 2048, "f": 8192, "V": 131072}
+    found = placed(sizes, 16, stages)
+    assert [found[1:17].count(stage) for stage in range(stages)] == layers
+    assert found[17:] == ends
+
+
+def test_every_stage_is_estimated():
+    """The head and the loss may be on stages of their own; the first one has most micro-batches in flight."""
+    found = job(parallelism__pipeline_parallel_size=8, training__gradient_accumulation_steps=64)
+    assert len(found.ranks) == 8
+    assert found.rank is found.ranks[0]
+    assert found.ranks[7].persistent.parameters == 0
+    assert found.ranks[6].persistent.parameters == 2 * (131072 * 2048 + 2048)
+    logits = 4096 * 131072 * 4
+    assert found.ranks[7].peak.peak >= 2 * logits
+
+
+def test_recomputed_layers_keep_their_input():
+    """Full recomputation leaves a layer's input of each micro-batch."""
+    full, none = job(training__activation_checkpointing__policy="full"), job()
+    assert full.peak.peak < none.peak.peak - 12 * 4096 * 2048 * 30
+
+
+MISTAKES = [
+    ({"training__loss": "cross-entropy"}, "vocab-parallel"),
+    ({"engine__zero_stage": 2}, "nanotron has 0 and 1"),
+    ({"parallelism__tensor_parallel_size": 3}, "cannot be shared equally"),
+    ({"parallelism__pipeline_parallel_size": 16, "training__gradient_accumulation_steps": 4}, "at least 15"),
+    ({"training__precision": "fp32"}, "with nanotron: bf16-mixed, bf16"),
+    ({"training__gradient_dtype": "bf16"}, "accumulate_grad_in_fp32 decides"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES)
+def test_mistakes_are_named(changes, message):
+    """What nanotron cannot do is refused."""
+    with pytest.raises(ConfigError, match=message):
+        job(**changes)
