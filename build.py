@@ -29,6 +29,8 @@ ROOT = Path(__file__).parent.resolve()
 DIST, WORK, VENDOR, SITE = ROOT / "dist", ROOT / "build", ROOT / "vendor", ROOT / "site"
 ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+MEASURING = ROOT / ".venv-validation"
+"""An environment of its own for validation/, so that PyTorch's gigabyte is in nobody's way."""
 EPOCH = "1577836800"
 """The time that archives carry, so that builds are reproducible."""
 
@@ -77,6 +79,33 @@ def prepare() -> None:
     venv.create(ENVIRONMENT, with_pip=True, clear=True)
     run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", locked)
     stamp.write_text(wanted)
+
+
+def prepare_measuring() -> None:
+    """An environment with PyTorch for validation/, unless it is there and up to date; tests do without if it cannot be had.
+
+    torch is installed without its dependencies: the lock has those that the CPU needs. A build of torch for CUDA does
+    not load without CUDA's libraries, which are too large to fetch for a test.
+    """
+    lock, wanted = ROOT / "requirements-validation.txt", ROOT / "requirements-validation.in"
+    stamp = MEASURING / "installed.sha256"
+    content = hashlib.sha256(lock.read_bytes() + wanted.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == content:
+        return
+    print("setting up .venv-validation", flush=True)
+    venv.create(MEASURING, with_pip=True, clear=True)
+    python = MEASURING / PYTHON.relative_to(ENVIRONMENT)
+    torch = next(line for line in wanted.read_text().splitlines() if line.startswith("torch=="))
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps")
+    try:
+        run(*pip, torch)
+        run(*pip, "--require-hashes", "-r", lock)
+        run(python, "-c", "import torch")
+    except subprocess.CalledProcessError as error:
+        shutil.rmtree(MEASURING)
+        print(f"tests of validation/ are skipped: failed: {' '.join(map(str, error.cmd))}", flush=True)
+        return
+    stamp.write_text(content)
 
 
 def tool(name: str) -> str:
@@ -243,6 +272,7 @@ def serve(port: int, path: str) -> None:
 def test(arguments: Sequence[str]) -> int:
     """Set up everything, build, and run every check; say what is skipped."""
     prepare()
+    prepare_measuring()
     build()
     for command in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]):
         print("checking:", " ".join(command), flush=True)

@@ -1,0 +1,290 @@
+"""The measuring tool: on the CPU, where real tensors and fake ones hold the same bytes, and the suite that it runs on GPUs."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from conftest import truth
+
+from memcore.accuracy import accuracy
+from memcore.config.kinds import Choice
+from memcore.config.settings import SETTINGS
+from memcore.errors import MemcoreError
+from memcore.estimation import estimate
+from memcore.hardware import ACCELERATORS
+from memcore.units import GiB
+
+pytestmark = pytest.mark.machine
+ROOT = Path(__file__).parent.parent
+OWN = ROOT / ".venv-validation" / "bin" / "python"
+
+if sys.platform == "emscripten":  # pragma: no cover - the tool is for machines
+    pytest.skip("runs programs", allow_module_level=True)
+
+from validation import design, devices, fake_cuda
+from validation.cases import Phase, Run, cases_of
+from validation.plan import Plan, Refused, plan
+
+SUITE = json.loads(design.SUITE.read_text(encoding="utf-8"))
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 640,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 1111,
+    "tie_word_embeddings": False,
+    "max_position_embeddings": 512,
+}
+
+
+def job(**training):
+    """A tiny job."""
+    hardware = training.pop("hardware", {})
+    settings = {"sequence_length": 128, "micro_batch_size": 2, "precision": "bf16", **training}
+    return {"model": TINY, "training": settings, "engine": {"type": "none"}, "hardware": hardware}
+
+
+JOBS = {
+    "plain": job(),
+    "fp32": job(precision="fp32", optimizer={"name": "adamw", "implementation": "foreach"}),
+    "autocast": job(precision="bf16-autocast"),
+    "checkpoints": job(activation_checkpointing="full", optimizer="sgd"),
+    "selective": job(activation_checkpointing={"policy": "selective", "mode": "op"}),
+    "accumulated": job(gradient_accumulation_steps=3, zero_grad="keep"),
+    "chunked": job(loss="chunked:4"),
+    "eager": job(attention="math", attention_mask="padded"),
+    "titan": job(implementation="torchtitan"),
+    "lora": job(adapter={"type": "lora", "rank": 4}),
+    "kept": job(outputs_kept=True, use_cache=True, gradient_clipping=False),
+    "too-large": job(hardware={"gpu_memory_gb": 0.02}),
+}
+
+
+@pytest.fixture(scope="session")
+def tool(tmp_path_factory):
+    """Runs a part of the tool in the environment that has PyTorch, and returns the cases that it writes."""
+    python = sys.executable if find_spec("torch") and find_spec("transformers") else OWN
+    if not Path(python).exists():
+        pytest.skip("PyTorch is not installed: `build.py test` puts it into .venv-validation where it can be had")
+
+    def run(module, cases, *arguments):
+        folder = tmp_path_factory.mktemp(module.replace(".", "-"))
+        given, written = folder / "given.json", folder / "written.json"
+        given.write_text(json.dumps(cases))
+        command = [str(python), "-m", module, str(given), "--out", str(written), *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 2), done.stderr
+        return json.loads(written.read_text()), done.stderr
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def on_cpu(tool):
+    """Tiny jobs on real tensors."""
+    return tool("validation.measure", named(JOBS), "--device", "cpu")[0]
+
+
+def named(jobs):
+    """Jobs as cases with ids."""
+    return [{"id": name, "config": each} for name, each in jobs.items()]
+
+
+def bytes_of(cases):
+    """Bytes by id, without what the configs and the sources say."""
+    return {each["id"]: each["measured"] for each in cases}
+
+
+def test_real_and_fake_tensors_hold_the_same(tool, on_cpu):
+    """Every moment of every tiny job is the same on the CPU, on real tensors and on fake ones."""
+    simulated, _ = tool("validation.simulate", named(JOBS), "--device", "cpu")
+    assert bytes_of(simulated) == bytes_of(on_cpu)
+    assert len(bytes_of(on_cpu)) == 1 + 7 * (len(JOBS) - 1)
+
+
+def test_out_of_memory_is_an_outcome(on_cpu):
+    """A job that is too large for the memory that there is does not fail: it does not fit, and memcore says so too."""
+    case = next(each for each in on_cpu if each["id"] == "too-large")
+    assert case["measured"] == {"quantity": "fits", "value": False, "moment": "peak", "rank": "max"}
+    (result,) = accuracy([case]).results
+    assert (result.measured, result.predicted) == (0, 0)
+    larger = {**case, "config": job(hardware={"gpu_memory_gb": 24})}
+    assert accuracy([larger]).results[0].predicted == 1
+
+
+@pytest.mark.skipif(fake_cuda.COMPILER is None, reason="simulating CUDA without CUDA needs a C++ compiler")
+def test_simulated_steps_are_predicted_and_reproduce_the_truth(tool):
+    """On fake CUDA tensors: tiny jobs as memcore predicts them, and a sample of the simulated truth, to the byte."""
+    tiny = {name: each for name, each in JOBS.items() if name not in ("too-large", "eager")}
+    sample = [case for case in truth("simulated") if case["id"].partition("@")[0] in SAMPLE]
+    whole = [case for case in sample if "same_run_as" not in case]
+    assert len(whole) == len(SAMPLE)
+    found, errors = tool("validation.simulate", [*named(tiny), *whole])
+    assert errors == ""
+    measured = bytes_of(found)
+    for case in sample:
+        assert measured[case["id"]]["bytes"] == case["measured"]["bytes"], case["id"]
+    report = accuracy([each for each in found if each["id"].partition("@")[0] in tiny])
+    assert [(each.id, each.error) for each in report.results if each.error != 0] == []
+
+
+SAMPLE = {
+    "sim-single-pythia-160m-s2048b16-bf16-none",
+    "sim-single-qwen2.5-0.5b-s8192b2-bf16-none-mask-padded",
+    "sim-prec-opt-qwen3-0.6b-s2048b4-amp-bf16-none-clip-None",
+    "sim-ac-gemma-3-1b-s4096b2-bf16-selective-op-adamw-fused",
+    "sim-ga-qwen2.5-0.5b-s4096b2-amp-bf16-none-adamw-fused-grad-accum-4",
+}
+"""Simulated cases of different kinds that take seconds."""
+
+
+def test_what_cannot_be_run_is_refused_by_name(tool):
+    """Nothing that is given is ignored."""
+    with pytest.raises(Refused, match=r"training\.dropout\.hidden: found 0\.5"):
+        plan(job(dropout={"hidden": 0.5}))
+    with pytest.raises(Refused, match=r"training\.attention: found 'magic'; allowed: sdpa"):
+        plan(job(attention="magic"))
+    with pytest.raises(Refused, match="context_parallel_size"):
+        plan({**job(), "parallelism": {"context_parallel_size": 2}})
+    cases, errors = tool("validation.measure", [job(optimizer="adamw-8bit", precision="fp8-mixed")], "--device", "cpu")
+    assert cases == []
+    assert errors.startswith("refused: training.precision: found 'fp8-mixed'")
+
+
+def test_the_suite_is_what_the_design_says():
+    """`python -m validation.design` writes it; ids are unique, and every config can be run by the tool."""
+    assert list(design.suite()) == SUITE
+    assert max(Counter(each["id"] for each in SUITE).values()) == 1
+    assert len(SUITE) >= 150
+    for each in SUITE:
+        assert isinstance(plan(each["config"]), Plan), each["id"]
+    assert {each["id"].partition("-")[0] for each in SUITE[: len(design.TERMS)]} == set(design.TERMS)
+
+
+PENDING = {"training.quantization", "training.compile", "training.adapter.type"}
+"""Settings of the suite that memcore may still refuse: by name, and nothing else."""
+
+
+def test_the_suite_is_estimated():
+    """Every config is estimated, or refused by the name of a setting that is known to be missing."""
+    cases = [{**each, "measured": {"quantity": "max_allocated", "bytes": GiB}} for each in SUITE]
+    report = accuracy(cases)
+    refused = {each.id: each.reason for each in report.results if each.reason is not None}
+    for name, reason in refused.items():
+        assert reason.partition(":")[0] in PENDING, (name, reason)
+        assert name.startswith(("qlora-", "compile-", "titan-compiled", "lora-dora"))
+    assert len(SUITE) - len(refused) >= 150
+    assert accuracy(cases[:1]).results[0].predicted
+
+
+ELSEWHERE = {
+    "training.kernels": {"fused"},  # its packages are compiled for the machine
+    "training.attention": {"sdpa"},  # is what every config has that names no kernel
+    "training.attention_mask": {"none"},
+    "training.zero_grad": {"set-to-none"},
+    "training.loss_shift": {"model"},
+    "training.loss": {"cross-entropy-fp32"},
+    "training.implementation": {"transformers"},
+    "training.master_dtype": {"none"},
+    "training.activation_checkpointing.mode": {"layer"},  # `every` says so
+    "training.activation_checkpointing.entry": {"checkpoint_wrapper"},
+}
+"""What is the default, so that configs need not name it."""
+OWN_DTYPES = ("parameter_dtype", "compute_dtype", "gradient_dtype", "reduce_dtype", "adapter.dtype")
+"""Set by the preset of precision."""
+
+
+def test_the_suite_covers_every_term():
+    """Every value of every setting of a step on one GPU occurs, so that each term can be told apart."""
+    given = Counter()
+    for each in SUITE:
+        settings = {"training": each["config"]["training"]}
+        for path, value in flat(settings):
+            given[path, str(value).partition(":")[0]] += 1
+    for path, setting in SETTINGS.items():
+        if not path.startswith("training.") or path.endswith(OWN_DTYPES) or not isinstance(setting.kind, Choice):
+            continue
+        if setting.engines is not None and "none" not in setting.engines:
+            continue
+        for option in setting.kind.options:
+            assert given[path, option] or option in ELSEWHERE.get(path, ()), (path, option)
+
+
+SHORT = {"activation_checkpointing": "policy", "optimizer": "name", "adapter": "type"}
+
+
+def flat(value, path=""):
+    """Settings by path."""
+    for key, each in value.items():
+        here = f"{path}.{key}".lstrip(".")
+        if isinstance(each, dict):
+            yield from flat(each, here)
+        else:
+            yield f"{here}.{SHORT[key]}" if key in SHORT else here, each
+
+
+def test_the_defaults_are_those_of_memcore():
+    """What the tool takes for an absent setting is what memcore assumes for it."""
+    compared = 0
+    for each in SUITE:
+        defaults = plan(each["config"]).defaults
+        try:
+            assumptions = estimate(each["config"]).assumptions
+        except MemcoreError:
+            continue
+        for assumption in assumptions:
+            if assumption.path in defaults:
+                assert defaults[assumption.path] == assumption.value, (each["id"], assumption.path)
+                compared += 1
+    assert compared > 1000
+
+
+NAMES = {
+    "NVIDIA H200": ("h200-sxm-141gb", 139.8),
+    "NVIDIA H100 80GB HBM3": ("h100-sxm-80gb", 79.11),
+    "NVIDIA H100 PCIe": ("h100-pcie-80gb", 79.11),
+    "NVIDIA A100-SXM4-80GB": ("a100-sxm-80gb", 79.25),
+    "NVIDIA A100-PCIE-40GB": ("a100-pcie-40gb", 39.5),
+    "NVIDIA GeForce RTX 4090": ("rtx-4090", 23.6),
+    "NVIDIA RTX 6000 Ada Generation": ("rtx-6000-ada", 47.4),
+    "NVIDIA RTX A6000": ("rtx-a6000", 47.5),
+    "NVIDIA L4": ("l4", 22.05),
+    "NVIDIA L40S": ("l40s", 44.4),
+    "Tesla T4": ("t4", 14.6),
+    "NVIDIA B200": ("b200", 178.35),
+    "NVIDIA Something New": (None, 100.0),
+}
+
+
+@pytest.mark.parametrize(("name", "expected", "gib"), [(name, *each) for name, each in NAMES.items()])
+def test_a_gpu_is_found_in_the_catalog(name, expected, gib):
+    """By the driver's name and the capacity."""
+    assert devices.matching(name, int(gib * GiB)) == expected
+    assert expected is None or expected in {each.id for each in ACCELERATORS}
+
+
+def test_a_run_on_a_gpu_becomes_cases():
+    """Peak, first step, moments, reserved and device; the others refer to the first one's run."""
+    phases = [Phase(name="after_init", allocated=10, peak=10, reserved=20, device=90)]
+    for step, more in (("0", 0), ("1", 5)):
+        for kind, held, peak in (("data", 11, 11), ("forward", 50, 60), ("backward", 40, 70), ("gradient_clipping", 40, 41),
+                                 ("optimizer_step", 45, 80), ("zero", 30, 45), ("between", 30, 30)):  # fmt: skip
+            phases.append(
+                Phase(name=f"{step}.{kind}", allocated=held + more, peak=peak + more, reserved=100, device=170)
+            )
+    run = Run(config={"_id": "a", "model": "gpt2"}, phases=phases, device="NVIDIA H200", kind="hardware")
+    cases = list(cases_of(run))
+    assert {each["id"]: each["measured"]["bytes"] for each in cases} == {
+        "a": 85, "a@first_step": 80, "a@after_init": 10, "a@end_of_forward": 55, "a@end_of_backward": 45,
+        "a@steady": 35, "a@optimizer_step": 85, "a@max_reserved": 100, "a@device_used": 170,
+    }  # fmt: skip
+    assert cases[0]["measured"]["phase"] == "optimizer_step"
+    assert all(each["same_run_as"] == "a" for each in cases[1:])

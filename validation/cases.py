@@ -1,0 +1,147 @@
+"""What was recorded, as truth cases in the format that `memcore accuracy` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+PACKAGES = ("torch", "transformers", "peft", "bitsandbytes", "liger-kernel", "flash-attn")
+"""Packages whose versions decide memory."""
+_NAMED = ("gradient_clipping", "optimizer_step")
+"""Phases that are a case's own; whether a peak of the forward or backward pass is the loss's is not recorded."""
+Case = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """What was held while a phase of a run lasted; bytes."""
+
+    name: str
+    """`after_init`, or the step's number and the phase: `1.forward`."""
+    allocated: int
+    """At its end."""
+    peak: int
+    """In tensors."""
+    reserved: int | None = None
+    """By the caching allocator at most; None where there is none."""
+    device: int | None = None
+    """What the driver showed at its end."""
+
+    @property
+    def step(self) -> str:
+        """The number of the step, or an empty text."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def kind(self) -> str:
+        """The phase without its step."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One config that has been run."""
+
+    config: Mapping[str, Any]
+    phases: Sequence[Phase]
+    device: str
+    """Its name, as the driver has it; `cpu`, or `fake cuda`."""
+    kind: str
+    """`hardware`, `simulated` (fake tensors), or `cpu`: real tensors, but not where memcore predicts."""
+    rank: int | str = "max"
+    out_of_memory: bool = False
+    components: Mapping[str, int] | None = None
+    """Further numbers of the same run, such as the CUDA context."""
+    categories: Mapping[str, int] | None = None
+    """Bytes at the peak by category, from a snapshot of the allocator."""
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """An id that is the same for the same config: the given one, or a hash."""
+    given = config.get("_id")
+    if isinstance(given, str):
+        return given
+    return "run-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def versions() -> Mapping[str, str]:
+    """Versions of what is installed here."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def cases_of(run: Run) -> Iterator[Case]:
+    """The quantities of a run as cases: its peak first, the others refer to it."""
+    name = name_of(run.config)
+    if run.out_of_memory:
+        yield _case(run, name, {"quantity": "fits", "value": False, "moment": "peak"})
+        return
+    quantities = list(_quantities(run))
+    for number, measured in enumerate(quantities):
+        if number == 0:
+            extra = {
+                key: value for key, value in (("components", run.components), ("by_category", run.categories)) if value
+            }
+            yield _case(run, name, {**measured, **extra})
+        else:
+            suffix = (
+                measured["moment"] if measured["quantity"] in {"max_allocated", "allocated"} else measured["quantity"]
+            )
+            yield {**_case(run, f"{name}@{suffix}", measured), "same_run_as": name}
+
+
+def _case(run: Run, name: str, measured: Mapping[str, Any]) -> Case:
+    stamp = ", ".join(f"{package} {number}" for package, number in versions().items())
+    return {
+        "id": name,
+        "config": {key: value for key, value in run.config.items() if key != "_id"},
+        "measured": {**measured, "rank": run.rank},
+        "source": {"kind": run.kind, "title": f"memcore's validation suite on {run.device}", "measured_at": stamp},
+        "confidence": "high",
+    }
+
+
+def _quantities(run: Run) -> Iterator[dict[str, Any]]:
+    """The peak of a step when optimizer states exist, and what else was seen in the run."""
+    if "inference" in run.config:
+        yield from _of_generation(run)
+        return
+    steps = [each for each in run.phases if each.step]
+    first, last = ([each for each in steps if each.step == number] for number in (steps[0].step, steps[-1].step))
+    top = max(last, key=lambda each: each.peak)
+    peak = {"quantity": "max_allocated", "bytes": top.peak, "moment": "peak"}
+    yield {**peak, "phase": top.kind} if top.kind in _NAMED else peak
+    yield {"quantity": "max_allocated", "bytes": max(each.peak for each in first), "moment": "first_step"}
+    yield from _moments(run, last)
+    reserved = [each.reserved for each in run.phases if each.reserved is not None]
+    if reserved:
+        yield {"quantity": "max_reserved", "bytes": max(reserved), "moment": "peak"}
+    shown = [each.device for each in run.phases if each.device is not None]
+    if shown:
+        yield {"quantity": "device_used", "bytes": max(shown), "moment": "peak"}
+
+
+def _of_generation(run: Run) -> Iterator[dict[str, Any]]:
+    yield {"quantity": "max_allocated", "bytes": max(each.peak for each in run.phases), "moment": "peak"}
+    start = next(each for each in run.phases if each.kind == "after_init")
+    yield {"quantity": "weights", "bytes": start.allocated, "moment": "after_init"}
+
+
+def _moments(run: Run, last: Sequence[Phase]) -> Iterator[dict[str, Any]]:
+    """Bytes at moments of the last step."""
+    start = next(each for each in run.phases if each.kind == "after_init")
+    yield {"quantity": "allocated", "bytes": start.allocated, "moment": "after_init"}
+    for kind, moment in (("forward", "end_of_forward"), ("backward", "end_of_backward"), ("between", "steady")):
+        found = [each for each in last if each.kind == kind]
+        yield {"quantity": "allocated", "bytes": found[-1].allocated, "moment": moment}
+    step = next(each for each in last if each.kind == "optimizer_step")
+    yield {"quantity": "max_allocated", "bytes": step.peak, "moment": "optimizer_step"}

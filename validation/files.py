@@ -1,0 +1,47 @@
+"""Configs from files, and cases into files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from validation.cases import Case, Run, cases_of
+from validation.plan import Refused
+
+
+def read_configs(names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """The configs of files: one, or a list of configs or of cases, whose ids are kept."""
+    for name in names:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        found = json.loads(text)
+        for each in found if isinstance(found, list) else [found]:
+            if "config" in each:
+                yield {**each["config"], "_id": each["id"].partition("@")[0]}
+            else:
+                yield each
+
+
+def write(cases: Sequence[Case], target: str | None) -> None:
+    """Cases into a file, one in a line so that changes can be read; or onto standard output."""
+    text = "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
+    if target is None:
+        print(text, end="")
+    else:
+        Path(target).write_text(text, encoding="utf-8")
+
+
+def run_all(names: Sequence[str], target: str | None, run: Callable[[Mapping[str, Any]], Run]) -> int:
+    """Run every config once; 2 if one is refused."""
+    cases: list[Case] = []
+    status = 0
+    for config in read_configs(names):
+        try:
+            cases += cases_of(run(config))
+        except Refused as error:
+            print(f"refused: {error}", file=sys.stderr)
+            status = 2
+    write(cases, target)
+    return status

@@ -1,0 +1,131 @@
+"""Runs a config: on a GPU with the allocator's counters, or under a tracker on the CPU and on fake tensors."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from memcore.units import GiB
+from validation import gpu, models, sdpa, steps, torchtitan
+from validation.cases import Phase, Run
+from validation.plan import Generation, Plan, Refused, plan
+from validation.tracking import Tracker
+
+
+def _wanted(config: Mapping[str, Any]) -> Plan | Generation:
+    return plan({key: value for key, value in config.items() if key != "_id"})
+
+
+def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Run:
+    """A run in which every storage is followed; `simulated` makes all tensors fake.
+
+    `hardware.gpu_memory_gb` is a limit: reaching it is out of memory. Raises Refused for what this tool cannot run.
+    """
+    wanted = _wanted(config)
+    if not isinstance(wanted, Plan):
+        raise Refused("inference: generation is measured on GPUs only")
+    if wanted.layout.world > 1 and not simulated:
+        raise Refused("hardware.num_gpus: several ranks are measured on GPUs, under torchrun, or simulated")
+    if wanted.compiled and simulated:
+        raise Refused("training.compile: compiled graphs run on GPUs only")
+    limit = config.get("hardware", {}).get("gpu_memory_gb")
+    tracker = Tracker(device, workspaces=simulated and device == "cuda", limit=int(limit * GiB) if limit else None)
+    out_of_memory = False
+    with ExitStack() as stack:
+        if simulated:
+            _fake(stack, wanted, device)
+        model = models.build(wanted, device, simulated=simulated)
+        gc.collect()
+        try:
+            with tracker:
+                _follow(tracker, model)
+                steps.train(wanted, model, model, tracker, device, simulated=simulated)
+        except torch.OutOfMemoryError:
+            out_of_memory = True
+    phases = [Phase(name=each.name, allocated=each.end, peak=each.peak) for each in tracker.finish()]
+    return Run(
+        config=config,
+        phases=phases,
+        device=f"fake tensors ({device})" if simulated else device,
+        kind="simulated" if simulated else "cpu",
+        out_of_memory=out_of_memory,
+    )
+
+
+def _fake(stack: ExitStack, wanted: Plan, device: str) -> None:
+    """Fake tensors for as long as the stack is open, with the kernels that a GPU would choose."""
+    stack.enter_context(FakeTensorMode())
+    if device == "cuda":
+        stack.enter_context(models.replaced(F, "scaled_dot_product_attention", sdpa.choosing(wanted.attention)))
+        stack.enter_context(models.replaced(torchtitan, "SIMULATED", value=True))
+
+
+def _follow(recorder: steps.Recorder, model: nn.Module) -> None:
+    """What is there before the first step."""
+    for each in model.parameters():
+        recorder.follow([each], "parameters" if each.requires_grad else "frozen parameters")
+    recorder.follow(model.buffers(), "buffers")
+
+
+def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
+    """A run on this process's GPU; out of memory is an outcome.
+
+    Raises Refused for what this tool cannot run.
+    """
+    wanted = _wanted(config)
+    if isinstance(wanted, Plan) and wanted.layout.world > 1:
+        raise Refused("hardware.num_gpus: several ranks are not measured yet; simulate them")
+    gpu.start(expandable=isinstance(wanted, Plan) and wanted.expandable)
+    described = {**config, "hardware": {**config.get("hardware", {}), **gpu.hardware(1)}}
+    recorder, out_of_memory = gpu.Recorder(), False
+    categories: Mapping[str, int] | None = None
+    try:
+        if isinstance(wanted, Generation):
+            _generate(wanted, recorder)
+        else:
+            model = models.build(wanted, "cuda")
+            _follow(recorder, model)
+            steps.train(wanted, model, model, recorder, "cuda", simulated=False)
+            categories = recorder.by_category() if snapshots else None
+            del model
+    except torch.OutOfMemoryError:
+        out_of_memory = True
+    finally:
+        name = torch.cuda.get_device_properties(torch.cuda.current_device()).name
+        gpu.start(expandable=False)
+    last = recorder.phases[-1] if recorder.phases else None
+    outside = {"outside_the_allocator": gpu.shown() - torch.cuda.memory_reserved()} if last else None
+    return Run(
+        config=described,
+        phases=recorder.phases,
+        device=name,
+        kind="hardware",
+        out_of_memory=out_of_memory,
+        components=outside,
+        categories=categories,
+    )
+
+
+def _generate(wanted: Generation, recorder: steps.Recorder) -> None:
+    """Read a prompt and continue it greedily."""
+    model: Any = models.build_for_generation(wanted, "cuda")
+    recorder.phase("after_init")
+    tokens = torch.randint(0, wanted.model["vocab_size"], (wanted.batch, wanted.prompt), device="cuda")
+    with torch.inference_mode():
+        model.generate(
+            tokens,
+            attention_mask=torch.ones_like(tokens),
+            min_new_tokens=wanted.output,
+            max_new_tokens=wanted.output,
+            do_sample=False,
+            pad_token_id=0,
+        )
+    recorder.phase("0.generate")
+    recorder.phase("done")

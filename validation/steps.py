@@ -1,0 +1,118 @@
+"""A few steps of training, with every phase told to a recorder."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from validation import losses, optimizers
+from validation.models import TORCH
+from validation.plan import Plan
+
+STEPS = 2
+"""Steps that are run: the first one without optimizer states, the second one like all later ones."""
+
+
+class Recorder(Protocol):
+    """What watches a step."""
+
+    def phase(self, name: str) -> None:
+        """Whatever comes now belongs to another phase."""
+
+    def follow(self, tensors: Iterable[torch.Tensor], category: str) -> None:
+        """These tensors are of a category."""
+
+
+def train(plan: Plan, model: nn.Module, net: Any, recorder: Recorder, device: str, *, simulated: bool) -> None:
+    """Train for some steps; `net` is the model, or what an engine has wrapped around it."""
+    optimizer = optimizers.build(model.parameters(), plan.optimizer)
+    held: list[Any] = []
+    loss_of = losses.prepare(model, plan, held, simulated=simulated)
+    vocabulary = plan.model["vocab_size"]
+    recorder.phase("after_init")
+    for step in range(STEPS):
+        for number in range(plan.accumulation):
+            with _synchronized(net, plan, last=number == plan.accumulation - 1):
+                recorder.phase(f"{step}.data")
+                batch = _batch(plan, vocabulary, device)
+                recorder.follow(batch.values(), "inputs")
+                recorder.phase(f"{step}.forward")
+                with _values(plan, simulated=simulated), _kernel(plan, simulated=simulated), _autocast(plan, device):
+                    loss = loss_of(net, batch)
+                if plan.accumulation > 1:
+                    loss = loss / plan.accumulation
+                recorder.phase(f"{step}.backward")
+                with _values(plan, simulated=simulated), _kernel(plan, simulated=simulated):
+                    loss.backward()
+            del loss, batch
+            held.clear()
+            gc.collect()  # what a trainer's own variables would have let go of
+        recorder.follow((each.grad for each in model.parameters() if each.grad is not None), "gradients")
+        take_step(plan, model, optimizer, recorder, step)
+    recorder.phase("done")
+
+
+def take_step(plan: Plan, model: nn.Module, optimizer: torch.optim.Optimizer, recorder: Recorder, step: int) -> None:
+    """Clip, update and let the gradients go."""
+    recorder.phase(f"{step}.gradient_clipping")
+    if plan.clips:
+        learning = [each for each in model.parameters() if each.requires_grad]
+        torch.nn.utils.clip_grad_norm_(learning, 1.0, foreach=True)
+    recorder.phase(f"{step}.optimizer_step")
+    optimizer.step()
+    states = (each for state in optimizer.state.values() for each in state.values())
+    recorder.follow((each for each in states if isinstance(each, torch.Tensor)), "optimizer states")
+    recorder.phase(f"{step}.zero")
+    model.zero_grad(set_to_none=not plan.keeps_gradients)
+    recorder.phase(f"{step}.between")
+
+
+def _batch(plan: Plan, vocabulary: int, device: str) -> dict[str, torch.Tensor]:
+    shape = (plan.micro_batch, plan.sequence)
+    batch = {name: torch.randint(0, vocabulary, shape, device=device) for name in ("input_ids", "labels")}
+    if plan.padded:
+        batch["attention_mask"] = torch.ones(shape, dtype=torch.long, device=device)
+        batch["attention_mask"][0, -1] = 0
+    return batch
+
+
+def _autocast(plan: Plan, device: str) -> AbstractContextManager[Any]:
+    dtype = plan.precision.autocast
+    return torch.autocast(device, dtype=TORCH[dtype]) if dtype else nullcontext()
+
+
+def _values(plan: Plan, *, simulated: bool) -> AbstractContextManager[Any]:
+    return (
+        losses.without_values(padded=plan.padded)
+        if simulated and plan.implementation == "transformers"
+        else nullcontext()
+    )
+
+
+def _kernel(plan: Plan, *, simulated: bool) -> AbstractContextManager[Any]:
+    """The kernel of scaled_dot_product_attention, if the plan names one."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    named = {
+        "flash": SDPBackend.FLASH_ATTENTION,
+        "efficient": SDPBackend.EFFICIENT_ATTENTION,
+        "cudnn": SDPBackend.CUDNN_ATTENTION,
+    }
+    backend = named.get(plan.attention)
+    return nullcontext() if backend is None or simulated else sdpa_kernel(backend)
+
+
+@contextmanager
+def _synchronized(net: Any, plan: Plan, *, last: bool) -> Iterator[None]:
+    """Without communication until the last micro-batch, where the plan asks for that."""
+    with ExitStack() as stack:
+        if plan.layout.no_sync and plan.layout.engine == "fsdp":
+            net.set_requires_gradient_sync(last)
+        elif plan.layout.no_sync and plan.layout.engine == "ddp" and not last:
+            stack.enter_context(net.no_sync())
+        yield
