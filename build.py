@@ -82,7 +82,7 @@ def prepare() -> None:
 
 
 def prepare_measuring() -> None:
-    """An environment with PyTorch for validation/, unless it is there and up to date; tests do without if it cannot be had.
+    """An environment with PyTorch for validation/, if it can be had; unless it is up to date.
 
     torch is installed without its dependencies: the lock has those that the CPU needs. A build of torch for CUDA does
     not load without CUDA's libraries, which are too large to fetch for a test.

@@ -269,6 +269,8 @@ def _result(case: object) -> Result:
         if predict is None or measured.get("rank") == "total":
             reason = f"{shared['quantity']} at {shared['moment']} (rank {measured.get('rank')}) is not predicted"
             return Result(**shared, reason=reason)
+        if shared["quantity"] == "fits" and estimated.capacity is None:
+            return Result(**shared, reason="hardware.accelerator: without it nothing says whether the job fits")
         estimated = of_stage(estimated, measured.get("rank"))
         phase = estimated.peak.phase if shared["moment"] == "peak" else None
         value, within = predict(estimated), _stated(estimated, shared)
@@ -295,8 +297,7 @@ def of_stage(found: Estimate, stage: object) -> Estimate:
 
 def _served(shared: Mapping[str, Any], found: ServingEstimate, measured: Mapping[str, Any]) -> Result:
     """A case of a server; that something fits is 1, that it does not is 0."""
-    value = measured.get("value")
-    own = {**shared, "measured": int(value)} if isinstance(value, bool) else dict(shared)
+    own = dict(shared)
     expected = predicted(found, shared["quantity"], total=measured.get("rank") == "total")
     if expected is None:
         reason = f"{shared['quantity']} (rank {measured.get('rank')}) is not predicted for {shared['engine']}"

@@ -12,23 +12,20 @@ import pytest
 from conftest import truth
 
 from memcore.accuracy import accuracy
-from memcore.config.kinds import Choice
+from memcore.config.kinds import Choice, Counted
 from memcore.config.settings import SETTINGS
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS
 from memcore.units import GiB
+from validation import design, devices, fake_cuda
+from validation.cases import Phase, Run, cases_of
+from validation.plan import Plan, Refused, plan
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parent.parent
 OWN = ROOT / ".venv-validation" / "bin" / "python"
 
-if sys.platform == "emscripten":  # pragma: no cover - the tool is for machines
-    pytest.skip("runs programs", allow_module_level=True)
-
-from validation import design, devices, fake_cuda
-from validation.cases import Phase, Run, cases_of
-from validation.plan import Plan, Refused, plan
 
 SUITE = json.loads(design.SUITE.read_text(encoding="utf-8"))
 TINY = {
@@ -57,13 +54,13 @@ JOBS = {
     "autocast": job(precision="bf16-autocast"),
     "checkpoints": job(activation_checkpointing="full", optimizer="sgd"),
     "selective": job(activation_checkpointing={"policy": "selective", "mode": "op"}),
-    "accumulated": job(gradient_accumulation_steps=3, zero_grad="keep"),
+    "accumulated": job(gradient_accumulation_steps=2, zero_grad="keep"),
     "chunked": job(loss="chunked:4"),
     "eager": job(attention="math", attention_mask="padded"),
     "titan": job(implementation="torchtitan"),
     "lora": job(adapter={"type": "lora", "rank": 4}),
     "kept": job(outputs_kept=True, use_cache=True, gradient_clipping=False),
-    "too-large": job(hardware={"gpu_memory_gb": 0.02}),
+    "too-large": {**job(hardware={"gpu_memory_gb": 0.1}), "model": {**TINY, "vocab_size": 250_000}},
 }
 
 
@@ -116,7 +113,7 @@ def test_out_of_memory_is_an_outcome(on_cpu):
     assert case["measured"] == {"quantity": "fits", "value": False, "moment": "peak", "rank": "max"}
     (result,) = accuracy([case]).results
     assert (result.measured, result.predicted) == (0, 0)
-    larger = {**case, "config": job(hardware={"gpu_memory_gb": 24})}
+    larger = {**case, "config": {**JOBS["too-large"], "hardware": {"gpu_memory_gb": 24}}}
     assert accuracy([larger]).results[0].predicted == 1
 
 
@@ -138,10 +135,7 @@ def test_simulated_steps_are_predicted_and_reproduce_the_truth(tool):
 
 SAMPLE = {
     "sim-single-pythia-160m-s2048b16-bf16-none",
-    "sim-single-qwen2.5-0.5b-s8192b2-bf16-none-mask-padded",
     "sim-prec-opt-qwen3-0.6b-s2048b4-amp-bf16-none-clip-None",
-    "sim-ac-gemma-3-1b-s4096b2-bf16-selective-op-adamw-fused",
-    "sim-ga-qwen2.5-0.5b-s4096b2-amp-bf16-none-adamw-fused-grad-accum-4",
 }
 """Simulated cases of different kinds that take seconds."""
 
@@ -185,37 +179,48 @@ def test_the_suite_is_estimated():
     assert accuracy(cases[:1]).results[0].predicted
 
 
-ELSEWHERE = {
-    "training.kernels": {"fused"},  # its packages are compiled for the machine
-    "training.attention": {"sdpa"},  # is what every config has that names no kernel
-    "training.attention_mask": {"none"},
-    "training.zero_grad": {"set-to-none"},
-    "training.loss_shift": {"model"},
-    "training.loss": {"cross-entropy-fp32"},
-    "training.implementation": {"transformers"},
-    "training.master_dtype": {"none"},
-    "training.activation_checkpointing.mode": {"layer"},  # `every` says so
-    "training.activation_checkpointing.entry": {"checkpoint_wrapper"},
-}
-"""What is the default, so that configs need not name it."""
-OWN_DTYPES = ("parameter_dtype", "compute_dtype", "gradient_dtype", "reduce_dtype", "adapter.dtype")
-"""Set by the preset of precision."""
-
-
 def test_the_suite_covers_every_term():
-    """Every value of every setting of a step on one GPU occurs, so that each term can be told apart."""
+    """Every value of every setting of a step on one GPU occurs, unless the tool refuses it by name or it is the default."""
     given = Counter()
     for each in SUITE:
-        settings = {"training": each["config"]["training"]}
-        for path, value in flat(settings):
+        for path, value in flat({"training": each["config"]["training"]}):
             given[path, str(value).partition(":")[0]] += 1
+    uncovered = set()
     for path, setting in SETTINGS.items():
-        if not path.startswith("training.") or path.endswith(OWN_DTYPES) or not isinstance(setting.kind, Choice):
-            continue
-        if setting.engines is not None and "none" not in setting.engines:
-            continue
+        if not path.startswith("training.") or path.endswith("dtype") or not isinstance(setting.kind, Choice | Counted):
+            continue  # dtypes are set by the preset of precision
         for option in setting.kind.options:
-            assert given[path, option] or option in ELSEWHERE.get(path, ()), (path, option)
+            if not given[path, option] and runs(path, option):
+                uncovered.add((path, option))
+    assert uncovered == {
+        ("training.activation_checkpointing.mode", "layer"),  # `every` says so
+        ("training.kernels", "fused"),  # where its packages are, other configs do
+        *((path, default) for path, default in DEFAULTS.items() if not given[path, default]),
+    }
+
+
+def runs(path, option):
+    """Whether the tool runs a job with this setting, or refuses it by name."""
+    section = path.partition(".")[2].split(".")
+    settings = {section[0]: option if len(section) == 1 else {section[1]: option}}
+    try:
+        plan(job(**settings))
+    except Refused as error:
+        assert str(error).startswith(path)
+        return False
+    return True
+
+
+DEFAULTS = {
+    "training.attention": "sdpa",
+    "training.attention_mask": "none",
+    "training.zero_grad": "set-to-none",
+    "training.loss": "cross-entropy-fp32",
+    "training.loss_shift": "model",
+    "training.implementation": "transformers",
+    "training.activation_checkpointing.entry": "checkpoint_wrapper",
+}
+"""What configs need not name."""
 
 
 SHORT = {"activation_checkpointing": "policy", "optimizer": "name", "adapter": "type"}

@@ -140,7 +140,7 @@ def _losses() -> Iterator[tuple[str, Config]]:
 def _optimizers() -> Iterator[tuple[str, Config]]:
     choices: Sequence[Config] = [
         {"name": "adamw", "implementation": "foreach"},
-        {"name": "adamw-8bit"},
+        {"name": "adamw-8bit", "implementation": "bitsandbytes"},
         {"name": "sgd"},
         {"name": "adamw", "implementation": "for-loop"},
         {"name": "sgd", "momentum": 0.9},

@@ -30,8 +30,6 @@ _BITSANDBYTES = {
     "lion-8bit": "Lion8bit",
     "lion": "Lion",
     "lamb": "LAMB",
-    "paged-adamw": "PagedAdamW",
-    "paged-adamw-8bit": "PagedAdamW8bit",
 }
 
 

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
-from memcore.model.catalog import catalog, nickname
+from memcore.errors import MemcoreError
+from memcore.layers import IMPLEMENTATIONS
+from memcore.model.catalog import catalog, find_model, nickname
+from memcore.recurrence import is_recurrent
 
+OPTIMIZERS = (
+    "adamw", "adam", "amsgrad", "nadam", "radam", "adamax", "adadelta", "adagrad", "rmsprop", "asgd", "adafactor", "sgd",
+    "sgd-nesterov", "adamw-8bit", "lion-8bit", "lion", "lamb",
+)  # fmt: skip
 _SHORT = {"activation_checkpointing": "policy", "optimizer": "name", "adapter": "type"}
 """Sections that a file may write as one text, and the key that the text stands for."""
 _ALIASES = {"training.batch_size": "training.micro_batch_size", "training.adapter.r": "training.adapter.rank"}
@@ -163,6 +171,8 @@ class Plan:
     compiled: bool
     quantization: str | None
     use_cache: bool
+    fallback: bool
+    """Recurrent mixers run transformers' own code, whatever kernels are installed."""
     clips: bool
     keeps_gradients: bool
     expandable: bool
@@ -222,8 +232,11 @@ def _generation(read: Reader, model: Mapping[str, Any]) -> Generation:
 
 
 def _needs_eager(model: Mapping[str, Any]) -> bool:
-    """Families without SDPA in transformers: their soft cap needs scores."""
-    return str(model["model_type"]).startswith("gemma2")
+    """Families without SDPA in transformers, as memcore knows them."""
+    try:
+        return not IMPLEMENTATIONS["transformers"].has_sdpa(find_model(model).network)
+    except MemcoreError:
+        return False
 
 
 def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
@@ -258,11 +271,33 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         compiled=read.take("training.compile", False),
         quantization=read.take("training.quantization", None, (None, "nf4", "nf4-double", "int8")),
         use_cache=read.take("training.use_cache", False),
+        fallback=_fallback(read),
         clips=read.take("training.gradient_clipping", True),
         keeps_gradients=read.take("training.zero_grad", "set-to-none", ("set-to-none", "keep")) == "keep",
         expandable=read.take("engine.expandable_segments", False),
         defaults=read.defaults,
     )
+
+
+KERNELS = ("mamba_ssm", "causal_conv1d", "fla", "kernels")
+"""Packages that transformers takes recurrent kernels from."""
+
+
+def has_recurrent_mixers(model: str | Mapping[str, Any]) -> bool:
+    """Whether memory depends on recurrent kernels, as far as memcore knows the model."""
+    try:
+        return is_recurrent(find_model(model))
+    except MemcoreError:
+        return False
+
+
+def _fallback(read: Reader) -> bool:
+    """Whether recurrent mixers run transformers' own code; that is so where no package has their kernels."""
+    wanted = read.take("training.kernels", "fused", ("fused", "fallback")) == "fallback"
+    installed = [name for name in KERNELS if find_spec(name)]
+    if wanted and installed:
+        raise Refused(f"training.kernels: found 'fallback', but {' and '.join(installed)} is installed")
+    return wanted
 
 
 def _loss(read: Reader) -> tuple[str, int]:
@@ -294,10 +329,11 @@ def _precision(read: Reader, layout: Layout) -> Precision:
 
 
 def _optimizer(read: Reader) -> Optimizer:
-    name = read.take("training.optimizer.name", "adamw")
+    name = read.take("training.optimizer.name", "adamw", OPTIMIZERS)
     fused = name in {"adamw", "adam", "amsgrad"}
     own = "bitsandbytes" if name.endswith("8bit") or name in {"lion", "lamb"} else "foreach"
-    implementation = read.take("training.optimizer.implementation", "fused" if fused else own)
+    allowed = ("fused", "foreach", "for-loop", "bitsandbytes")
+    implementation = read.take("training.optimizer.implementation", "fused" if fused else own, allowed)
     return Optimizer(
         name=name, implementation=implementation, momentum=read.given("training.optimizer.momentum") or 0.0
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Mapping
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from memcore.units import GiB
 from validation import gpu, models, sdpa, steps, torchtitan
 from validation.cases import Phase, Run
-from validation.plan import Generation, Plan, Refused, plan
+from validation.plan import KERNELS, Generation, Plan, Refused, has_recurrent_mixers, plan
 from validation.tracking import Tracker
 
 
@@ -43,12 +44,14 @@ def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Run:
             _fake(stack, wanted, device)
         model = models.build(wanted, device, simulated=simulated)
         gc.collect()
+        gc.freeze()  # what is there by now is not looked through again after every micro-batch
         try:
             with tracker:
                 _follow(tracker, model)
                 steps.train(wanted, model, model, tracker, device, simulated=simulated)
         except torch.OutOfMemoryError:
             out_of_memory = True
+    gc.unfreeze()
     phases = [Phase(name=each.name, allocated=each.end, peak=each.peak) for each in tracker.finish()]
     return Run(
         config=config,
@@ -83,7 +86,7 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
     if isinstance(wanted, Plan) and wanted.layout.world > 1:
         raise Refused("hardware.num_gpus: several ranks are not measured yet; simulate them")
     gpu.start(expandable=isinstance(wanted, Plan) and wanted.expandable)
-    described = {**config, "hardware": {**config.get("hardware", {}), **gpu.hardware(1)}}
+    described = _as_it_runs(config)
     recorder, out_of_memory = gpu.Recorder(), False
     categories: Mapping[str, int] | None = None
     try:
@@ -111,6 +114,14 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
         components=outside,
         categories=categories,
     )
+
+
+def _as_it_runs(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A config with what this machine decides: its GPU, and whether there are kernels for recurrent mixers."""
+    described = {**config, "hardware": {**config.get("hardware", {}), **gpu.hardware(1)}}
+    if has_recurrent_mixers(config["model"]) and not any(find_spec(name) for name in KERNELS):
+        described["training"] = {"kernels": "fallback", **config.get("training", {})}
+    return described
 
 
 def _generate(wanted: Generation, recorder: steps.Recorder) -> None:
