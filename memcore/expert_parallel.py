@@ -12,6 +12,7 @@ from math import ceil
 
 from memcore.defaults import Defaults
 from memcore.engines.base import Engine
+from memcore.frameworks import framework_of
 from memcore.model.network import Model
 from memcore.model.separate_experts import ROWS, cut_crosswise, divided, experts_of, separated
 
@@ -61,7 +62,8 @@ def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
 
 def layer_code(read: Defaults) -> str:
     """Whose layers run; those of torchtitan are the ones that share routed experts."""
-    found: str = read.given("training.implementation") or (_TITAN if (read.given(SIZE) or 1) > 1 else "transformers")
+    own = framework_of(read).implementation
+    found: str = read.given("training.implementation") or (_TITAN if (read.given(SIZE) or 1) > 1 else own)
     return found
 
 

@@ -19,6 +19,12 @@ class Framework:
 
     keeps_outputs: bool = False
     """The loop's variable holds the model's outputs through the backward pass."""
+    implementation: str = "transformers"
+    """Whose layers it runs."""
+    early_bitsandbytes: bool = False
+    """Its time's bitsandbytes held on to the inputs of 4-bit layers, and Fabric quantized them from fp16."""
+    quantizes_head: bool = False
+    """The output head is quantized with the rest."""
     original_parameters: bool = False
     """It gives FSDP1 `use_orig_params`."""
     skips_sync: bool = False
@@ -33,7 +39,15 @@ _LOOP = Framework(keeps_outputs=True, exempts_embeddings=False)
 FRAMEWORKS: Mapping[str, Framework] = {
     "peft": _LOOP,
     "accelerate": _LOOP,
-    "lit-gpt": Framework(keeps_outputs=True, exempts_embeddings=False, original_parameters=True, skips_sync=True),
+    "lit-gpt": Framework(
+        keeps_outputs=True,
+        implementation="lit-gpt",
+        quantizes_head=True,
+        early_bitsandbytes=True,
+        original_parameters=True,
+        skips_sync=True,
+        exempts_embeddings=False,
+    ),
     "torchtune": Framework(exempts_embeddings=False),
     "torchtitan": Framework(exempts_embeddings=False),
 }

@@ -9,7 +9,10 @@ from memcore.defaults import Defaults
 from memcore.dtypes import ITEMSIZE
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
+from memcore.expert_parallel import layer_code
+from memcore.frameworks import framework_of
 from memcore.model.adapters import ALL, Adapter, adapted, linear_names
+from memcore.model.litgpt import TARGETS, linear_targets, litgpt
 from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.model.quantized import STORAGES, quantized
@@ -31,8 +34,10 @@ def _adapted(read: Defaults, model: Model) -> Model:
         for name in ("rank", "target_modules", "dtype", "dropout"):
             if read.given(f"{path}.{name}") is not None:
                 read.refuse(f"{path}.{name}", f"needs {path}.type; allowed: lora")
-        return model
+        return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
     targets = _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
+    if layer_code(read) == "lit-gpt":
+        targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
     known = linear_names(model.network)
     for unknown in [each for each in targets if each not in known and each != ALL]:
         read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
@@ -43,6 +48,15 @@ def _adapted(read: Defaults, model: Model) -> Model:
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return adapted(model, adapter)
+
+
+def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequence[str], Model]:
+    """LitGPT's network, and which of its linear layers have adapters."""
+    path = "training.adapter.target_modules"
+    for unknown in [each for each in targets if each not in TARGETS]:
+        read.refuse(path, f"found {unknown!r}; LitGPT's are {', '.join(TARGETS)}, or {ALL}")
+    found = litgpt(model, targets)
+    return linear_targets(found.network, targets), found
 
 
 def _quantized(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -61,7 +75,8 @@ def _quantized(read: Defaults, model: Model, engine: Engine) -> Model:
         raise UnsupportedError(path, f"found {storage!r}; only attention and feed-forward layers are modelled yet")
     bits = STORAGES[storage].bits
     if engine.name != "fsdp":
-        return quantized(model, storage, "int8" if bits == 8 else "uint8", 8 // bits)
+        head = framework_of(read).quantizes_head
+        return quantized(model, storage, "int8" if bits == 8 else "uint8", 8 // bits, head=head)
     if bits == 8:
         read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
     dtype = read.given("training.parameter_dtype") or engine.presets[_preset(read, engine)].parameter

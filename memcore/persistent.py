@@ -307,6 +307,9 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
                     dtype=each.dtype,
                     layer=layer,
                 )
+    for weight in model.network.ends.weights():
+        for each in beside(weight):
+            yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)
 
 
 def _received(job: Job) -> tuple[Shape, ...]:

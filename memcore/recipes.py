@@ -9,6 +9,7 @@ from memcore.defaults import Assumption, Defaults
 from memcore.eager.quantized import Quantization
 from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
+from memcore.expert_parallel import layer_code
 from memcore.frameworks import framework_of
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.fused_loss import chunks_recorded
@@ -70,7 +71,9 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
         compute = stored = given or half
     else:
         compute, stored = given or precision.autocast or precision.compute, precision.compute
-    return Quantization(bits=row.bits, double=row.double, stored=stored, compute=compute)
+    early = framework_of(read).early_bitsandbytes
+    stored = "fp16" if early else stored
+    return Quantization(bits=row.bits, double=row.double, stored=stored, compute=compute, early=early)
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
@@ -140,7 +143,7 @@ def recipe_of(
     """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
     parallel = sizes.get("ep", 1) > 1
     reason = "its layers share routed experts" if parallel else None
-    implementation = read.take("training.implementation", "torchtitan" if parallel else "transformers", reason)
+    implementation = read.take("training.implementation", layer_code(read), reason)
     if parallel and implementation != "torchtitan":
         message = f"found {implementation!r}; expert parallelism is modelled with 'torchtitan'"
         read.refuse("training.implementation", message)

@@ -69,6 +69,9 @@ RULES: Mapping[str, Rule] = {
         "gradients of a unit in one tensor",
         f"{_MANUAL}, split_with_sizes_backward",
     ),
+    "conv1d": Rule("grouped convolution over tokens", "lit_gpt, lit_gpt/lora.py, LoRAQKVLinear.conv1d"),
+    "conv1d_backward": Rule("gradient of a grouped convolution", f"{_FORMULAS}, convolution"),
+    "index_copy": Rule("rows put into a copy of zeros", "lit_gpt, lit_gpt/lora.py, LoRAQKVLinear.zero_pad"),
     "exp_avg": Rule("Adam's first moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "exp_avg_sq": Rule("Adam's second moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "step_count": Rule(
@@ -259,7 +262,7 @@ RULES: Mapping[str, Rule] = {
     "arange": Rule("numbers in order", f"{_MOE}: grouped_mm_experts_forward"),
     "grouped_mm": Rule("each row times the matrix of its expert", f"{_FORMULAS}: _grouped_mm"),
     "one_hot": Rule("which of its experts is which, one-hot", "transformers, models/dbrx, DbrxExperts"),
-    "index_select": Rule("gradient of rows added by index", f"{_FORMULAS}: index_add"),
+    "index_select": Rule("gradient of rows put or added by index", f"{_FORMULAS}: index_add, index_copy"),
     "norm": Rule("sum of absolute weights", f"{_FORMULAS}: linalg_vector_norm"),
     "norm_backward": Rule("gradient of a norm, with its temporary", f"{_MANUAL}: norm_backward"),
     "abs": Rule("absolute logits", _MIXER),

@@ -279,10 +279,11 @@ class Training:
     activation_checkpointing: Checkpointing = section(Checkpointing, shorthand="policy")
     implementation: str | None = setting(
         Choice(
-            ("transformers", "torchtitan", "transformer-engine", "megatron-local"),
+            ("transformers", "torchtitan", "lit-gpt", "transformer-engine", "megatron-local"),
             {
                 "transformers": "Hugging Face transformers 5.23",
                 "torchtitan": "torchtitan's Llama, Qwen3 and DeepSeek-V3",
+                "lit-gpt": "LitGPT of October 2023: fused queries, keys and values, a head in chunks",
                 "transformer-engine": "Megatron-Core with TransformerEngine",
                 "megatron-local": "Megatron-Core with its own modules",
             },
@@ -290,7 +291,7 @@ class Training:
         "Layer code",
         "Whose layers run: it decides which tensors are saved for the backward pass.",
         flag="implementation",
-        default="transformers; torchtitan with expert parallelism; transformer-engine with Megatron",
+        default="transformers, or the framework's; torchtitan with expert parallelism; Megatron's own with Megatron",
     )
     attention: str | None = setting(
         Choice(

@@ -27,6 +27,8 @@ class Quantization:
     """The dtype that the matrices had, which they are dequantized to for gradients."""
     compute: str
     """The dtype of the product (`bnb_4bit_compute_dtype`)."""
+    early: bool = False
+    """bitsandbytes before 0.43.2, which held on to the inputs of 4-bit layers (9e75374)."""
 
 
 def quantized_linear(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | None) -> Tensor:
@@ -41,7 +43,8 @@ def _in_4_bits(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | N
     tape, dtype, shape = x.tape, x.dtype, x.shape
     batch = len(shape) - len(weight.inner)
     maxima = _maxima(x, weight, how, kept=False)
-    matrix = new(tape, weight.shape, dtype, "dequantized_weight")
+    matrix = new(tape, weight.shape, how.stored if how.early else dtype, "dequantized_weight")
+    matrix = to(matrix, dtype)
     out = new(tape, (*shape[:batch], *weight.outer), dtype, "linear")
     del maxima, matrix
 
@@ -53,7 +56,7 @@ def _in_4_bits(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | N
         matrix = to(matrix, gradient.dtype)
         return [new(tape, shape, gradient.dtype, "input_gradient")]
 
-    return _attached(out, x, bias, apply)
+    return _attached(out, x, bias, apply, *([x] if how.early else []))
 
 
 def _attached(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.layers import nanotron
+from memcore.layers import litgpt, nanotron
 from memcore.layers.megatron import model as megatron
 from memcore.layers.megatron.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
@@ -98,6 +98,17 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         has_cache=False,
         default_wrap="layer",
         buffers=nanotron.buffers,
+    ),
+    "lit-gpt": LayerCode(
+        title="LitGPT",
+        forward=litgpt.forward,
+        check=litgpt.check,
+        has_sdpa=lambda network: True,
+        kernels=lambda network: support.KERNELS,
+        computes_loss=True,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=litgpt.buffers,
     ),
 }
 """By the value of `training.implementation`."""

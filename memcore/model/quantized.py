@@ -48,11 +48,17 @@ class Beside:
     dtype: str
 
 
-def quantized(model: Model, storage: str, dtype: str, values: int) -> Model:
-    """The model with the linear layers of its decoder quantized, `values` numbers in each element of `dtype`."""
+def quantized(model: Model, storage: str, dtype: str, values: int, *, head: bool = False) -> Model:
+    """The model with the linear layers of its decoder quantized, `values` numbers in each element of `dtype`.
+
+    With `head` the output head too, if it is no embedding.
+    """
     network = model.network
     runs = tuple(tuple(_quantized(layer, storage, dtype, values) for layer in run) for run in network.runs)
-    return replace(model, network=replace(network, runs=runs))
+    ends = network.ends
+    if head and not ends.tied:
+        ends = replace(ends, head=_quantized(ends.head, storage, dtype, values))
+    return replace(model, network=replace(network, runs=runs, ends=ends))
 
 
 def _quantized(part: Any, storage: str, dtype: str, values: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memcore.symbols import Quotient, Shape
+from memcore.symbols import Axis, Quotient, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,10 @@ class Linear:
     quantized: str | None = None
     """Its matrix is stored in few bits, `packs` numbers in each element of `dtype`."""
     packs: int = 1
+    adapter_ranks: Axis = "ra"
+    """The width between the matrices of its adapter, where several share one (LitGPT)."""
+    adapter_outer: Shape | None = None
+    """What its adapter adds to, if not to all of the result."""
 
     def adapter_name(self, matrix: str) -> str:
         """The name of an adapter's matrix in PEFT's checkpoints."""
@@ -162,5 +166,6 @@ class Linear:
         if self.bias:
             yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)
         if self.adapter_dtype is not None:
-            for matrix, shape in (("lora_A", (("ra",), self.inner)), ("lora_B", (self.outer, ("ra",)))):
+            outer = self.outer if self.adapter_outer is None else self.adapter_outer
+            for matrix, shape in (("lora_A", ((self.adapter_ranks,), self.inner)), ("lora_B", (outer, ("ra",)))):
                 yield Weight(self.adapter_name(matrix), shape, "adapter", dtype=self.adapter_dtype)
