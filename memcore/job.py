@@ -200,12 +200,13 @@ _MEGATRONS = {
     "parallelism.pipeline_schedule": ("interleaved-1f1b",),
     "engine.moe_token_dispatcher": ("allgather", "flex"),
 }
-"""Values that only Megatron-Core has."""
+"""Values that only Megatron-Core has; the loss is nanotron's too."""
 
 
 def _refuse_megatrons(read: Defaults) -> None:
+    shared = "training.loss" if read.given("engine.type") == "nanotron" else None
     for path, values in _MEGATRONS.items():
-        if read.given(path) in values:
+        if read.given(path) in values and path != shared:
             raise ConfigError([Problem(path, f"found {read.given(path)!r}; needs engine.type 'megatron'")])
 
 

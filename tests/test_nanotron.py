@@ -19,7 +19,13 @@ def job(**changes):
     config = Config.from_dict(
         {
             "model": MODEL,
-            "training": {"sequence_length": 4096, "gradient_accumulation_steps": 8},
+            "training": {
+                "sequence_length": 4096,
+                "gradient_accumulation_steps": 8,
+                "gradient_dtype": "fp32",
+                "attention": "flash",
+                "loss": "vocab-parallel",
+            },
             "engine": {"type": "nanotron"},
         }
     )
