@@ -50,9 +50,11 @@ class Job:
     implementation: Implementation
     micro_batches: int
     stages: int
-    """Of the pipeline; 1 without one."""
+    """Ranks of the pipeline; 1 without one."""
     schedule: str
-    """Of the pipeline: 1f1b or gpipe."""
+    """Of the pipeline: 1f1b, gpipe, or a row of `LOOPED`."""
+    stages_each: int = 1
+    """Stages on each rank of the pipeline."""
     clips: bool
     num_gpus: int
     accelerator: Accelerator | None
@@ -81,7 +83,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     images, side = _images(read, model, sequence)
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
-    stages, schedule = pipeline_stages(read, model, engine)
+    stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
     optimizer, implementation = _optimizer(read)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
@@ -111,6 +113,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         micro_batches=micro_batches,
         stages=stages,
         schedule=schedule,
+        stages_each=chunks,
         clips=read.take("training.gradient_clipping", True),
         num_gpus=num_gpus,
         accelerator=accelerator,
@@ -197,7 +200,6 @@ _MEGATRONS = {
     "training.precision": ("fp8-mixed",),
     "training.loss": ("vocab-parallel",),
     "training.implementation": ("transformer-engine", "megatron-local"),
-    "parallelism.pipeline_schedule": ("interleaved-1f1b",),
     "engine.moe_token_dispatcher": ("allgather", "flex"),
 }
 """Values that only Megatron-Core has; the loss is nanotron's too."""

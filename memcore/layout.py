@@ -11,6 +11,7 @@ from memcore.errors import UnsupportedError
 from memcore.layers import LayerCode
 from memcore.model.network import Model
 from memcore.step.recipe import Pipeline
+from memcore.step.schedules import LOOPED, V_SHAPED
 from memcore.tensor_parallel import tensor_ranks
 
 
@@ -77,23 +78,60 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
 STAGES = "parallelism.pipeline_parallel_size"
 
 
-def pipeline_stages(read: Defaults, model: Model, engine: Engine) -> tuple[int, str]:
-    """The stages of the pipeline, and its schedule."""
+CHUNKS = "parallelism.virtual_pipeline_parallel_size"
+_SCHEDULE = "parallelism.pipeline_schedule"
+
+
+def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches: int) -> tuple[int, str, int]:
+    """The ranks of the pipeline, its schedule, and the stages on each rank."""
     path = STAGES
     stages: int = read.given(path) or 1
-    schedule = "1f1b"
     if stages == 1:
-        return stages, schedule
-    schedule = read.take("parallelism.pipeline_schedule", schedule, "as in torchtitan")
+        if (read.given(CHUNKS) or 1) > 1:
+            read.refuse(CHUNKS, f"found {read.given(CHUNKS)}; needs {STAGES} of 2 or more")
+        return stages, "1f1b", 1
+    given = read.given(CHUNKS)
+    looped = (given or 1) > 1
+    schedule = read.take(_SCHEDULE, "interleaved-1f1b" if looped else "1f1b", "as in torchtitan")
+    chunks = _chunks(read, schedule)
+    _refuse_schedule(read, schedule, stages, chunks, micro_batches)
     if engine.name == "ddp":
         read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found 'ddp'")
-    if stages > model.num_layers:
-        read.refuse(path, f"found {stages}; {model.name} has {model.num_layers} layers")
+    elif engine.name == "fsdp" and chunks > _ACTIVE:
+        message = f"found {chunks}; PyTorch's schedules keep {_ACTIVE} stages gathered, so that more are not modelled"
+        raise UnsupportedError(CHUNKS, message)
+    if stages * chunks > model.num_layers:
+        read.refuse(path, f"found {stages} with {chunks} stages each; {model.name} has {model.num_layers} layers")
     ends = model.network.ends
     if (ends.tied and engine.name != "nanotron") or ends.start != "decoder" or model.network.towers:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
         raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
-    return stages, schedule
+    return stages, schedule, chunks
+
+
+_ACTIVE = 3
+"""Stages of a rank whose parameters are gathered at once (schedules.py, `_add_unshard_reshard`)."""
+
+
+def _chunks(read: Defaults, schedule: str) -> int:
+    """Stages on each rank."""
+    usual = 2 if schedule in V_SHAPED or schedule == "interleaved-1f1b" else 1
+    chunks: int = read.take(CHUNKS, usual, "as in torchtitan" if usual > 1 else None)
+    if schedule in V_SHAPED and chunks != 2:
+        read.refuse(CHUNKS, f"found {chunks}; {schedule!r} has 2 stages on each rank")
+    elif schedule not in LOOPED and chunks > 1:
+        read.refuse(CHUNKS, f"found {chunks}; {schedule!r} has one stage on each rank; allowed: {', '.join(LOOPED)}")
+    return chunks
+
+
+def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, micro_batches: int) -> None:
+    """What PyTorch's schedules refuse."""
+    path = "training.gradient_accumulation_steps"
+    rounds = max(1, micro_batches // stages)
+    if schedule in ("interleaved-1f1b", "zb-h1") and micro_batches % rounds:
+        read.refuse(path, f"found {micro_batches}; {schedule!r} needs a multiple of its {rounds} rounds")
+    if schedule == "dualpipev" and micro_batches < 2 * stages:
+        read.refuse(path, f"found {micro_batches}; {schedule!r} needs at least {2 * stages}, one for each stage")
 
 
 def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:

@@ -95,6 +95,10 @@ _TORCHTITAN: Mapping[str, object] = {
     "parallelism.pipeline_schedule": {
         "1f1b": "--parallelism.pipeline_parallel_schedule 1F1B",
         "gpipe": "--parallelism.pipeline_parallel_schedule GPipe",
+        "interleaved-1f1b": "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
+        "zb-h1": "--parallelism.pipeline_parallel_schedule InterleavedZeroBubble",
+        "zbv": "--parallelism.pipeline_parallel_schedule ZBVZeroBubble",
+        "dualpipev": "--parallelism.pipeline_parallel_schedule DualPipeV",
     },
     "parallelism.data_parallel_shard_size": "--parallelism.data_parallel_shard_degree {}",
     "parallelism.loss_parallel": {True: "no --parallelism.disable_loss_parallel"},

@@ -313,13 +313,14 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
 
 
 def _received(job: Job) -> tuple[Shape, ...]:
-    """Hidden states from the stage before, and gradients from the stage after."""
-    plan, ends = job.recipe.pipeline, job.model.network.ends
+    """Hidden states from the stage before, and gradients from the stage after, for each stage of the rank."""
+    plan = job.recipe.pipeline
     if plan is None or plan.runtime != "torch":
         return ()
     tensor = job.recipe.tensor
     tokens = split_over("s") if tensor is not None and tensor.sequence else "s"
-    return (("b", tokens, "h"),) * ((not ends.reads_tokens) + (not ends.predicts))
+    ends = [recipe.network.ends for recipe in (job.recipe, *plan.others)]
+    return (("b", tokens, "h"),) * sum((not each.reads_tokens) + (not each.predicts) for each in ends)
 
 
 def _stored(job: Job, weight: Weight, path: str, count: int, idle: int) -> Stored:

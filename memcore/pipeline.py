@@ -1,6 +1,6 @@
 """A job's pipeline: what each stage has, and how many micro-batches are in flight on it.
 
-Source: torch/distributed/pipelining/schedules.py (`Schedule1F1B`, `ScheduleGPipe`).
+Source: torch/distributed/pipelining/schedules.py (`Schedule1F1B`, `ScheduleGPipe`; `step/schedules.py` has the others).
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from memcore.job import Job
+from memcore.model.network import Model
+from memcore.model.stages import joined
+from memcore.step.looped import TURNS, in_flight
 from memcore.step.pipelined import IN_FLIGHT, MICRO_BATCHES, UNRECORDED
-from memcore.step.recipe import HEAD, TAIL
+from memcore.step.recipe import HEAD, TAIL, Recipe
+from memcore.step.schedules import LOOPED, V_SHAPED, fullest
 from memcore.step.step import run_name
 
 COUNTED = 3
@@ -29,6 +33,9 @@ def stage_jobs(job: Job) -> Iterator[Job]:
     if plan is None:
         yield job
         return
+    if job.schedule in LOOPED:
+        yield from (_rank_job(job, rank) for rank in range(job.stages))
+        return
     for number in range(job.stages):
         warm = _WARM[job.schedule](number, job.stages, job.micro_batches)
         more = max(warm - COUNTED, 0)
@@ -44,3 +51,43 @@ def stage_jobs(job: Job) -> Iterator[Job]:
         runs_of_layers = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
         counts = {IN_FLIGHT: more, MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - runs - more}
         yield replace(job, model=model, share=share, recipe=recipe, sizes={**job.sizes, **runs_of_layers, **counts})
+
+
+def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:
+    """The numbers of a rank's stages: every so-manieth, or in a V there and back."""
+    if job.schedule in V_SHAPED:
+        return rank, 2 * job.stages - 1 - rank
+    return tuple(rank + job.stages * chunk for chunk in range(job.stages_each))
+
+
+def _rank_job(job: Job, rank: int) -> Job:
+    """The job of a rank that has several stages."""
+    numbers, total = stages_of_rank(job, rank), job.stages * job.stages_each
+    models = [job.engine.stage(job.model, number, total) for number in numbers]
+    shares = [job.engine.stage(job.share, number, total) for number in numbers]
+    networks = replace(job.share, network=job.recipe.network)
+    actions = LOOPED[job.schedule](rank, job.stages, job.stages_each, job.micro_batches)
+    waiting = fullest(actions, [model.num_layers for model in models])
+    recipes = list(_recipes(job, models, [job.engine.stage(networks, number, total) for number in numbers]))
+    plan = job.recipe.pipeline
+    if plan is None:
+        raise TypeError(job)
+    recorded = TURNS + waiting[-1]
+    plan = replace(plan, skips=recorded < job.micro_batches)
+    others = tuple(replace(recipe, pipeline=plan) for recipe in recipes[1:])
+    pipeline = replace(plan, others=others, waiting=tuple(min(count, 2) for count in waiting))
+    whole = joined(models)
+    sizes = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(whole.repeats)}
+    sizes |= {in_flight(chunk): count - 1 for chunk, count in enumerate(waiting)}
+    sizes |= {MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - recorded}
+    recipe = replace(recipes[0], pipeline=pipeline)
+    return replace(job, model=whole, share=joined(shares), recipe=recipe, sizes={**job.sizes, **sizes})
+
+
+def _recipes(job: Job, models: list[Model], networks: list[Model]) -> Iterator[Recipe]:
+    """The recipe of each stage of a rank."""
+    first = 0
+    for model, stage in zip(models, networks, strict=True):
+        repeats = tuple(min(times, HEAD + TAIL + 1) for times in model.repeats)
+        yield replace(job.recipe, network=stage.network, repeats=repeats, first_run=first)
+        first += len(repeats)

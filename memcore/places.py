@@ -30,6 +30,7 @@ def place(name: str, model: Model) -> str:
     stack = model.network if tower is None else model.network.towers[int(tower)]
     runs = list(zip(stack.runs, model.repeats if tower is None else model.tower_repeats[int(tower)], strict=True))
     start = model.first_layer + sum(len(pattern) * repeats for pattern, repeats in runs[:run])
+    start = model.starts[run] if model.starts and tower is None else start
     width, repeats = len(runs[run][0]), runs[run][1]
     learns = tower is None or run <= max(model.network.towers[int(tower)].taps)
     first, last = _repetitions(repetition, repeats) if learns else (repetition, repetition)

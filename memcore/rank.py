@@ -14,7 +14,7 @@ from memcore.allocator import Surroundings, reserved
 from memcore.job import Job
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.persistent import persistent
-from memcore.pipeline import stage_jobs
+from memcore.pipeline import stage_jobs, stages_of_rank
 from memcore.step.record import program_of
 from memcore.timeline import Moment, Program, Sample
 
@@ -205,7 +205,12 @@ def ranks_of(job: Job) -> tuple[Rank, ...]:
     each = job.num_gpus // job.stages
     if job.stages == 1:
         return (_rank_of(job, "the GPU" if each == 1 else f"all {each} GPUs", each),)
-    return tuple(_rank_of(stage, f"stage {number}", each) for number, stage in enumerate(stage_jobs(job)))
+    return tuple(_rank_of(stage, _named(job, number), each) for number, stage in enumerate(stage_jobs(job)))
+
+
+def _named(job: Job, rank: int) -> str:
+    """A rank of a pipeline by its stages."""
+    return f"stage {rank}" if job.stages_each == 1 else f"stages {' and '.join(map(str, stages_of_rank(job, rank)))}"
 
 
 def _rank_of(job: Job, name: str, count: int) -> Rank:

@@ -84,10 +84,10 @@ class Parallelism:
     virtual_pipeline_parallel_size: int | None = setting(
         Integer(unit="chunks"),
         "Virtual stages",
-        "Chunks of layers that each pipeline stage has, far apart in the model (interleaved schedule).",
+        "Chunks of layers that each pipeline rank has, far apart in the model.",
         flag="vpp",
-        engines=MEGATRON,
-        default="1",
+        engines=("none", "fsdp", *MEGATRON),
+        default="1; 2 with PyTorch's interleaved-1f1b, zbv and dualpipev",
         advanced=True,
     )
     pipeline_layout: str | list[int] | None = setting(
@@ -101,11 +101,14 @@ class Parallelism:
     )
     pipeline_schedule: str | None = setting(
         Choice(
-            ("1f1b", "gpipe", "interleaved-1f1b"),
+            ("1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zbv", "dualpipev"),
             {
                 "1f1b": "a backward pass after every forward pass once the pipeline is full",
-                "interleaved-1f1b": "the same with several chunks of layers on each stage (Megatron)",
                 "gpipe": "all forward passes before all backward passes",
+                "interleaved-1f1b": "1F1B with several chunks of layers on each rank",
+                "zb-h1": "backward passes for inputs and for weights apart (PyTorch's InterleavedZeroBubble)",
+                "zbv": "the same, with two stages on each rank, there and back",
+                "dualpipev": "two stages on each rank, there and back, forward and backward passes overlapped",
             },
         ),
         "Pipeline schedule",

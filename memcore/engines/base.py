@@ -59,6 +59,9 @@ class Runtime:
         """An input of a unit as the unit sees it."""
         return x
 
+    def gather_all(self) -> None:
+        """Before the first micro-batch of a schedule with several stages on a rank."""
+
     def begin_micro_batch(self, *, last: bool) -> None:
         """Before the forward pass of a micro-batch; the last one ends the step."""
 

@@ -81,6 +81,13 @@ class Fsdp(Runtime):
         stored, compute = self.recipe.precision.parameter, self.recipe.precision.compute
         return to(x, compute) if compute != stored and x.dtype in FLOATING else x
 
+    def gather_all(self) -> None:
+        """The schedule gathers all parameters of a stage before it runs (schedules.py, UNSHARD)."""
+        for group in self._groups.values():
+            group.gather()
+        for group in self._groups.values():
+            group.wait()
+
     def begin_micro_batch(self, *, last: bool) -> None:
         """Without communication for every micro-batch, only the last one reduces gradients."""
         self.syncs = last or self.recipe.sharding.syncs_every_micro_batch

@@ -192,6 +192,8 @@ class Model:
     """Where the file itself cuts the layers into further pipeline stages."""
     first_layer: int = 0
     """The number of its first layer: the stage of a pipeline begins anywhere."""
+    starts: tuple[int, ...] = ()
+    """The number of the first layer of each run, where several stages are one after the other."""
 
     def size(self, shape: Shape) -> int:
         """Elements of a shape."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memcore.model.network import Layer, Model
@@ -23,6 +23,28 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
     ends = replace(ends, reads_tokens=first, predicts=last, final_norm=ends.final_norm if last else None)
     network = replace(model.network, ends=ends, runs=tuple(pattern for pattern, _ in found))
     return replace(model, network=network, repeats=tuple(repeats for _, repeats in found), first_layer=start)
+
+
+def joined(stages: Sequence[Model]) -> Model:
+    """Several stages of one rank as a model: the layers of one after those of the other."""
+    ends = [stage.network.ends for stage in stages]
+    norm = next((each.final_norm for each in ends if each.final_norm is not None), None)
+    reads, predicts = any(each.reads_tokens for each in ends), any(each.predicts for each in ends)
+    network = replace(
+        stages[0].network,
+        ends=replace(ends[0], reads_tokens=reads, predicts=predicts, final_norm=norm),
+        runs=tuple(pattern for stage in stages for pattern in stage.network.runs),
+    )
+    repeats = tuple(times for stage in stages for times in stage.repeats)
+    return replace(stages[0], network=network, repeats=repeats, starts=tuple(_starts(stages)))
+
+
+def _starts(stages: Sequence[Model]) -> Iterator[int]:
+    for stage in stages:
+        start = stage.first_layer
+        for pattern, repeats in zip(stage.network.runs, stage.repeats, strict=True):
+            yield start
+            start += len(pattern) * repeats
 
 
 def cut(model: Model, start: int, stop: int) -> Iterator[tuple[tuple[Layer, ...], int]]:

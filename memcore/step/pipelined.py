@@ -206,19 +206,19 @@ def record_stage(step: Step, forward: Forward, plan: Pipeline) -> Runtime:
         step.tape.turn = (0, min(number, 1))
         final = number == plan.runs - 1
         stands = plan.stands and number == plan.warm - 1
-        live.append((_standing if stands else _fly)(runtime, forward, final=final))
+        live.append((standing if stands else fly)(runtime, forward, final=final))
         if number >= plan.warm:
-            _land(runtime, live.popleft(), done, plan)
+            land(runtime, live.popleft(), done, final=done == plan.runs - 1)
             done += 1
     while live:
-        _land(runtime, live.popleft(), done, plan)
+        land(runtime, live.popleft(), done, final=done == plan.runs - 1)
         done += 1
     runtime.end()
     step.tape.finish()
     return runtime
 
 
-def _fly(runtime: Runtime, forward: Forward, *, final: bool) -> Flight:
+def fly(runtime: Runtime, forward: Forward, *, final: bool) -> Flight:
     """The forward pass of a micro-batch."""
     step = runtime.step
     step.tape.enter("forward", "inputs")
@@ -250,11 +250,11 @@ def _received(runtime: Runtime, given: list[Gradient]) -> Tensor:
     return hidden_states
 
 
-def _standing(runtime: Runtime, forward: Forward, *, final: bool) -> Flight:
+def standing(runtime: Runtime, forward: Forward, times: str = IN_FLIGHT, *, final: bool) -> Flight:
     """The forward pass of a micro-batch that stands for several: what it leaves behind is there as often."""
     tape = runtime.step.tape
     tape.flight = []
-    found = _fly(runtime, forward, final=final)
+    found = fly(runtime, forward, final=final)
     allocated, tape.flight = tape.flight, None
     places: dict[tuple[str, str | None], list[Storage]] = {}
     for reference, place, repeats in allocated:
@@ -265,16 +265,16 @@ def _standing(runtime: Runtime, forward: Forward, *, final: bool) -> Flight:
     for (_, repeats), storages in places.items():
         tape.enter("forward", "more micro-batches", repeats)
         while storages:
-            tape.multiply(storages.pop(), IN_FLIGHT)
+            tape.multiply(storages.pop(), times)
     tape.enter("forward", "more micro-batches")
     return found
 
 
-def _land(runtime: Runtime, flight: Flight, number: int, plan: Pipeline) -> None:
+def land(runtime: Runtime, flight: Flight, number: int, *, final: bool) -> None:
     """The backward pass of a micro-batch."""
     step = runtime.step
     step.tape.turn = (0, min(number, 1))
-    step.runtime.begin_backward(last=runtime.reduces_with(final=number == plan.runs - 1))
+    step.runtime.begin_backward(last=runtime.reduces_with(final=final))
     if runtime.last:
         step.tape.enter("loss", "gradient of the loss")
         backward(flight.output)

@@ -132,6 +132,10 @@ class Pipeline:
     """ideal or torch."""
     returns_outputs: bool
     """The last stage keeps the outputs of all micro-batches."""
+    others: tuple[Recipe, ...] = ()
+    """The recipes of the rank's further stages, if it has several."""
+    waiting: tuple[int, ...] = ()
+    """Of each of them, micro-batches in flight when there is most of them: none, one, or more, for which 2 stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +145,8 @@ class Recipe:
     network: Network
     repeats: tuple[int, ...]
     """How often each run's pattern repeats, capped at `HEAD + TAIL + 1`: more look the same."""
+    first_run: int = 0
+    """The number of its first run among those of all stages of a rank."""
     implementation: str
     attention: str
     padded: bool
@@ -185,7 +191,7 @@ class Recipe:
     @property
     def last_unit(self) -> str:
         """The name of the last layer."""
-        return f"{len(self.repeats) - 1}.{self.repeats[-1] - 1}.{len(self.network.runs[-1]) - 1}"
+        return f"{self.first_run + len(self.repeats) - 1}.{self.repeats[-1] - 1}.{len(self.network.runs[-1]) - 1}"
 
     def label(self, layer: Layer, tower: int | None = None) -> str:
         """A name for a kind of layer of the decoder or of a tower: `layer`, numbered where there are several kinds."""

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from memcore.engines import ENGINES
 from memcore.layers import IMPLEMENTATIONS
+from memcore.step.looped import record_rank
 from memcore.step.pipelined import record_stage
 from memcore.step.recipe import Recipe
 from memcore.step.step import Step
@@ -15,13 +16,17 @@ from memcore.timeline import Program
 @lru_cache(maxsize=512)
 def program_of(recipe: Recipe) -> Program:
     """Record a step and compile its tape."""
-    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
-    code = IMPLEMENTATIONS[recipe.implementation]
+    runtime, code = ENGINES[recipe.sharding.engine].runtime, IMPLEMENTATIONS[recipe.implementation]
+    step = Step(recipe, runtime)
     if recipe.pipeline is None:
         step.record(code.forward, code.inputs)
+        return Program(step.tape)
+    kept: object
+    if recipe.pipeline.waiting:
+        steps = [step, *(Step(other, runtime, step.tape) for other in recipe.pipeline.others)]
+        kept = record_rank(steps, code.forward, recipe.pipeline)
     else:
         kept = record_stage(step, code.forward, recipe.pipeline)
-        program = Program(step.tape)
-        del kept
-        return program
-    return Program(step.tape)
+    program = Program(step.tape)
+    del kept
+    return program

@@ -52,9 +52,9 @@ class Slot:
 class Step:
     """A step in the making: what an implementation's forward pass asks for while it runs."""
 
-    def __init__(self, recipe: Recipe, runtime: Callable[[Tape, Recipe], Runtime]) -> None:
+    def __init__(self, recipe: Recipe, runtime: Callable[[Tape, Recipe], Runtime], tape: Tape | None = None) -> None:
         self.recipe = recipe
-        self.tape = Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
+        self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
         self.runtime = runtime(self.tape, recipe)
         self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
         for tower in recipe.network.towers if recipe.pictures else ():
@@ -82,7 +82,8 @@ class Step:
         counts = recipe.repeats if tower is None else recipe.tower_repeats[tower]
         checkpoints = recipe.checkpoints if tower is None or recipe.network.towers[tower].checkpointed else None
         lending = Lending()
-        for run, (pattern, count) in enumerate(zip(stack.runs, counts, strict=True)):
+        first = recipe.first_run if tower is None else 0
+        for run, (pattern, count) in enumerate(zip(stack.runs, counts, strict=True), first):
             learns = tower is None or run <= max(recipe.network.towers[tower].taps)
             found = []
             recorded = repetitions(run_name(run, tower), count) if learns else [None] * count

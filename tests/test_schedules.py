@@ -1,0 +1,117 @@
+"""Pipelines with several stages on a rank: PyTorch's order of passes, micro-batches in flight, and what ranks hold."""
+
+import pytest
+from test_pipeline import job
+
+from memcore import ConfigError, UnsupportedError, estimate
+from memcore.config.settings import Config
+from memcore.step.schedules import LOOPED, V_SHAPED, fullest
+
+
+def spelled(name, rank, ranks, count, chunks=2):
+    """A rank's order as one word for each stage's pass, written as PyTorch's own listings do."""
+    return " ".join(f"{chunk}{kind}" for kind, chunk in LOOPED[name](rank, ranks, chunks, count))
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "order"),
+    [
+        ("interleaved-1f1b", 0, "0F 0F 1F 1F 0F 1B 0F 1B 1F 0B 1F 0B 1B 1B 0B 0B"),
+        ("interleaved-1f1b", 1, "0F 0F 1F 1B 1F 1B 0F 0B 0F 0B 1F 1B 1F 1B 0B 0B"),
+        ("zb-h1", 1, "0F 0F 1F 1I 1F 1I 1W 0F 0I 1W 0F 0I 0W 1F 1I 0W 1F 1I 1W 0I 1W 0I 0W 0W"),
+        ("zbv", 0, "0F 0F 0F 1F 1I 1W 1F 1I 1W 0F 0I 0W 1F 1I 1W 0I 0W 1F 1I 1W 0I 0W 0I 0W"),
+        ("dualpipev", 1, "0F 1F 0F 1F 0F 1B 1F 0B 0F 1B 1F 0B 1B 0B 1I 0I 1W 0W"),
+    ],
+)
+def test_the_order_is_pytorch_s(name, rank, order):
+    """Two ranks, four micro-batches, as `pipeline_order` of torch 2.13 lists them."""
+    assert spelled(name, rank, 2, 4) == order
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("name", LOOPED)
+def test_everything_runs_once(name, ranks):
+    """Each stage runs every micro-batch forward, and backward for inputs and weights."""
+    count = 3 * ranks
+    for rank in range(ranks):
+        actions = LOOPED[name](rank, ranks, 2, count)
+        for chunk in range(2):
+            kinds = [kind for kind, each in actions if each == chunk]
+            assert kinds.count("F") == count
+            assert kinds.count("B") + kinds.count("I") == count == kinds.count("B") + kinds.count("W")
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("interleaved-1f1b", lambda rank, ranks: ranks + 2 * (ranks - 1 - rank) + 1),
+        ("zb-h1", lambda rank, ranks: 2 * ranks),
+        ("zbv", lambda rank, ranks: 2 * ranks),
+        ("dualpipev", lambda rank, ranks: 2 * ranks + 1),
+    ],
+)
+def test_micro_batches_in_flight(name, most, ranks):
+    """Closed forms of the most in flight on two stages of a rank, with enough micro-batches."""
+    for rank in range(ranks):
+        actions = LOOPED[name](rank, ranks, 2, 4 * ranks)
+        assert sum(fullest(actions, (1, 1))) + 1 == most(rank, ranks)
+
+
+def looped(name="interleaved-1f1b", chunks=2, stages=2, micro_batches=8, **more):
+    """The estimate of a small Llama of 22 layers with several stages on a rank."""
+    settings = {"pipeline_schedule": name, "virtual_pipeline_parallel_size": chunks, **more.pop("parallelism", {})}
+    return estimate(Config.from_dict(job(stages, micro_batches, parallelism=settings, **more)))
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_ranks_hold_all_layers(name):
+    """All parameters are somewhere, and the ends are where the schedule puts them."""
+    found = looped(name)
+    assert sum(rank.job.share.parameters for rank in found.ranks) == found.job.model.parameters
+    reads, predicts = (
+        [getattr(rank.job.share.network.ends, end) for rank in found.ranks] for end in ("reads_tokens", "predicts")
+    )
+    assert reads == [True, False]
+    assert predicts == ([True, False] if name in V_SHAPED else [False, True])
+
+
+def test_receive_buffers_of_every_stage():
+    """Of four stages each has a buffer for hidden states and gradients and each micro-batch, but for the outer ends."""
+    one = 1 * 1024 * 512 * 2
+    for rank in looped().ranks:
+        assert sum(entry.bytes for entry in rank.persistent.receive_buffers()) == 8 * 3 * one
+
+
+def test_a_micro_batch_in_flight_costs_what_it_keeps():
+    """Rank 0 of 2 with checkpoints: micro-batches keep the input of each of 6 and 5 layers, and the stage's output."""
+    checkpoints = {"activation_checkpointing": "full", "implementation": "torchtitan"}
+    found = looped(micro_batches=8, training=checkpoints).ranks[0]
+    assert fullest(LOOPED["interleaved-1f1b"](0, 2, 2, 8), (6, 5)) == (3, 1)
+    before = next(moment for moment in found.moments if moment.place == "inputs" and moment.turn == (0, 1))
+    kept = [each for each in found.ledger(before).entries if each.rule in ("add", "embedding", "received_activation")]
+    embedded = 1  # the fourth micro-batch on the first stage begins
+    assert sum(each.bytes for each in kept) == (3 * (6 + 1) + 1 * 5 + embedded) * 1024 * 512 * 2
+
+
+def test_layers_keep_their_numbers():
+    """The second stage of rank 0 of 2 is the third of four: it begins with layer 12."""
+    assert looped().ranks[0].job.share.starts == (0, 12)
+    assert looped("zbv").ranks[0].job.share.starts == (0, 17)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"name": "1f1b"}, ConfigError, "one stage on each rank"),
+        ({"name": "zbv", "chunks": 3}, ConfigError, "2 stages on each rank"),
+        ({"name": "dualpipev", "micro_batches": 3}, ConfigError, "at least 4"),
+        ({"micro_batches": 9}, ConfigError, "a multiple of its 4 rounds"),
+        ({"stages": 8, "chunks": 3}, ConfigError, "has 22 layers"),
+        ({"chunks": 4, "engine": "fsdp"}, UnsupportedError, "keep 3 stages gathered"),
+    ],
+)
+def test_what_schedules_refuse(changes, error, message):
+    """As PyTorch's own checks do."""
+    with pytest.raises(error, match=message):
+        looped(**changes)
