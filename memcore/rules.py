@@ -39,6 +39,7 @@ _LOSS = "pytorch, aten/src/ATen/native/LossNLL.cpp and SoftMax.cpp"
 
 _BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 _MEGATRON = "Megatron-LM, core/tensor_parallel"
+_EXPERTS = "Megatron-LM, core/transformer/moe"
 _FUSIONS = "Megatron-LM, core/fusions"
 _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py, fused_linear_cross_entropy_forward"
 
@@ -364,6 +365,14 @@ RULES: Mapping[str, Rule] = {
     "megatron_reduce_scatter": Rule("this rank's tokens of a sum over ranks", f"{_MEGATRON}/mappings.py"),
     "bias_dropout_add": Rule("residual stream: sum with what dropout leaves", f"{_FUSIONS}/fused_bias_dropout.py"),
     "fused_activation": Rule("activation with its bias", f"{_FUSIONS}/fused_bias_gelu.py and fused_bias_swiglu.py"),
+    "expert_all_gather": Rule("tokens of all ranks that share experts", f"{_EXPERTS}/token_dispatcher.py"),
+    "expert_all_to_all": Rule("rows sent to the ranks of their experts, or back", f"{_EXPERTS}/token_dispatcher.py"),
+    "row_map": Rule("where each row comes from, and goes", "TransformerEngine, pytorch/permutation.py"),
+    "permute_rows": Rule("rows of tokens, sorted by expert", f"{_EXPERTS}/moe_utils.py: permute"),
+    "permute_rows_backward": Rule("gradient summed over a token's rows", f"{_EXPERTS}/moe_utils.py: permute"),
+    "unpermute_rows": Rule("sum of each token's rows", f"{_EXPERTS}/moe_utils.py: unpermute"),
+    "unpermute_rows_backward": Rule("gradient of each row", f"{_EXPERTS}/moe_utils.py: unpermute"),
+    "sort_chunks": Rule("rows sorted by local expert", f"{_EXPERTS}/moe_utils.py: sort_chunks_by_idxs"),
     "fused_activation_backward": Rule("gradient of an activation with its bias", f"{_FUSIONS}/fused_bias_gelu.py"),
     # The end of a step.
     "gradient_norm": Rule("norms of gradients", "pytorch, torch/nn/utils/clip_grad.py", "temporaries"),

@@ -13,7 +13,7 @@ from memcore.layers import IMPLEMENTATIONS
 from memcore.model.megatron.share import padded, shared
 from memcore.model.read import read_model
 from memcore.model.stages import stage_of
-from memcore.step.megatron import MegatronPlan
+from memcore.step.megatron import Experts, MegatronPlan, Recompute
 from memcore.step.recipe import Loss, Recipe, Sharding
 from memcore.step.step import Batch, Step
 from memcore.symbols import split_over
@@ -76,6 +76,7 @@ def recorded(config, plan=PLAN, kernel="cudnn", ranks=1, dropout=0.0, implementa
     network = replace(network, runs=layers, ends=replace(network.ends, embedding_dropout=dropout))
     sizes = {**model.sizes, "b": batch, "s": model.sizes["P"], "cp": 1, "tp": ranks, "ep": 1, "etp": ranks}
     sizes["V"] = padded(sizes["V"], sizes["vd"], ranks)
+    sizes["ns"] = sizes["nr"] = batch * sizes["s"] * sizes.get("e", 0)
     recipe = Recipe(
         network=network,
         repeats=model.repeats,
@@ -131,6 +132,52 @@ KEPT = [
 def test_a_layer_keeps(config, changes, options, expected):
     """From one layer to the next."""
     assert kept(config, replace(PLAN, **changes), **options) == expected
+
+
+MIXTRAL = LLAMA | {"num_experts": 4, "moe_ffn_hidden_size": 192, "moe_router_topk": 2, "moe_router_dtype": "fp32"}
+ROUTED = Experts(
+    dispatcher="alltoall",
+    parallel=False,
+    tensor=False,
+    grouped=True,
+    permute_fusion=True,
+    router_fusion=False,
+    balancing="none",
+    pre_softmax=False,
+    padded=False,
+    shared_overlap=False,
+)
+ATTENTION = TOKENS * 2 * (2 * H + H + 2 * 2 * D + H) + STATISTIC + TOKENS * A * 4 + 512
+"""Of LLAMA's layer: its norm, q, k, v, result and statistics."""
+ROUTER = TOKENS * 2 * (8 + 4) + TOKENS * 4 * (4 * 2 * 2 + 4)
+"""Indices and scores of two experts of a token; row map of 2 · 4 int32 for each, made twice, and probabilities."""
+
+
+def rows(width):
+    """Bytes of two rows of bf16 for each token."""
+    return TOKENS * 2 * 2 * width
+
+
+SPARSE = [
+    # The second norm's input and result, the rows given to experts, gate and up projection, what the second matrix is
+    # given, and a weight in fp32 for each row.
+    ((), TOKENS * 2 * 2 * H + STATISTIC + rows(H) + rows(3 * 192) + TOKENS * 2 * 4),
+    # What the second matrix is given is computed again.
+    (("moe_act",), TOKENS * 2 * 2 * H + STATISTIC + rows(H) + rows(2 * 192) + TOKENS * 2 * 4),
+    # So is what the norm makes.
+    (("moe_act", "layernorm"), TOKENS * 2 * H + rows(H) + rows(2 * 192) + TOKENS * 2 * 4),
+    # Everything but the norm.
+    (("moe",), TOKENS * 2 * 2 * H + STATISTIC),
+]
+
+
+@pytest.mark.parametrize(("modules", "expected"), SPARSE)
+def test_a_sparse_layer_keeps(modules, expected):
+    """With what selective recomputation leaves; the router's scores are a few bytes for each expert."""
+    recompute = Recompute(granularity="selective", modules=frozenset(modules))
+    found = kept(MIXTRAL, replace(PLAN, experts=ROUTED, recompute=recompute)) - ATTENTION - expected
+    router = 0 if "moe" in modules else ROUTER
+    assert 0 <= found <= router
 
 
 LOGITS = [("unfused", 6), ("native", 10), ("te", 2)]

@@ -100,10 +100,11 @@ class _Accumulate:
 def save(tape: Tape, *tensors: Tensor | None) -> list[Saved]:
     """Keep tensors for the backward pass. Called before the operation's output exists, as PyTorch does."""
     pack = tape.pack or Kept
-    return [pack(_memory_of(tensor)) for tensor in tensors if tensor is not None]
+    return [pack(memory_of(tensor)) for tensor in tensors if tensor is not None]
 
 
-def _memory_of(tensor: Tensor) -> Tensor:
+def memory_of(tensor: Tensor) -> Tensor:
+    """A tensor as the graph keeps it."""
     # A parameter's memory belongs to its engine: FSDP frees it even while the graph refers to it.
     storage = None if isinstance(tensor, Parameter) else tensor.storage
     found = tensor.detach()
@@ -261,7 +262,7 @@ class _Stop(Exception):
     """Everything that the backward pass needs has been recomputed."""
 
 
-class _Frame:
+class Frame:
     """One checkpointed call (torch/utils/checkpoint.py, `_CheckpointFrame`, non-reentrant)."""
 
     def __init__(
@@ -295,10 +296,14 @@ class _Frame:
         return hole
 
     def unpack(self, index: int) -> Tensor:
+        return self.rerun().pop(index)
+
+    def rerun(self) -> dict[int, Tensor]:
+        """Run the function again, once."""
         if self._recomputed is None:
             self._recomputed = {}
             self._recompute(self._recomputed)
-        return self._recomputed.pop(index)
+        return self._recomputed
 
     def _recompute(self, found: dict[int, Tensor]) -> None:
         tape, count = self._tape, 0
@@ -334,7 +339,7 @@ class _Hole:
 
     __slots__ = ("__weakref__", "_frame", "_index")
 
-    def __init__(self, frame: _Frame, index: int) -> None:
+    def __init__(self, frame: Frame, index: int) -> None:
         self._frame = frame
         self._index = index
 
@@ -350,6 +355,6 @@ def checkpoint(
     With `early_stop` (PyTorch's default) the second run ends as soon as the last saved tensor exists again.
     """
     tape = inputs[0].tape
-    frame = _Frame(tape, function, inputs, early_stop, selection)
+    frame = Frame(tape, function, inputs, early_stop, selection)
     with tape.packing(frame.pack), frame.run():
         return function(*inputs)

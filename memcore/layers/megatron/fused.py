@@ -93,14 +93,14 @@ def spelled_out(x: Tensor, bias: Parameter | None, activation: str, *, gated: bo
     """The activation without fusion: each step is an operation of PyTorch."""
     if bias is not None:
         x = add(x, bias)
-    act = _COMPILED.get(activation, ACTIVATIONS[activation])
+    act = COMPILED.get(activation, ACTIVATIONS[activation])
     if not gated:
         return act(x)
-    gate, up = _halves(x)
+    gate, up = halves(x)
     return mul(act(gate), up)
 
 
-def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
+def halves(x: Tensor) -> tuple[Tensor, Tensor]:
     """`torch.chunk(x, 2, -1)`: views; the gradients are concatenated."""
     shape = (*x.shape[:-2], x.shape[-1])
     first, second = (view(x, shape, cut=len(shape) - 1) for _ in range(2))
@@ -118,4 +118,4 @@ def _squared_relu(x: Tensor) -> Tensor:
     return out
 
 
-_COMPILED: Mapping[str, Callable[[Tensor], Tensor]] = {"relu2": _squared_relu}
+COMPILED: Mapping[str, Callable[[Tensor], Tensor]] = {"relu2": _squared_relu}

@@ -12,16 +12,19 @@ from functools import partial
 from memcore.eager.autograd import attach, tracked
 from memcore.eager.basics import contiguous, new, only, permute
 from memcore.eager.operations import mul
-from memcore.eager.tensor import Tensor
+from memcore.eager.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.megatron.attention import Around, attention
 from memcore.layers.megatron.ends import embedded
+from memcore.layers.megatron.experts import experts
 from memcore.layers.megatron.feed_forward import feed_forward
 from memcore.layers.megatron.fused import bias_dropout_add, norm
-from memcore.layers.megatron.linear import local_linear
+from memcore.layers.megatron.linear import Weights, local_linear
 from memcore.layers.megatron.losses import vocab_parallel_cross_entropy
+from memcore.layers.megatron.recompute import discarded, recomputes, run_again
 from memcore.model.network import Network
-from memcore.model.parts import Attention, FeedForward
+from memcore.model.parts import Attention, Experts, Feed, FeedForward, Mixer
+from memcore.model.weights import Norm
 from memcore.step.megatron import MegatronPlan
 from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
@@ -32,7 +35,7 @@ def check(network: Network) -> None:
     for layer in network.kinds:
         mixer, feed = layer.mixer, layer.feed_forward
         missing = [] if isinstance(mixer, Attention) and layer.second_mixer is None else ["other mixers than attention"]
-        missing += [] if isinstance(feed, FeedForward) else ["other feed-forward layers than dense ones"]
+        missing += [] if isinstance(feed, FeedForward | Experts) else ["layers without a feed-forward layer"]
         missing += [] if layer.residual == "megatron" else [f"layers wired as {layer.residual!r}"]
         if missing:
             message = f"Megatron's activations are not modelled yet for {' and '.join(missing)}"
@@ -87,14 +90,41 @@ def _layer(x: Tensor, slot: Slot, around: Around) -> Tensor:
     """`TransformerLayer.forward`."""
     layer, weights = slot.layer, slot.weights
     mixer, feed = layer.mixer, layer.feed_forward
-    first, second = layer.norms
-    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward):
-        raise TypeError(layer)
-    y, bias = attention(x, mixer, first, weights, around)
-    x = bias_dropout_add(y, bias, x, layer.dropout)
-    del y
-    y, bias = feed_forward(x, feed, second, weights, around)
-    return bias_dropout_add(y, bias, x, layer.dropout)
+    norms = list(layer.norms)
+    if mixer is not None:
+        y, bias = _mixer(x, mixer, norms.pop(0), weights, around)
+        x = bias_dropout_add(y, bias, x, layer.dropout)
+        del y
+    if feed is not None:
+        y, bias = _feed(x, feed, norms.pop(0), weights, around)
+        x = bias_dropout_add(y, bias, x, layer.dropout)
+    return x
+
+
+def _mixer(x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:
+    if isinstance(mixer, Attention):
+        return attention(x, mixer, before, weights, around)
+    raise TypeError(mixer)
+
+
+def _feed(x: Tensor, feed: Feed, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:
+    """A feed-forward layer behind its norm; a dense one may be recomputed as a whole."""
+    how = around.how
+    if isinstance(feed, FeedForward):
+        bias = weights.get(f"{feed.down.name}.bias")
+
+        def dense(x: Tensor) -> Tensor:
+            return feed_forward(x, feed, before, weights, around)[0]
+
+        return (run_again(dense, x) if recomputes(how, "mlp") else dense(x)), bias
+
+    def normed(x: Tensor) -> Tensor:
+        return norm(x, before, weights)
+
+    def routed(x: Tensor) -> Tensor:
+        return experts(x, feed, weights, around)
+
+    return (discarded(normed, routed, x) if recomputes(how, "layernorm") else routed(normed(x))), None
 
 
 def _head(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> tuple[Tensor, Tensor | None]:

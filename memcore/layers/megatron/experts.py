@@ -1,0 +1,157 @@
+"""Routed experts and the expert that sees every token.
+
+Source: Megatron-LM, core/transformer/moe/{moe_layer,experts,shared_experts}.py; TransformerEngine,
+transformer_engine/pytorch/module/grouped_linear.py.
+"""
+
+from __future__ import annotations
+
+from memcore.eager.arithmetic import sigmoid
+from memcore.eager.autograd import Gradient, attach, save, tracked
+from memcore.eager.basics import like, new, only, to
+from memcore.eager.operations import ACTIVATIONS, add, mul
+from memcore.eager.operations import linear as plain_linear
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.layers.megatron.attention import Around
+from memcore.layers.megatron.dispatch import DISPATCHERS, ROWS
+from memcore.layers.megatron.feed_forward import feed_forward
+from memcore.layers.megatron.fused import COMPILED, halves
+from memcore.layers.megatron.linear import Weights
+from memcore.layers.megatron.recompute import discarded, recomputes, run_again
+from memcore.layers.megatron.routing import route
+from memcore.model.parts import Experts
+from memcore.step.megatron import Experts as Plan
+from memcore.step.megatron import MegatronPlan
+
+
+def experts(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tensor:
+    """`MoELayer.forward`."""
+    plan = around.how.experts
+    if plan is None:
+        raise TypeError(around.how)
+
+    def forward(x: Tensor) -> Tensor:
+        return _layer(x, part, weights, around, plan)
+
+    return run_again(forward, x) if recomputes(around.how, "moe") else forward(x)
+
+
+def _layer(x: Tensor, part: Experts, weights: Weights, around: Around, plan: Plan) -> Tensor:
+    with x.tape.module(part.module):
+        beside = _shared(x, part, weights, around)
+        with x.tape.module("router"):
+            probabilities, routed = route(x, weights[f"{part.router.name}.weight"], part, plan)
+
+        def run(rows: Tensor, scale: Tensor) -> Tensor:
+            return _run(rows, scale, part, weights, around.how, plan)
+
+        out = DISPATCHERS[plan.dispatcher](x, probabilities, routed, part, plan, run)
+        del probabilities, routed
+        return out if beside is None else add(out, beside)
+
+
+def _shared(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tensor | None:
+    shared = part.shared
+    if shared is None:
+        return None
+
+    def forward(x: Tensor) -> Tensor:
+        out, _ = feed_forward(x, shared, None, weights, around)
+        return out
+
+    out = run_again(forward, x) if recomputes(around.how, "shared_experts") else forward(x)
+    if part.shared_gate is not None:
+        out = mul(out, sigmoid(plain_linear(x, weights[f"{part.shared_gate.name}.weight"])))
+    return out
+
+
+def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, how: MegatronPlan, plan: Plan) -> Tensor:
+    """Two products with the matrices of each row's expert; the weights are applied between them."""
+    up, down = (weights[each.name] for each in part.experts if each.name.endswith("weight"))
+    with rows.tape.module("experts"):
+        y = _product(rows, up, how, plan)
+
+        def act(y: Tensor, scale: Tensor) -> Tensor:
+            return _activated(y, scale, part, how)
+
+        def finish(y: Tensor) -> Tensor:
+            return _product(y, down, how, plan)
+
+        out = discarded(act, finish, y, scale) if recomputes(how, "moe_act") else finish(act(y, scale))
+        del y
+        if not plan.grouped:
+            joined = like(out, "cat")  # the experts' results one after the other
+            if tracked(out):
+                attach([joined], [out], [], lambda g, s: [g[0]])
+            return joined
+        return out
+
+
+def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Tensor:
+    """`GroupedLinear`, or one expert after the other: keeps its input."""
+    tape = x.tape
+    rows, width = x.shape[: 1 if x.shape[0] == ROWS else len(x.shape) - 1], weight.shape[1:-1]
+    inner = weight.shape[-1:]
+    if tuple(x.shape[len(rows) :]) != inner and x.shape[-1] != inner[-1]:
+        raise TypeError((x.shape, weight.shape))
+    out = new(tape, (*rows, *width), x.dtype, "grouped_mm")
+    if tracked(x, weight):
+        shape, x_needs = x.shape, tracked(x)
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            dtype = only(gradients).dtype
+            gradient = new(tape, shape, dtype, "input_gradient") if x_needs else None
+            learns = weight.requires_grad and not how.fuses_weight_gradients
+            each = weight.shape if plan.grouped else weight.shape[1:]
+            matrix = new(tape, each, dtype, "weight_gradient") if learns else None
+            if matrix is not None and not plan.grouped:
+                # Each expert's gradient is added to the buffer before the next one's exists.
+                matrix = Tensor(tape, matrix.storage, weight.shape, dtype)
+            return [gradient, matrix]
+
+        attach([out], [x, weight], save(tape, x), apply)
+    return out
+
+
+def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan) -> Tensor:
+    """The activation times each row's weight, in one kernel for SwiGLU."""
+    if part.gated and part.activation == "silu" and how.activation_fusion:
+        return _weighted_swiglu(x, scale)
+    act = COMPILED.get(part.activation, ACTIVATIONS[part.activation])
+    if part.gated:
+        gate, up = halves(x)
+        y = mul(act(gate), up)
+    else:
+        y = act(x)
+    return to(_scaled(y, scale), x.dtype)
+
+
+def _scaled(x: Tensor, scale: Tensor) -> Tensor:
+    """Rows times their weights: keeps both; in fp32 where the weights are."""
+    tape, dtype = x.tape, "fp32" if scale.dtype == "fp32" else x.dtype
+    out = like(x, "mul", dtype)
+    if tracked(x, scale):
+        before, shape, own = x.dtype, scale.shape, scale.dtype
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            product = like(only(gradients), "mul_backward")
+            weights = new(tape, shape, own, "sum_to_size")
+            del product
+            return [to(like(only(gradients), "mul_backward"), before), weights]
+
+        attach([out], [x, scale], save(tape, x, scale), apply)
+    return out
+
+
+def _weighted_swiglu(x: Tensor, scale: Tensor) -> Tensor:
+    """`WeightedSwiGLUFunction`: keeps gate and up projection, and the weights."""
+    tape = x.tape
+    out = new(tape, (*x.shape[:-2], x.shape[-1]), x.dtype, "fused_activation")
+    if tracked(x, scale):
+        own, dtype = scale.shape, scale.dtype
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            return [like(saved[0], "fused_activation_backward"), new(tape, own, dtype, "sum_to_size")]
+
+        attach([out], [x, scale], save(tape, x, scale), apply)
+    return out

@@ -1,0 +1,25 @@
+"""Recomputation of single modules. Source: Megatron-LM, core/tensor_parallel/random.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from memcore.eager.autograd import checkpoint
+from memcore.eager.discarding import discard
+from memcore.eager.tensor import Tensor
+from memcore.step.megatron import MegatronPlan
+
+
+def recomputes(how: MegatronPlan, module: str) -> bool:
+    """Whether selective recomputation covers a module."""
+    return how.recompute is not None and module in how.recompute.modules
+
+
+def run_again(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """`tensor_parallel.checkpoint`: keeps the inputs, and runs everything again before the backward pass."""
+    return checkpoint(function, *inputs, early_stop=False)
+
+
+def discarded(function: Callable[..., Tensor], use: Callable[[Tensor], Tensor], *inputs: Tensor) -> Tensor:
+    """`CheckpointWithoutOutput`: the result's memory goes once it is used, and comes back for the backward pass."""
+    return discard(function, use, *inputs)
