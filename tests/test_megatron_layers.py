@@ -76,7 +76,7 @@ def recorded(config, plan=PLAN, kernel="cudnn", ranks=1, dropout=0.0, implementa
     network = replace(network, runs=layers, ends=replace(network.ends, embedding_dropout=dropout))
     sizes = {**model.sizes, "b": batch, "s": model.sizes["P"], "cp": 1, "tp": ranks, "ep": 1, "etp": ranks}
     sizes["V"] = padded(sizes["V"], sizes["vd"], ranks)
-    sizes["ns"] = sizes["nr"] = batch * sizes["s"] * sizes.get("e", 0)
+    sizes["nr"] = batch * sizes["s"] * sizes.get("e", 0)
     recipe = Recipe(
         network=network,
         repeats=model.repeats,

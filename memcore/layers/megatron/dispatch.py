@@ -13,9 +13,11 @@ from memcore.eager.basics import new, only, view
 from memcore.eager.tensor import Tensor
 from memcore.model.parts import Experts
 from memcore.step.megatron import Experts as Plan
-from memcore.symbols import Axis, Shape
+from memcore.symbols import Axis, Shape, split_over
 
 ROWS = "nr"
+_ARRIVED = split_over(ROWS, "etp")
+"""Rows before the ranks that share an expert's matrices gather theirs."""
 Run = Callable[[Tensor, Tensor], Tensor]
 """The experts: rows and their weights to results."""
 
@@ -65,8 +67,8 @@ def alltoall(x: Tensor, weights: Tensor, routed: Tensor, part: Experts, plan: Pl
     rows = _permuted(x, indices, sent)
     weights = _picked(weights, sent, indices)
     if plan.parallel:
-        rows = _node(rows, ("ns", local[-1]), "expert_all_to_all", "expert_all_to_all")
-        weights = _node(weights, ("ns",), "expert_all_to_all", "expert_all_to_all")
+        rows = _node(rows, (_ARRIVED, local[-1]), "expert_all_to_all", "expert_all_to_all")
+        weights = _node(weights, (_ARRIVED,), "expert_all_to_all", "expert_all_to_all")
     if plan.tensor:
         rows = _node(rows, (ROWS, local[-1]), "expert_all_gather", "megatron_reduce_scatter")
         weights = _node(weights, (ROWS,), "expert_all_gather", "megatron_reduce_scatter")
@@ -76,7 +78,7 @@ def alltoall(x: Tensor, weights: Tensor, routed: Tensor, part: Experts, plan: Pl
     del rows, weights
     out = _node(out, (ROWS, local[-1]), "sort_chunks", "sort_chunks")
     if plan.tensor:
-        out = _node(out, ("ns", local[-1]), "megatron_reduce_scatter", "expert_all_gather")
+        out = _node(out, (_ARRIVED, local[-1]), "megatron_reduce_scatter", "expert_all_gather")
     if plan.parallel:
         out = _node(out, (*sent, local[-1]), "expert_all_to_all", "expert_all_to_all")
     return _unpermuted(out, local, indices)
