@@ -21,7 +21,7 @@ def when(moment: Moment, estimate: Estimate) -> str:
     where = place(moment.place, estimate.rank.job.model)
     phase = PHASES[moment.phase]
     count = estimate.job.micro_batches
-    if count == 1 or moment.segment is None:
+    if count == 1 or moment.segment is None or estimate.job.recipe.megatron is not None:
         return f"{phase}, {where}"
     rest = "micro-batch 2" if count == 2 else f"micro-batches 2 to {count}"
     return f"{phase}, {where}, {rest if moment.turn[1] else 'micro-batch 1'}"
@@ -40,7 +40,7 @@ class Verdict:
 def verdict(estimate: Estimate) -> Verdict:
     """Whether the job fits, by how much, and what its peak is made of."""
     device, capacity = estimate.device, estimate.capacity
-    gpus = "the GPU" if estimate.job.num_gpus == 1 else f"each of {estimate.job.num_gpus} GPUs"
+    gpus = _gpus(estimate)
     if capacity is None:
         headline = f"Needs {format_bytes(device.expected)} on {gpus}. Name an accelerator to see whether that fits."
         return Verdict("unknown", headline, _reason(estimate))
@@ -50,6 +50,14 @@ def verdict(estimate: Estimate) -> Verdict:
     margin = f"{format_bytes(left)} ({100 * left / capacity:.0f}%) are left" if left >= 0 else _missing(-left)
     headline = f"{_LEVELS[level]}: needs {needs}; {margin}."
     return Verdict(level, headline, _reason(estimate))
+
+
+def _gpus(estimate: Estimate) -> str:
+    """The GPUs that need most."""
+    rank = estimate.rank
+    if len(estimate.ranks) > 1:
+        return f"the GPU of {rank.name}" if rank.count == 1 else f"each of the {rank.count} GPUs of {rank.name}"
+    return "the GPU" if estimate.job.num_gpus == 1 else f"each of {estimate.job.num_gpus} GPUs"
 
 
 def _missing(size: int) -> str:

@@ -68,7 +68,7 @@ class Estimate:
     @cached_property
     def rank(self) -> Rank:
         """The class that needs most."""
-        return self.ranks[0] if len(self.ranks) == 1 else max(self.ranks, key=lambda rank: rank.peak.peak)
+        return self.ranks[0] if len(self.ranks) == 1 else max(self.ranks, key=lambda rank: rank.most)
 
     @property
     def peak(self) -> Moment:

@@ -114,6 +114,16 @@ class Rank:
         return max(self.moments, key=lambda moment: moment.peak)
 
     @property
+    def most(self) -> int:
+        """Bytes of the peak."""
+        return self.peak.peak
+
+    @property
+    def because(self) -> str:
+        """What is in flight at the peak, where several micro-batches can be."""
+        return ""
+
+    @property
     def after_init(self) -> int:
         """Bytes before the first step."""
         early = self.persistent.states if self.job.optimizer.from_start else 0

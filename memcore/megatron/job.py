@@ -19,7 +19,7 @@ from memcore.megatron.ranks import Ranks, ranks_of
 from memcore.megatron.states import States, states_of
 from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron
-from memcore.model.megatron.placement import Chunk, chunk_of
+from memcore.model.megatron.placement import Chunk, chunk_of, cut_of
 from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
 from memcore.model.stages import cut
@@ -55,8 +55,8 @@ class MegatronJob(Job):
     """Those of this stage."""
 
 
-def stage_jobs(config: Config) -> tuple[MegatronJob, ...]:
-    """The job of every pipeline stage.
+def resolve(config: Config) -> MegatronJob:
+    """Fill in what the config leaves open, for all stages together.
 
     Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
     """
@@ -83,7 +83,7 @@ def stage_jobs(config: Config) -> tuple[MegatronJob, ...]:
         raise ConfigError(read.problems)
     name = str(read.given("training.optimizer.name") or "adam")
     optimizer = OPTIMIZERS[name]
-    job = MegatronJob(
+    return MegatronJob(
         config=config,
         model=model,
         share=model,
@@ -107,17 +107,26 @@ def stage_jobs(config: Config) -> tuple[MegatronJob, ...]:
         group=group,
         chunks=(),
     )
-    return tuple(_stages(job))
 
 
-def _stages(job: MegatronJob) -> Iterator[MegatronJob]:
-    made: dict[Chunk, ChunkJob] = {}
+def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:
+    """The job of every pipeline stage."""
+    made: dict[object, ChunkJob] = {}
+    whole = job.model
     for stage, chunks in enumerate(job.layout):
-        found = tuple(made.setdefault(chunk, _chunk_job(job, chunk)) for chunk in chunks)
-        whole = chunk_of(job.model, chunks[0]) if len(chunks) == 1 else job.model
+        found = []
+        for chunk in chunks:
+            runs = tuple((id(pattern), times) for pattern, times in cut_of(whole, chunk))
+            key = (runs, chunk.embeds, chunk.predicts, chunk.loss)
+            if key not in made:
+                made[key] = _chunk_job(job, chunk)
+            found.append(made[key])
         first = found[0]
+        model = replace(first.share, first_layer=chunks[0].start)
         sizes = {**job.sizes, **first.sizes}
-        yield replace(job, model=whole, share=first.share, recipe=first.recipe, sizes=sizes, stage=stage, chunks=found)
+        yield replace(
+            job, model=model, share=first.share, recipe=first.recipe, sizes=sizes, stage=stage, chunks=tuple(found)
+        )
 
 
 def _chunk_job(job: MegatronJob, chunk: Chunk) -> ChunkJob:

@@ -16,13 +16,15 @@ from memcore.config.settings import Config
 from memcore.errors import UnsupportedError
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
-from memcore.megatron.job import ChunkJob, MegatronJob, stage_jobs
+from memcore.megatron.job import ChunkJob, MegatronJob, resolve, stage_jobs
 from memcore.megatron.persistent import MegatronPersistent
-from memcore.megatron.schedule import Live, Schedule, schedule
+from memcore.megatron.schedule import Live, Schedule, schedule, without
 from memcore.places import place
 from memcore.rank import Rank, levels_of
 from memcore.step.record import program_of
 from memcore.timeline import Moment, Program, Sample
+
+_PLURALS = {"micro-batch": "micro-batches", "chunk of layers": "chunks of layers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class StageMoment(Moment):
     """A moment of one chunk, with what is in flight of all of them besides."""
 
     chunk: int
+    kind: int
+    """Of the kinds of chunks of the stage."""
     live: Live
 
 
@@ -44,7 +48,7 @@ class Recorded:
     turn: int
     """How many of them are the forward pass."""
 
-    @property
+    @cached_property
     def kept(self) -> int:
         """Bytes from the forward to the backward pass."""
         return self.moments[self.turn - 1].end
@@ -98,55 +102,100 @@ class MegatronRank(Rank):
     """Chunks that are recorded, which stages share."""
 
     @cached_property
+    def kinds(self) -> tuple[ChunkJob, ...]:
+        """Each kind of chunk of this stage once."""
+        return tuple({id(chunk): chunk for chunk in self.job.chunks}.values())
+
+    @cached_property
+    def _kinds(self) -> tuple[int, ...]:
+        """The kind of each chunk."""
+        numbers = {id(chunk): number for number, chunk in enumerate(self.kinds)}
+        return tuple(numbers[id(chunk)] for chunk in self.job.chunks)
+
+    @cached_property
     def schedule(self) -> Schedule:
         """What is in flight when."""
         job = self.job
-        overlapped = bool(job.config.get("engine.overlap_moe_expert_parallel_comm")) and len(job.chunks) > 1
-        return schedule(job.stage, job.stages, len(job.chunks), job.micro_batches, job.group, overlapped=overlapped)
+        overlapped = bool(job.config.engine.overlap_moe_expert_parallel_comm) and len(job.chunks) > 1
+        return schedule(job.stage, job.stages, self._kinds, job.micro_batches, job.group, overlapped=overlapped)
 
     @cached_property
-    def chunks(self) -> tuple[Recorded, ...]:
-        """The chunks of this stage."""
-        found = []
-        for chunk in self.job.chunks:
+    def recorded(self) -> tuple[Recorded, ...]:
+        """The kinds of chunks, recorded."""
+        for chunk in self.kinds:
             if id(chunk) not in self.others:
                 self.others[id(chunk)] = recorded(chunk)
-            found.append(self.others[id(chunk)])
-        return tuple(found)
+        return tuple(self.others[id(chunk)] for chunk in self.kinds)
 
     def _bytes(self, live: Live) -> int:
-        return sum(count * chunk.kept for count, chunk in zip(live, self.chunks, strict=True))
+        return sum(count * chunk.kept for count, chunk in zip(live, self.recorded, strict=True))
+
+    def _flights(self) -> Iterator[tuple[int, bool, Live]]:
+        """Every pass of a chunk, with the most that is in flight besides: forward ones, then backward ones."""
+        for number, lives in enumerate(self.schedule.forward):
+            yield number, True, max(lives, key=self._bytes)
+        for number, lives in reversed(list(enumerate(self.schedule.backward))):
+            yield number, False, without(max(lives, key=self._bytes), self._kinds[number])
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
         """A step: every chunk's forward and backward pass when most is in flight, and the optimizer's step."""
-        base, found = self.persistent.before_step, list[Moment]()
-        for number, chunk in enumerate(self.chunks):
-            live = max(self.schedule.forward[number], key=self._bytes)
-            found += self._placed(number, chunk.moments[: chunk.turn], base + self._bytes(live), live)
-        for number, chunk in reversed(list(enumerate(self.chunks))):
-            live = _without(max(self.schedule.backward[number], key=self._bytes), number)
-            found += self._placed(number, chunk.moments[chunk.turn :], base + self._bytes(live), live)
+        found = [moment for each in self._flights() for moment in self._placed(*each)]
+        return (*found, *self._ending(found[-1].turn))
+
+    def _ending(self, turn: tuple[int, int]) -> tuple[Moment, Moment]:
+        base, title = self.persistent.before_step, self.job.optimizer.title
         stepping = base + self.persistent.stepping
-        title, turn = self.job.optimizer.title, found[-1].turn
-        found.append(Moment("gradient_clipping", "gradient norms", base, base, base, 1, None, turn))
-        found.append(Moment("optimizer_step", title, stepping, base, stepping, 1, None, turn))
-        return tuple(found)
+        return (
+            Moment("gradient_clipping", "gradient norms", base, base, base, 1, None, turn),
+            Moment("optimizer_step", title, stepping, base, stepping, 1, None, turn),
+        )
+
+    def _height(self, flight: tuple[int, bool, Live]) -> int:
+        """The most that a pass of a chunk holds, beside what stays."""
+        number, forward, live = flight
+        chunk = self.recorded[self._kinds[number]]
+        return self._bytes(live) + (chunk.forward_peak if forward else chunk.backward_peak)
+
+    @cached_property
+    def most(self) -> int:
+        """Bytes of the peak."""
+        flying = max(map(self._height, self.schedule.highest))
+        return self.persistent.before_step + max(flying, self.persistent.stepping)
+
+    @cached_property
+    def peak(self) -> Moment:
+        """The moment that needs most."""
+        worst = list(self._placed(*max(self.schedule.highest, key=self._height)))
+        return max((*worst, *self._ending(worst[-1].turn)), key=lambda moment: moment.peak)
+
+    @property
+    def because(self) -> str:
+        """What is in flight at the peak."""
+        if not isinstance(self.peak, StageMoment):
+            return "no micro-batch is in flight"
+        flying = sum(self.peak.live) + 1
+        what = "micro-batch" if len(self._kinds) == 1 else "chunk of layers"
+        return f"1 {what} in flight" if flying == 1 else f"{flying} {_PLURALS[what]} in flight"
+
+    def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
+        """The moments of a pass of a chunk, on top of what is there besides."""
+        kind = self._kinds[number]
+        chunk, base = self.recorded[kind], self.persistent.before_step + self._bytes(live)
+        share = replace(chunk.job.share, first_layer=self.job.layout[self.job.stage][number].start)
+        for each in chunk.moments[: chunk.turn] if forward else chunk.moments[chunk.turn :]:
+            where = each.place
+            if len(self._kinds) > 1:
+                where = f"{place(where, share)}, chunk {number}"
+            yield StageMoment(
+                each.phase, where, each.peak + base, each.end + base, each.first + base, each.repeats, each.segment,
+                each.turn, number, kind, live,
+            )  # fmt: skip
 
     @property
     def first_step_moments(self) -> tuple[Moment, ...]:
         """The first step, as if the optimizer's states were there already."""
         return self.moments
-
-    def _placed(self, number: int, moments: Sequence[Moment], base: int, live: Live) -> Iterator[Moment]:
-        for each in moments:
-            where = each.place
-            if len(self.chunks) > 1:
-                where = f"{place(where, self.chunks[number].job.share)}, chunk {number}"
-            yield StageMoment(
-                each.phase, where, each.peak + base, each.end + base, each.first + base, each.repeats, each.segment,
-                each.turn, number, live,
-            )  # fmt: skip
 
     @property
     def between_steps(self) -> int:
@@ -167,7 +216,7 @@ class MegatronRank(Rank):
         """Everything in memory when a moment is at its peak."""
         entries = [*self._kept_entries()]
         if isinstance(moment, StageMoment):
-            chunk = self.chunks[moment.chunk]
+            chunk = self.recorded[moment.kind]
             within = next(each for each in chunk.moments if each.segment == moment.segment)
             entries += block_entries(chunk.program, chunk.program.held(within, chunk.job.sizes), chunk.job.sizes)
             entries += self._flying(moment.live)
@@ -184,7 +233,7 @@ class MegatronRank(Rank):
 
     def _flying(self, live: Live) -> Iterator[Entry]:
         """What other micro-batches in flight have left."""
-        for count, chunk in zip(live, self.chunks, strict=True):
+        for count, chunk in zip(live, self.recorded, strict=True):
             held = {block: copies * count for block, copies in chunk.held.items() if copies * count}
             yield from block_entries(chunk.program, held, chunk.job.sizes)
 
@@ -193,14 +242,8 @@ class MegatronRank(Rank):
         """The step as stretches, each with its highest point by category."""
         base = levels_of(ledger(self._kept_entries()))
         found: list[Sample] = []
-        lives: dict[tuple[int, bool], Live] = {}
-        for moment in self.moments:
-            if isinstance(moment, StageMoment):
-                chunk = self.chunks[moment.chunk]
-                forward = (moment.segment or 0) < _segment(chunk, chunk.turn)
-                lives[moment.chunk, forward] = moment.live
-        for (number, forward), live in lives.items():
-            chunk = self.chunks[number]
+        for number, forward, live in self._flights():
+            chunk = self.recorded[self._kinds[number]]
             around = _plus(base, levels_of(ledger(self._flying(live))))
             samples = _samples(chunk, forward=forward)
             found += [replace(sample, levels=_plus(around, sample.levels)) for sample in samples]
@@ -212,16 +255,12 @@ class MegatronRank(Rank):
         return tuple(found)
 
     @cached_property
-    def _worst(self) -> tuple[Recorded, Live]:
-        """The chunk that runs at the peak, or the first one, and what is in flight besides."""
-        passing = [moment for moment in self.moments if isinstance(moment, StageMoment)]
-        moment = max(passing, key=lambda each: each.peak)
-        return self.chunks[moment.chunk], moment.live
-
-    @cached_property
     def reserved(self) -> int:
         """Bytes that the caching allocator holds after some steps."""
-        chunk, live = self._worst
+        peak = self.peak
+        if not isinstance(peak, StageMoment):
+            peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
+        chunk, live = self.recorded[peak.kind], peak.live
         around, expandable = self.persistent.surroundings(), bool(self.job.config.engine.expandable_segments)
         flying = [entry.each for entry in self._flying(live) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
@@ -252,21 +291,18 @@ def _samples(chunk: Recorded, *, forward: bool) -> Iterator[Sample]:
         number += count
 
 
-def _without(live: Live, chunk: int) -> Live:
-    """The others, while one micro-batch of a chunk runs."""
-    return tuple(count - (number == chunk) for number, count in enumerate(live))
-
-
 def _plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 def stages_of(config: Config) -> tuple[MegatronJob, tuple[MegatronRank, ...]]:
     """A job of Megatron-Core, and every class of its ranks: one for each pipeline stage."""
-    jobs = stage_jobs(config)
-    each, others = jobs[0].num_gpus // jobs[0].stages, dict[int, Recorded]()
+    whole = resolve(config)
+    each, others = whole.num_gpus // whole.stages, dict[int, Recorded]()
     name = "the GPU" if each == 1 else f"all {each} GPUs"
-    return jobs[0], tuple(
-        MegatronRank(name if len(jobs) == 1 else f"stage {job.stage}", each, job, MegatronPersistent(job), others)
-        for job in jobs
-    )
+    held: dict[tuple[int, ...], MegatronPersistent] = {}
+    ranks = []
+    for job in stage_jobs(whole):
+        keeps = held.setdefault(tuple(map(id, job.chunks)), MegatronPersistent(job))
+        ranks.append(MegatronRank(name if whole.stages == 1 else f"stage {job.stage}", each, job, keeps, others))
+    return whole, tuple(ranks)

@@ -63,10 +63,12 @@ def ranks_of(read: Defaults) -> Ranks:
         found = f"found {given}, but tensor × pipeline × context × data parallel ranks are {data * each}"
         read.refuse("hardware.num_gpus", f"{found}; they must agree")
     expert = size("expert")
-    wide = read.take(f"{path}expert_tensor_parallel_size", tensor, None)
     here = tensor * context * data
+    fits = here % (expert * tensor) == 0 or here % expert != 0
+    reason = None if fits else f"{expert} × {tensor} ranks do not divide the {here} of a stage"
+    wide = read.take(f"{path}expert_tensor_parallel_size", tensor if fits else 1, reason)
     if here % (expert * wide):
-        name = "expert_tensor" if wide != tensor else "expert"
+        name = "expert" if here % expert else "expert_tensor"
         read.refuse(f"{path}{name}_parallel_size", f"{expert} × {wide} does not divide the {here} ranks of a stage")
     instances = read.take("engine.num_distributed_optimizer_instances", 1)
     if (data * context) % instances:

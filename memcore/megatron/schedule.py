@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 Live = tuple[int, ...]
-"""Micro-batches in flight in each chunk of a stage."""
+"""Micro-batches in flight in each kind of chunk of a stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What is in flight before each kind of pass, as far as nothing else has at least as much of every chunk."""
+    """What is in flight before each pass of a chunk, as far as nothing else has at least as much of every kind."""
 
     forward: tuple[tuple[Live, ...], ...]
     """By chunk."""
     backward: tuple[tuple[Live, ...], ...]
+    highest: tuple[tuple[int, bool, Live], ...]
+    """Chunk, whether its pass is forward, and what is in flight besides: of each kind of chunk the highest."""
 
     @property
     def most(self) -> int:
@@ -39,28 +41,44 @@ def warm_up(stage: int, stages: int, chunks: int, micro_batches: int, group: int
 
 @lru_cache(maxsize=4096)
 def schedule(
-    stage: int, stages: int, chunks: int, micro_batches: int, group: int, *, overlapped: bool = False
+    stage: int, stages: int, kinds: tuple[int, ...], micro_batches: int, group: int, *, overlapped: bool = False
 ) -> Schedule:
-    """What is in flight on a stage."""
+    """What is in flight on a stage, whose chunks are of these kinds."""
+    chunks = len(kinds)
     warm = warm_up(stage, stages, chunks, micro_batches, group, overlapped=overlapped)
     # From then on everything comes again after each group has gone through all chunks.
     most = warm + 2 * group * chunks + group
     order = list(_order(chunks, micro_batches, group, most))
-    live = [0] * chunks
-    before: tuple[list[set[Live]], list[set[Live]]] = ([set() for _ in live], [set() for _ in live])
-    for index, chunk in enumerate(order):
-        before[0][chunk].add(tuple(live))
-        live[chunk] += 1
+    live = [0] * (max(kinds) + 1)
+    before: tuple[list[set[Live]], list[set[Live]]] = ([set() for _ in kinds], [set() for _ in kinds])
+    for index in range(len(order) + warm):
+        if index < len(order):
+            before[0][order[index]].add(tuple(live))
+            live[kinds[order[index]]] += 1
         if index >= warm:
             back = chunks - 1 - order[index - warm]
             before[1][back].add(tuple(live))
-            live[back] -= 1
-    for chunk in order[max(len(order) - warm, 0) :]:
-        back = chunks - 1 - chunk
-        before[1][back].add(tuple(live))
-        live[back] -= 1
+            live[kinds[back]] -= 1
     forward, backward = (tuple(_most(each) for each in sets) for sets in before)
-    return Schedule(forward, backward)
+    return Schedule(forward, backward, tuple(_highest(kinds, forward, backward)))
+
+
+def _highest(
+    kinds: Sequence[int], forward: Sequence[Sequence[Live]], backward: Sequence[Sequence[Live]]
+) -> Iterator[tuple[int, bool, Live]]:
+    """Passes that no other one of the same kind and direction exceeds."""
+    for is_forward, chunks in ((True, forward), (False, backward)):
+        for kind in dict.fromkeys(kinds):
+            found: dict[Live, int] = {}
+            for number, lives in enumerate(chunks):
+                for live in lives if kinds[number] == kind else ():
+                    found.setdefault(live if is_forward else without(live, kind), number)
+            yield from ((found[live], is_forward, live) for live in _most(set(found)))
+
+
+def without(live: Live, kind: int) -> Live:
+    """The others, while one micro-batch of a chunk of a kind runs."""
+    return tuple(count - (number == kind) for number, count in enumerate(live))
 
 
 def _order(chunks: int, micro_batches: int, group: int, most: int) -> Iterator[int]:

@@ -38,7 +38,8 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "end_of_forward_bytes": estimate.rank.end_of_forward,
         "moments": [_moment(moment, estimate) for moment in estimate.moments],
         "ranks": [
-            {"name": rank.name, "count": rank.count, "allocated_bytes": rank.peak.peak} for rank in estimate.ranks
+            {"name": rank.name, "count": rank.count, "allocated_bytes": rank.peak.peak, "because": rank.because}
+            for rank in estimate.ranks
         ],
         "assumptions": [
             {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}

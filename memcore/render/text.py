@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from memcore.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.estimation import Estimate
 from memcore.job import Job
-from memcore.places import PHASES
+from memcore.places import PHASES, place
 from memcore.readings import outside
 from memcore.timeline import Moment
 from memcore.units import format_bytes, format_count
@@ -47,10 +47,20 @@ def summary(estimate: Estimate) -> str:
     lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
     lines += section("Readings", table(_readings(estimate), right=(1,)))
     lines += section("One step", table(_phases(estimate), right=(1,)))
+    if len(estimate.ranks) > 1:
+        lines += section("Stages", table(_stages(estimate), right=(1,)))
     rows = list(_assumptions(estimate))
     if rows:
         lines += section("Assumed", table(rows))
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:
+    """Every class of ranks, with where its peak is and why."""
+    for rank in estimate.ranks:
+        where = f"{PHASES[rank.peak.phase]}, {place(rank.peak.place, rank.job.model)}"
+        words = [where, rank.because, "the most of all" if rank is estimate.rank else ""]
+        yield rank.name, format_bytes(rank.peak.peak), "; ".join(each for each in words if each)
 
 
 def section(heading: str, lines: Sequence[str]) -> list[str]:

@@ -99,12 +99,18 @@ def _expanded(text: str) -> str:
     return bare
 
 
-def chunk_of(model: Model, chunk: Chunk) -> Model:
-    """The part of a model that a chunk has."""
-    whole = model.num_layers - predicting(model)
+def cut_of(model: Model, chunk: Chunk) -> list[tuple[tuple[Layer, ...], int]]:
+    """The runs of layers of a chunk."""
     found = list(_repeated(cut(model, chunk.start, chunk.start + chunk.layers)))
     if chunk.predicts:
+        whole = model.num_layers - predicting(model)
         found += list(cut(model, whole, whole + chunk.predicts))
+    return found
+
+
+def chunk_of(model: Model, chunk: Chunk) -> Model:
+    """The part of a model that a chunk has."""
+    found = cut_of(model, chunk)
     ends = model.network.ends
     early = "embedding.", "encoder."
     others = tuple(weight for weight in ends.others if (chunk.embeds if weight.name.startswith(early) else chunk.loss))
