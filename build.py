@@ -41,6 +41,13 @@ PYSCRIPT_PARTS = (
 """The chunks of PyScript that a page with Pyodide can ask for; the rest is for editors, terminals and MicroPython."""
 
 
+PLAIN_FILES = (
+    "accuracy.html", "app.js", "controls.js", "early.js", "icon.svg", "main.py", "manifest.webmanifest", "view.js",
+    "zip.js",
+)  # fmt: skip
+"""Files of the page that are published as they are."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -189,7 +196,7 @@ def write_site(wheel: Path) -> None:
     home = f"wheels/{sha256(wheel).hex()[:12]}"
     (DIST / home).mkdir(parents=True)
     shutil.copyfile(wheel, DIST / home / wheel.name)
-    for name in ("accuracy.html", "app.js", "icon.svg", "main.py", "manifest.webmanifest"):
+    for name in PLAIN_FILES:
         shutil.copyfile(SITE / name, DIST / name)
     (DIST / ".nojekyll").touch()
     address = f"./{home}/{wheel.name}"
@@ -202,7 +209,7 @@ def write_site(wheel: Path) -> None:
 
 def render(wheel: Path) -> dict[str, Any]:
     """What the very wheel that the page loads says about the example, so that page and Python cannot disagree."""
-    code = "import json; from memcore.render import static; print(json.dumps(static.parts()))"
+    code = "import json; from memcore.page import static; print(json.dumps(static.parts()))"
     variables = {**os.environ, "PYTHONPATH": str(wheel)}
     done = subprocess.run([PYTHON, "-c", code], env=variables, cwd=WORK, check=True, stdout=subprocess.PIPE)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -226,6 +233,7 @@ def write_service_worker() -> None:
         for path in sorted(DIST.rglob("*"))
         if path.is_file() and path.name != ".nojekyll"
     }
+    (DIST / "files.json").write_text(json.dumps([*files, "files.json", "sw.js"]), encoding="utf-8")
     text = (SITE / "sw.js").read_text(encoding="utf-8").replace("/* memcore:files */ {}", json.dumps(files, indent=2))
     (DIST / "sw.js").write_text(text, encoding="utf-8")
 

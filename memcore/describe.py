@@ -12,6 +12,7 @@ from memcore.model.glossary import SYMBOLS, meaning
 from memcore.places import PHASES, place
 from memcore.timeline import Moment
 from memcore.units import format_bytes
+from memcore.words import say
 
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
@@ -42,13 +43,22 @@ def verdict(estimate: Estimate) -> Verdict:
     device, capacity = estimate.device, estimate.capacity
     gpus = _gpus(estimate)
     if capacity is None:
-        headline = f"Needs {format_bytes(device.expected)} on {gpus}. Name an accelerator to see whether that fits."
+        headline = say("verdict-unknown", need=format_bytes(device.expected), gpus=gpus)
         return Verdict("unknown", headline, _reason(estimate))
     level = _level(device.low, device.expected, device.high, capacity)
     left = capacity - device.expected
-    needs = f"{format_bytes(device.expected)} of {format_bytes(capacity)} on {gpus}"
-    margin = f"{format_bytes(left)} ({100 * left / capacity:.0f}%) are left" if left >= 0 else _missing(-left)
-    headline = f"{_LEVELS[level]}: needs {needs}; {margin}."
+    share = f"{100 * left / capacity:.0f}"
+    margin = (
+        say("left", size=format_bytes(left), share=share) if left >= 0 else say("missing", size=format_bytes(-left))
+    )
+    headline = say(
+        "verdict-sentence",
+        level=say(f"verdict-{level}"),
+        need=format_bytes(device.expected),
+        capacity=format_bytes(capacity),
+        gpus=gpus,
+        margin=margin,
+    )
     return Verdict(level, headline, _reason(estimate))
 
 
@@ -56,20 +66,11 @@ def _gpus(estimate: Estimate) -> str:
     """The GPUs that need most."""
     rank = estimate.rank
     if len(estimate.ranks) > 1:
-        return f"the GPU of {rank.name}" if rank.count == 1 else f"each of the {rank.count} GPUs of {rank.name}"
-    return "the GPU" if estimate.job.num_gpus == 1 else f"each of {estimate.job.num_gpus} GPUs"
-
-
-def _missing(size: int) -> str:
-    return f"{format_bytes(size)} are missing"
-
-
-_LEVELS = {
-    "fits": "Fits",
-    "tight": "Fits, but it may be tight",
-    "over": "Does not fit, unless its memory fragments little",
-    "no": "Does not fit",
-}
+        if rank.count == 1:
+            return say("one-gpu-of", name=rank.name)
+        return say("many-gpus-of", count=rank.count, name=rank.name)
+    count = estimate.job.num_gpus
+    return say("one-gpu") if count == 1 else say("many-gpus", count=count)
 
 
 def _level(low: int, expected: int, high: int, capacity: int) -> str:
@@ -84,9 +85,13 @@ def _reason(estimate: Estimate) -> str:
     sums = estimate.ledger.by_category
     category = max(sums, key=lambda name: sums[name])
     share = 100 * sums[category] / estimate.ledger.total
-    return (
-        f"The peak is in the {when(estimate.peak, estimate)}: {format_bytes(estimate.ledger.total)} in tensors, "
-        f"the largest part {category} with {format_bytes(sums[category])} ({share:.0f}%)."
+    return say(
+        "verdict-reason",
+        when=when(estimate.peak, estimate),
+        total=format_bytes(estimate.ledger.total),
+        category=category,
+        size=format_bytes(sums[category]),
+        share=f"{share:.0f}",
     )
 
 

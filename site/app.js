@@ -1,29 +1,53 @@
-// Starts PyScript, and the service worker once Python runs.
+// Starts Python in a worker, carries messages between it and the page, and keeps the page for offline use.
 import { hooks } from "./pyscript/core.js";
+import { byId, say, show, word } from "./view.js";
+import { listen, opening } from "./controls.js";
 
 // PyScript's default hook for workers compiles a string, which the content security policy forbids.
 hooks.worker.onBeforeRunAsync.clear();
 
-const root = document.documentElement;
-root.dataset.state = "loading";
-const progress = document.getElementById("progress");
-progress.textContent = "Loading Python (7 MB, once). The answer below is for the example.";
+const waiting = [];
+let worker = null;
 
-addEventListener("py:all-done", watchForUpdates, { once: true });
+// A message for Python; until it runs, messages wait, and of edits only the last one.
+export function send(message) {
+  if (worker) return worker.postMessage(JSON.stringify(message));
+  const last = waiting.at(-1);
+  if (last?.do === "edit" && message.do === "edit") waiting.pop();
+  waiting.push(message);
+  return undefined;
+}
+
+listen(send);
+document.documentElement.dataset.state = "loading";
+byId("progress-text").textContent = word("loading");
+
+hooks.main.onWorker.add((_, created) => {
+  created.ready.then(() => {
+    worker = created;
+    worker.onmessage = ({ data }) => {
+      if (typeof data === "string") show(JSON.parse(data), send);
+    };
+    send(opening());
+    for (const message of waiting.splice(0)) send(message);
+  }).catch((error) => say(String(error)));
+});
+
+addEventListener("memcore:live", watchForUpdates, { once: true });
 
 async function watchForUpdates() {
   if (!("serviceWorker" in navigator)) return;
   const registration = await navigator.serviceWorker.register("./sw.js", { updateViaCache: "none" }).catch(() => null);
   if (!registration) return;
-  const offer = (worker) => {
-    if (!worker || !navigator.serviceWorker.controller) return;
-    const show = () => {
-      if (worker.state !== "installed") return;
-      document.getElementById("update").hidden = false;
-      document.getElementById("reload").onclick = () => worker.postMessage("skipWaiting");
+  const offer = (next) => {
+    if (!next || !navigator.serviceWorker.controller) return;
+    const offered = () => {
+      if (next.state !== "installed") return;
+      byId("update").hidden = false;
+      byId("reload").onclick = () => next.postMessage("skipWaiting");
     };
-    worker.addEventListener("statechange", show);
-    show();
+    next.addEventListener("statechange", offered);
+    offered();
   };
   offer(registration.waiting);
   offer(registration.installing);

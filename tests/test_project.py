@@ -26,7 +26,7 @@ def texts():
 
 
 LAYERS = (
-    {"symbols", "units", "dtypes", "errors", "rule", "rules", "rules_megatron", "rules_zero", "untrusted"},
+    {"symbols", "units", "dtypes", "errors", "rule", "rules", "rules_megatron", "rules_zero", "untrusted", "words"},
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
     {"hardware", "optimizer_states"},
     {"optimizers_in_few_bits"},
@@ -68,6 +68,7 @@ LAYERS = (
     {"render"},
     {"accuracy", "render.accuracy"},
     {"decisions"},
+    {"page"},
     {"cli"},
     {"__main__"},
 )

@@ -127,8 +127,8 @@ def test_the_form_of_a_server():
     assert not is_shown("engine.mem_fraction_static", "vllm", "")
     assert not is_shown("inference.batch_size", "fsdp", "")
     markup = form(Values(filled.texts, {}, "vllm"))
-    assert "<fieldset hidden><legend>Training</legend>" in markup
-    assert "<fieldset><legend>Inference</legend>" in markup
+    assert 'id="group-Training" open hidden>' in markup
+    assert 'id="group-Inference" open>' in markup
     assert all(f'name="{path}"' in markup for path in SETTINGS)
 
 

@@ -1,9 +1,13 @@
-"""The page's form, derived from the schema: one control for each setting, named by its path."""
+"""The page's form, derived from the schema: one control for each setting, named by its path.
+
+Three fields come first: the task, the model and the GPUs. The rest stands in groups that unfold, with what people
+rarely touch one level deeper. Only settings that the engine has are shown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 
 from memcore.config.inference import SERVERS
@@ -11,15 +15,23 @@ from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName, Numbe
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
 from memcore.model.catalog import catalog, nickname
+from memcore.solving import SMALLEST, SOLVABLE
+from memcore.words import label, say
 
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Model": ("model",),
-    "Hardware": ("hardware.",),
-    "Engine": ("engine.", "parallelism."),
-    "Training": ("training.",),
-    "Inference": ("inference.",),
+QUICK = ("model", "hardware.accelerator", "hardware.num_gpus")
+"""The fields of the first answer, beside the task."""
+GROUPS: Mapping[str, str] = {
+    "Training": "training.",
+    "Inference": "inference.",
+    "Engine": "engine.",
+    "Parallelism": "parallelism.",
+    "Hardware": "hardware.",
 }
-"""Fieldsets, with the paths that they hold."""
+"""Groups, with the paths that they hold."""
+OPEN = ("Training", "Inference", "Engine")
+"""Groups that are unfolded at first."""
+LISTED = 12
+"""Settings with more choices than this are typed with completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +42,63 @@ class Values:
     defaults: Mapping[str, str]
     """What is taken for settings that are absent."""
     engine: str
+    task: str = "full"
+    tasks: Mapping[str, str] | None = None
+    """Titles of tasks by name."""
+    pasted: str = ""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """How the engine's tool spells each setting."""
 
 
 def form(values: Values) -> str:
-    """All fieldsets."""
-    return "".join(_fieldset(title, prefixes, values) for title, prefixes in GROUPS.items())
+    """The three first fields and all groups."""
+    first = "".join(_field(path, values) for path in QUICK)
+    quick = f'<fieldset class="card quick"><legend>{escape(say("quick"))}</legend>{_task(values)}{first}</fieldset>'
+    groups = "".join(_group(title, prefix, values) for title, prefix in GROUPS.items())
+    reset = f'<p><button type="button" data-do="reset">{escape(say("reset"))}</button></p>'
+    return f"{quick}{_pasted(values)}{groups}{reset}"
 
 
-def _fieldset(title: str, prefixes: tuple[str, ...], values: Values) -> str:
-    paths = [path for prefix in prefixes for path in SETTINGS if path.startswith(prefix)]
+def _task(values: Values) -> str:
+    if values.tasks is None:
+        return ""
+    options = "".join(
+        f'<option value="{escape(name)}"{" selected" if name == values.task else ""}>{escape(title)}</option>'
+        for name, title in values.tasks.items()
+    )
+    return (
+        f'<div class="field"><label for="task">{escape(say("task"))}</label>'
+        f'<select id="task" data-change="task" aria-describedby="task-hint">{options}</select>'
+        f'<p class="hint" id="task-hint">{escape(say("task-help"))}</p></div>'
+    )
+
+
+def _group(title: str, prefix: str, values: Values) -> str:
+    paths = [path for path in SETTINGS if path.startswith(prefix) and path not in QUICK]
     basic = "".join(_field(path, values) for path in paths if not SETTINGS[path].advanced)
-    advanced = "".join(_field(path, values) for path in paths if SETTINGS[path].advanced)
-    more = f"<details><summary>More {escape(title.lower())} settings</summary>{advanced}</details>" if advanced else ""
-    pasted = _PASTED if title == "Model" else ""
-    hidden = "" if any(is_shown(path, values.engine, values.given.get(path, "")) for path in paths) else " hidden"
-    return f"<fieldset{hidden}><legend>{escape(title)}</legend>{basic}{pasted}{more}</fieldset>"
+    rare = [path for path in paths if SETTINGS[path].advanced]
+    name = say(f"group-{title}")
+    if rare:
+        inner = "".join(_field(path, values) for path in rare)
+        more = "" if any(_shown(path, values) for path in rare) else " hidden"
+        summary = escape(say("more", group=name))
+        basic += f'<details class="more" id="group-more-{title}"{more}><summary>{summary}</summary>{inner}</details>'
+    hidden = "" if any(_shown(path, values) for path in paths) else " hidden"
+    opened = " open" if title in OPEN else ""
+    return (
+        f'<details class="group card" id="group-{title}"{opened}{hidden}><summary>{escape(name)}</summary>'
+        f"{basic}</details>"
+    )
+
+
+def _shown(path: str, values: Values) -> bool:
+    return is_shown(path, values.engine, values.given.get(path, ""))
 
 
 def is_of_task(path: str, engine: str) -> bool:
     """Whether a setting belongs to the task of an engine: training, or serving."""
     section = path.partition(".")[0]
-    return section not in ("training", "inference") or (section == "inference") == (engine in SERVERS)
+    return section not in {"training", "inference"} or (section == "inference") == (engine in SERVERS)
 
 
 def is_shown(path: str, engine: str, text: str) -> bool:
@@ -59,17 +107,18 @@ def is_shown(path: str, engine: str, text: str) -> bool:
     return is_of_task(path, engine) and (engines is None or engine in engines or bool(text))
 
 
-_PASTED = (
-    '<details id="paste"><summary>Paste or drop a config.json</summary>'
-    '<div class="field"><label for="model-json">config.json</label>'
-    '<textarea id="model-json" rows="6" spellcheck="false" aria-describedby="model-json-hint model-json-error">'
-    "</textarea>"
-    '<p class="hint" id="model-json-hint">A Hugging Face config.json, or a whole memcore config. '
-    "While it is here it replaces the model above.</p>"
-    '<p class="error" id="model-json-error"></p></div>'
-    '<div class="field"><label for="file">Or choose a file</label><input id="file" type="file" accept=".json"></div>'
-    "</details>"
-)
+def _pasted(values: Values) -> str:
+    opened = " open" if values.pasted else ""
+    return (
+        f'<details id="paste" class="card"{opened}><summary>{escape(say("pasted-summary"))}</summary>'
+        f'<div class="field"><label for="model-json">{escape(say("pasted-label"))}</label>'
+        '<textarea id="model-json" name="model-json" rows="6" spellcheck="false" '
+        f'aria-describedby="model-json-hint model-json-error">{escape(values.pasted)}</textarea>'
+        f'<p class="hint" id="model-json-hint">{escape(say("pasted-hint"))}</p>'
+        '<p class="error" id="model-json-error"></p></div>'
+        f'<div class="field"><label for="file">{escape(say("pasted-file"))}</label>'
+        '<input id="file" type="file" accept=".json"></div></details>'
+    )
 
 
 def identifier(path: str) -> str:
@@ -79,15 +128,28 @@ def identifier(path: str) -> str:
 
 def _field(path: str, values: Values) -> str:
     name, setting = identifier(path), SETTINGS[path]
-    engines = f' data-engines="{" ".join(setting.engines)}"' if setting.engines else ""
-    if not is_shown(path, values.engine, values.given.get(path, "")):
-        engines += " hidden"
+    hidden = "" if _shown(path, values) else " hidden"
     default = f" Default: {setting.default}." if setting.default else ""
+    origin = "yours" if values.given.get(path) else "default"
+    title = label(path, setting.label)
     return (
-        f'<div class="field"{engines}><label for="{name}">{escape(setting.label)}{_unit(setting)}</label>'
-        f"{_control(path, values)}"
-        f'<p class="hint" id="{name}-hint">{escape(setting.help)}{escape(default)}</p>'
-        f'<p class="error" id="{name}-error"></p></div>'
+        f'<div class="field" data-origin="{origin}"{hidden}><label for="{name}">{escape(title)}{_unit(setting)}</label>'
+        f'<div class="control">{_control(path, values)}{_most(path, title)}</div>'
+        f'<p class="error" id="{name}-error"></p><p class="solved" id="{name}-note"></p>'
+        f'<p class="hint" id="{name}-hint">{escape(setting.help)}{escape(default)} '
+        f'<code id="{name}-flag">{escape(values.flags.get(path, ""))}</code></p></div>'
+    )
+
+
+def _most(path: str, title: str) -> str:
+    """The button that finds how far a number goes."""
+    if path not in SOLVABLE or not isinstance(SETTINGS[path].kind, Integer):
+        return ""
+    key = "min" if path.startswith(SMALLEST) else "max"
+    described = escape(say(f"{key}-of", name=title))
+    return (
+        f'<button type="button" class="max" data-do="solve" data-path="{path}" aria-label="{described}" '
+        f'title="{escape(say(key))}">{key}</button>'
     )
 
 
@@ -98,7 +160,7 @@ def _unit(setting: Setting) -> str:
 
 def default_option(default: str) -> str:
     """What a choice shows that leaves the setting absent."""
-    return f"default: {default}" if default else "not set"
+    return say("default", value=default) if default else say("unset")
 
 
 def _control(path: str, values: Values) -> str:
@@ -106,24 +168,38 @@ def _control(path: str, values: Values) -> str:
     text, default = values.given.get(path, ""), values.defaults.get(path, "")
     common = f'id="{name}" name="{path}" aria-describedby="{name}-hint {name}-error"'
     options = list(_options(setting))
-    if options:
+    if is_select(setting):
         chosen = "".join(
-            f'<option value="{escape(value)}"{" selected" if value == text else ""}>{escape(label)}</option>'
-            for value, label in [("", default_option(default)), *options]
+            f'<option value="{escape(value)}"{" selected" if value == text else ""}>{escape(title)}</option>'
+            for value, title in [("", default_option(default)), *options]
         )
         return f"<select {common}>{chosen}</select>"
-    listed = ' list="models" autocapitalize="none" spellcheck="false"' if isinstance(setting.kind, ModelName) else ""
-    mode = ' inputmode="numeric"' if isinstance(setting.kind, (Integer, Number)) else ""
-    models = _models() if path == "model" else ""
+    listed = mode = completion = ""
+    if isinstance(setting.kind, ModelName):
+        options = [(nickname(hub_id), hub_id) for hub_id in catalog()]
+    if options:
+        listed = f' list="{name}-list" autocapitalize="none" spellcheck="false"'
+        completion = f'<datalist id="{name}-list">{"".join(_option(*each) for each in options)}</datalist>'
+    if isinstance(setting.kind, (Integer, Number)):
+        mode = ' spellcheck="false"' + (' data-step=""' if isinstance(setting.kind, Integer) else "")
     shown = f'value="{escape(text)}" placeholder="{escape(default)}" autocomplete="off"'
-    return f"<input {common} {shown}{listed}{mode}>{models}"
+    return f"<input {common} {shown}{listed}{mode}>{completion}"
+
+
+def _option(value: str, title: str) -> str:
+    return f'<option value="{escape(value)}">{escape(title)}</option>'
+
+
+def is_select(setting: Setting) -> bool:
+    """Whether a setting is chosen from a short list, rather than typed."""
+    return 0 < len(list(_options(setting))) <= LISTED
 
 
 def _options(setting: Setting) -> Iterator[tuple[str, str]]:
     """The values of a setting that has few, with what to show for them."""
     kind = setting.kind
     if isinstance(kind, Flag):
-        yield from (("true", "yes"), ("false", "no"))
+        yield from (("true", say("yes")), ("false", say("no")))
     elif isinstance(kind, Choice):
         yield from ((value, _described(value, kind.meanings)) for value in kind.options)
     elif isinstance(kind, Listed):
@@ -132,8 +208,3 @@ def _options(setting: Setting) -> Iterator[tuple[str, str]]:
 
 def _described(value: str, meanings: Mapping[str, str]) -> str:
     return f"{value}: {meanings[value]}" if value in meanings else value
-
-
-def _models() -> str:
-    options = "".join(f'<option value="{escape(nickname(hub_id))}">{escape(hub_id)}</option>' for hub_id in catalog())
-    return f'<datalist id="models">{options}</datalist>'

@@ -5,7 +5,7 @@ Every text is escaped here; nothing that a user or a link has given becomes mark
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from memcore.defaults import Assumption
@@ -31,20 +31,17 @@ HEADINGS = {
 """Headings of the page's parts for a step of training, by element id."""
 
 
+def stages(estimate: Estimate) -> Iterator[dict[str, str]]:
+    """The content of each part of the page by element id, what matters most first."""
+    yield {**HEADINGS, "verdict": verdict_text(estimate), "bar": svg.bar(estimate), "legend": legend(estimate)}
+    yield {"timeline": svg.timeline(estimate), "moments": moments(estimate), "readings": readings(estimate)}
+    yield {"ledger": ledger(estimate)}
+    yield {"assumptions": assumptions(estimate), "model-view": model_html(estimate.job.model)}
+
+
 def sections(estimate: Estimate) -> dict[str, str]:
     """The content of each part of the page that shows an answer, by element id."""
-    return {
-        **HEADINGS,
-        "verdict": verdict_text(estimate),
-        "bar": svg.bar(estimate),
-        "legend": legend(estimate),
-        "readings": readings(estimate),
-        "timeline": svg.timeline(estimate),
-        "moments": moments(estimate),
-        "ledger": ledger(estimate),
-        "assumptions": assumptions(estimate),
-        "model-view": model_html(estimate.job.model),
-    }
+    return {name: markup for stage in stages(estimate) for name, markup in stage.items()}
 
 
 def attributes(estimate: Estimate) -> dict[str, str]:
@@ -71,12 +68,17 @@ def verdict_text(estimate: Estimate) -> str:
 
 def legend(estimate: Estimate) -> str:
     """The segments of the bar with their names and sizes."""
-    items = (
-        f'<li><span class="swatch {svg.slug(part.name)}"></span>{escape(svg.TITLES.get(part.name, part.name))} '
-        f"<b>{format_bytes(part.size)}</b></li>"
-        for part in svg.parts(estimate)
-    )
+    items = (legend_item(part.name, svg.slug(part.name), part.size) for part in svg.parts(estimate))
     return f"<ul>{''.join(items)}</ul>"
+
+
+def legend_item(name: str, colour: str, size: int) -> str:
+    """A part of the bar as a button that explains it."""
+    title = escape(svg.TITLES.get(name, name))
+    return (
+        f'<li><button type="button" class="part" data-part="{svg.slug(name)}" aria-pressed="false">'
+        f'<span class="swatch {colour}"></span>{title} <b>{format_bytes(size)}</b></button></li>'
+    )
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -139,7 +141,7 @@ def ledger(estimate: Estimate) -> str:
             f'<details id="ledger-{svg.slug(category)}"><summary><span class="swatch {svg.slug(category)}"></span>'
             f"<span>{escape(category)}</span><b>{format_bytes(size)}</b><span>{share}</span>"
             f'<span class="note">{escape(CATEGORIES[category])}</span></summary>'
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(category)}">'
+            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(category)}">'
             f"{html_table(f'{category} at the peak', head, rows)}</div></details>"
         )
     return "".join(parts)

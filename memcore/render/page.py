@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from memcore.config.settings import Config
@@ -14,7 +14,8 @@ from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.estimation import Estimate, estimate
 from memcore.render import html
 from memcore.render.form import is_of_task
-from memcore.render.serving_html import serving_attributes, serving_sections
+from memcore.render.ranks import ranks
+from memcore.render.serving_html import serving_attributes, serving_stages
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.job import is_serving
 from memcore.untrusted import parse_json
@@ -72,7 +73,7 @@ def fill(config: Config) -> Form:
 def answer(form: Form) -> Answer:
     """The answer for a form."""
     try:
-        base = {"model": _parsed(form.pasted)} if form.pasted.strip() else None
+        base = {"model": parsed(form.pasted)} if form.pasted.strip() else None
         texts = {**form.texts, "model": ""} if base else dict(form.texts)
         return answer_config(from_texts(_of_task(texts), base))
     except MemcoreError as error:
@@ -100,9 +101,15 @@ def answer_config(config: Config) -> Answer:
         return Answer(problems=problems_of(error))
 
 
+def stages(found: Estimate | ServingEstimate) -> Iterator[dict[str, str]]:
+    """The content of each part of the page that shows an answer, by element id, what matters most first."""
+    yield from serving_stages(found) if isinstance(found, ServingEstimate) else html.stages(found)
+    yield {"ranks": ranks(found)}
+
+
 def sections(found: Estimate | ServingEstimate) -> dict[str, str]:
     """The content of each part of the page that shows an answer, by element id."""
-    return serving_sections(found) if isinstance(found, ServingEstimate) else html.sections(found)
+    return {name: markup for stage in stages(found) for name, markup in stage.items()}
 
 
 def attributes(found: Estimate | ServingEstimate) -> dict[str, str]:
@@ -128,7 +135,7 @@ def read_file(text: str, form: Form) -> Form:
 
     Raises ConfigError if the file is neither.
     """
-    data = _parsed(text)
+    data = parsed(text)
     if "model" in data:
         return fill(Config.from_dict(data))
     if "model_type" in data:
@@ -141,7 +148,8 @@ LARGEST_FILE = 2**20
 """Characters of a pasted or dropped file that are read at most."""
 
 
-def _parsed(text: str) -> dict[str, object]:
+def parsed(text: str) -> dict[str, object]:
+    """The JSON object of a text. Raises ConfigError if it is none."""
     if len(text) > LARGEST_FILE:
         raise ConfigError([Problem("model-json", f"longer than {LARGEST_FILE:,} characters")])
     try:

@@ -5,12 +5,12 @@ Every text is escaped here; nothing that a user or a link has given becomes mark
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from memcore.describe import spelled
 from memcore.describe_serving import answers, serving_verdict
-from memcore.render.html import ICONS, exact, html_table
+from memcore.render.html import ICONS, exact, html_table, legend_item
 from memcore.render.model import model_html
 from memcore.render.serving_svg import CLASSES, serving_bar, serving_parts, users_chart
 from memcore.render.serving_text import where
@@ -21,9 +21,9 @@ from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 
 
-def serving_sections(found: ServingEstimate) -> dict[str, str]:
-    """The content of each part of the page that shows an answer, by element id."""
-    return {
+def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
+    """The content of each part of the page by element id, what matters most first."""
+    yield {
         "peak-heading": where(found),
         "step-heading": "How many users, how long a context",
         "step-note": "One pool serves all sequences, so that shorter ones leave room for more.",
@@ -31,13 +31,15 @@ def serving_sections(found: ServingEstimate) -> dict[str, str]:
         "verdict": _verdict(found),
         "bar": serving_bar(found),
         "legend": _legend(found),
-        "readings": _readings(found),
-        "timeline": _answers(found) + users_chart(found),
-        "moments": _points(found),
-        "ledger": _ledger(found),
-        "assumptions": _assumptions(found),
-        "model-view": model_html(found.job.model),
     }
+    yield {"readings": _readings(found), "ledger": _ledger(found)}
+    yield {"assumptions": _assumptions(found), "model-view": model_html(found.job.model), "moments": _points(found)}
+    yield {"timeline": _answers(found) + users_chart(found)}
+
+
+def serving_sections(found: ServingEstimate) -> dict[str, str]:
+    """The content of each part of the page that shows an answer, by element id."""
+    return {name: markup for stage in serving_stages(found) for name, markup in stage.items()}
 
 
 def serving_attributes(found: ServingEstimate) -> dict[str, str]:
@@ -61,11 +63,7 @@ def _verdict(found: ServingEstimate) -> str:
 
 
 def _legend(found: ServingEstimate) -> str:
-    items = (
-        f'<li><span class="swatch {CLASSES[part.name]}"></span>{escape(part.name)} '
-        f"<b>{format_bytes(part.size)}</b></li>"
-        for part in serving_parts(found)
-    )
+    items = (legend_item(part.name, CLASSES[part.name], part.size) for part in serving_parts(found))
     return f"<ul>{''.join(items)}</ul>"
 
 
@@ -112,7 +110,7 @@ def _ledger(found: ServingEstimate) -> str:
             f'<details id="ledger-{slug(category)}"><summary><span class="swatch {CLASSES[category]}"></span>'
             f"<span>{escape(category)}</span><b>{format_bytes(size)}</b><span>{share}</span>"
             f'<span class="note">{escape(CATEGORIES[category])}</span></summary>'
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(category)}">'
+            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(category)}">'
             f"{html_table(category, head, rows)}</div></details>"
         )
     return "".join(parts)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
 from math import log2, log10
 
 from memcore.describe_serving import serving_verdict
-from memcore.render.svg import Part, caption, picture
+from memcore.render.svg import Part, caption, picture, segment
 from memcore.serving.answers import Point, curve
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
@@ -38,10 +37,8 @@ def serving_bar(found: ServingEstimate) -> str:
     body, start = [], 0.0
     for part in serving_parts(found):
         width = part.size * scale
-        body.append(
-            f'<rect class="{CLASSES[part.name]}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44">'
-            f"<title>{escape(f'{part.name}: {format_bytes(part.size)}')}</title></rect>"
-        )
+        shape = f'<rect class="{CLASSES[part.name]}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
+        body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     low, high = device.low * scale, device.high * scale
     body.append(

@@ -16,6 +16,7 @@ from memcore.ledger import CATEGORIES
 from memcore.places import PHASES
 from memcore.timeline import Sample
 from memcore.units import GiB, format_bytes
+from memcore.words import say
 
 COLOURS = {
     "parameters": ("#0072b2", "#56b4e9"),
@@ -79,11 +80,8 @@ def bar(estimate: Estimate) -> str:
     start = 0.0
     for part in parts(estimate):
         width = part.size * scale
-        label = f"{TITLES.get(part.name, part.name)}: {format_bytes(part.size)}"
-        body.append(
-            f'<rect class="{slug(part.name)}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44">'
-            f"<title>{escape(label)}</title></rect>"
-        )
+        shape = f'<rect class="{slug(part.name)}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
+        body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     low, high = device.low * scale, device.high * scale
     body.append(
@@ -99,6 +97,16 @@ def bar(estimate: Estimate) -> str:
     return picture("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
 
 
+def segment(name: str, size: int, total: int, shape: str, *, first: bool = False, title: str = "") -> str:
+    """A part of a picture that can be pointed at and chosen: by the pointer, or by Tab and the arrow keys."""
+    share = f"{100 * size / total:.0f}" if total else "0"
+    described = escape(say("share-of", title=title or TITLES.get(name, name), size=format_bytes(size), share=share))
+    return (
+        f'<g class="segment" data-part="{slug(name)}" role="button" aria-pressed="false" '
+        f'tabindex="{0 if first else -1}" aria-label="{described}"><title>{described}</title>{shape}</g>'
+    )
+
+
 def _bar_description(estimate: Estimate) -> str:
     return "; ".join(f"{TITLES.get(part.name, part.name)} {format_bytes(part.size)}" for part in parts(estimate))
 
@@ -110,9 +118,10 @@ def caption(text: str, at: float, y: float) -> str:
 
 
 def picture(name: str, height: int, title: str, description: str, body: Sequence[str]) -> str:
-    """A picture with its title and description, as wide as there is room."""
+    """A picture with its title and description, as wide as there is room; a group where its parts can be chosen."""
+    role = "group" if any("data-part" in each for each in body) else "img"
     return (
-        f'<svg class="picture {name}" role="img" aria-labelledby="{name}-title {name}-description" width="100%" '
+        f'<svg class="picture {name}" role="{role}" aria-labelledby="{name}-title {name}-description" width="100%" '
         f'height="{height}" xmlns="http://www.w3.org/2000/svg">'
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-description">{escape(description)}</desc>'
         f"{''.join(body)}</svg>"
@@ -176,7 +185,9 @@ def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top
             forth = _outline(upper, places, top)
             back = _outline(lower, places, top)[::-1]
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in forth + back)
-            yield f'<polygon class="{slug(name)}" points="{points}"><title>{escape(name)}</title></polygon>'
+            shape = f'<polygon class="{slug(name)}" points="{points}"/>'
+            highest = max(sample.levels[number] for sample in samples)
+            yield segment(name, highest, top, shape, first=not number, title=f"{name}, at most")
         lower = upper
 
 

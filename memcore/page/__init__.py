@@ -1,0 +1,1 @@
+"""The page without a browser: what it remembers, what a message changes, and what is shown for it."""

@@ -1,0 +1,224 @@
+"""From a form, a link or a preset to an answer on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.texts import from_texts
+from memcore.config.url import decode_fragment, encode_fragment
+from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.estimation import estimate
+from memcore.formats import flag
+from memcore.page.comparing import comparison
+from memcore.page.explaining import explained
+from memcore.page.session import Message, Patch, Session
+from memcore.page.tasks import TASKS, task_of, with_task
+from memcore.render import html, page
+from memcore.render.form import default_option, is_of_task, is_select, is_shown
+from memcore.render.page import Form
+from memcore.words import say
+
+PASTED = "model-json"
+"""The name of the field with a config.json."""
+
+
+def form_of(texts: Mapping[str, Any]) -> Form:
+    """The form that a message carries; unknown names are ignored."""
+    known = {path: str(text) for path, text in texts.items() if path in SETTINGS and text}
+    return Form(known, str(texts.get(PASTED) or ""))
+
+
+def values_of(form: Form) -> dict[str, str]:
+    """The values of the fields, as the page sets them."""
+    return {**form.texts, PASTED: form.pasted}
+
+
+def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patch]:
+    """Answer a form: the verdict first, then the rest; or problems, with the last answer left in place."""
+    session.form = form
+    try:
+        config = config_of(form)
+        found = estimate(config)
+        stages = page.stages(found)
+        first = next(stages)
+    except MemcoreError as error:
+        yield problem_patch(session, page.problems_of(error))
+        return
+    session.config, session.found = config, found
+    session.fragment = encode_fragment(config)
+    engine = found.job.engine.name
+    yield {
+        "stale": False,
+        "html": {"problems": "", **first},
+        "hidden": {"problems": True},
+        "attributes": page.attributes(found),
+        "fields": field_patches(session, engine, page.defaults(found)),
+        "fragment": session.fragment,
+        "entry": message.get("entry"),
+        "task": task_of(form.texts),
+    }
+    for stage in stages:
+        yield {"html": stage}
+    if session.part:
+        yield {"html": explained(found, session.part)}
+    if session.pins:
+        yield {"html": {"compare": comparison(session)}}
+
+
+def config_of(form: Form) -> Config:
+    """The config that a form describes.
+
+    Raises ConfigError naming everything that cannot be understood.
+    """
+    base = {"model": page.parsed(form.pasted)} if form.pasted.strip() else None
+    texts = {**form.texts, "model": ""} if base else dict(form.texts)
+    engine = texts.get("engine.type", "")
+    return from_texts({path: text for path, text in texts.items() if is_of_task(path, engine)}, base)
+
+
+def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
+    """Problems beside their fields and above the answer."""
+    errors = {each.path: field_error(each) for each in problems if each.path in SETTINGS}
+    known = session.fields
+    fields: dict[str, Patch] = {path: {"error": ""} for path, shown in known.items() if shown.get("error")}
+    fields |= {path: {"error": markup} for path, markup in errors.items()}
+    pasted = next((str(each) for each in problems if each.path.startswith("model") and each.path not in SETTINGS), "")
+    fields[PASTED] = {"error": escape(pasted)}
+    for path, patch in fields.items():
+        known.setdefault(path, {}).update(patch)
+    return {
+        "stale": True,
+        "html": {"problems": html.problems(problems)},
+        "hidden": {"problems": False},
+        "fields": fields,
+    }
+
+
+def field_error(problem: Problem) -> str:
+    """What is wrong with a field, and buttons that fix it."""
+    fixes = []
+    if problem.suggestion:
+        fixes.append(_fix(problem.path, problem.suggestion, say("use", value=problem.suggestion)))
+    if problem.path != "model":
+        fixes.append(_fix(problem.path, "", say("clear")))
+    return f"{escape(problem.message)}. {' '.join(fixes)}"
+
+
+def _fix(path: str, value: str, text: str) -> str:
+    return (
+        f'<button type="button" class="fix" data-do="set" data-path="{escape(path)}" data-value="{escape(value)}">'
+        f"{escape(text)}</button>"
+    )
+
+
+def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
+    """What changed of the fields: which apply, what is taken for empty ones, whose value it is."""
+    patches = {PASTED: {"error": ""}}
+    for path, setting in SETTINGS.items():
+        text, default = session.form.texts.get(path, ""), defaults.get(path, "")
+        now: Patch = {
+            "hidden": not is_shown(path, engine, text),
+            "default": default_option(default) if is_select(setting) else default,
+            "origin": "yours" if text else "default",
+            "flag": (flag(session.config, path) if session.config else None) or "",
+            "error": "",
+            "note": "",
+        }
+        before = session.fields.get(path, {})
+        changed = {key: value for key, value in now.items() if before.get(key) != value}
+        if changed:
+            patches[path] = changed
+        session.fields[path] = now
+    return patches
+
+
+def edit(session: Session, message: Message) -> Iterator[Patch]:
+    """A field was edited."""
+    yield from answer_form(session, form_of(message["texts"]), message)
+
+
+def load(session: Session, form: Form, message: Message, text: str = "") -> Iterator[Patch]:
+    """Fill the form and answer it."""
+    yield {"values": values_of(form), **({"say": text} if text else {})}
+    yield from answer_form(session, form, message)
+
+
+def open_link(session: Session, message: Message) -> Iterator[Patch]:
+    """A link was opened: whatever of it cannot be understood is said, and the rest applies."""
+    link = str(message.get("link") or "")
+    if not link.strip("#"):
+        yield from load(session, page.fill(page.example()), message)
+        return
+    problems: tuple[Problem, ...] = ()
+    try:
+        config = decode_fragment(link)
+    except ConfigError as error:
+        understood = lenient(link)
+        problems = error.problems
+        if understood is None:
+            if session.config is None:
+                yield from load(session, page.fill(page.example()), {**message, "entry": None})
+            yield problem_patch(session, problems)
+            return
+        config = understood
+    yield from load(session, page.fill(config), message)
+    if problems:
+        patch = problem_patch(session, problems)
+        patch["html"]["problems"] += f"<p>{escape(say('rest-applied'))}</p>"
+        yield {**patch, "stale": False}
+
+
+def lenient(link: str) -> Config | None:
+    """The config of a link without the parts that cannot be understood; None if no model is left."""
+    version, *parts = link.lstrip("#").split("&")
+    model = next((part for part in parts if part.startswith("model=")), None)
+    if model is None or not _decodes([version, model]):
+        return None
+    good = [part for part in dict.fromkeys(parts[:200]) if part != model and _decodes([version, model, part])]
+    kept = [version, model, *good]
+    return decode_fragment("&".join(kept)) if _decodes(kept) else None
+
+
+def _decodes(parts: list[str]) -> bool:
+    try:
+        decode_fragment("&".join(parts))
+    except ConfigError:
+        return False
+    return True
+
+
+def choose_task(session: Session, message: Message) -> Iterator[Patch]:
+    """A task was chosen."""
+    form = form_of(message["texts"])
+    if message.get("value") in TASKS:
+        form = Form(with_task(form.texts, str(message["value"])), form.pasted)
+    yield from load(session, form, message)
+
+
+def reset(session: Session, message: Message) -> Iterator[Patch]:
+    """Everything but the model is taken back to what the engine does."""
+    form = form_of(message["texts"])
+    kept = ("model", "hardware.accelerator", "hardware.num_gpus")
+    texts = {path: text for path, text in form.texts.items() if path in kept}
+    yield from load(
+        session, Form({**texts, "training.sequence_length": "8192"}, form.pasted), message, say("reset-done")
+    )
+
+
+def set_field(session: Session, message: Message) -> Iterator[Patch]:
+    """A button sets one field: a fix, or the most that fits."""
+    form = form_of(message["texts"])
+    if message.get("path") in SETTINGS:
+        texts = {**form.texts, str(message["path"]): str(message.get("value") or "")}
+        form = Form({path: text for path, text in texts.items() if text}, form.pasted)
+    yield from load(session, form, message)
+
+
+def propose(session: Session, message: Message) -> Iterator[Patch]:
+    """A button loads a whole config: a suggestion, a layout that was found, or a pinned one."""
+    config = session.proposals.get(str(message.get("key")))
+    if config is not None:
+        yield from load(session, page.fill(config), message, say("applied"))

@@ -1,0 +1,249 @@
+"""What goes in and out: files and pasted texts, and every form in which an answer can be taken away."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from html import escape, unescape
+from typing import Any
+
+import memcore
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.texts import to_texts
+from memcore.config.url import VERSION, decode_fragment
+from memcore.errors import ConfigError, Problem
+from memcore.formats import Exported, exported, imported
+from memcore.page.answering import form_of, load, problem_patch
+from memcore.page.session import Found, Message, Patch, Session
+from memcore.render import page
+from memcore.render.data import summary
+from memcore.render.page import Form
+from memcore.render.serving_data import serving_summary_data
+from memcore.render.serving_svg import serving_bar
+from memcore.render.svg import bar, standalone
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_bytes
+from memcore.words import say
+
+WIDTH = 900
+"""Pixels of an exported picture."""
+_MARK = re.compile(r"<metadata[^>]*>(.*?)</metadata>", re.DOTALL)
+
+
+def take(session: Session, message: Message) -> Iterator[Patch]:
+    """A file was dropped or a text pasted; one that is not understood changes nothing."""
+    text, name = str(message.get("text") or ""), str(message.get("name") or "")
+    before = form_of(message["texts"])
+    try:
+        form, said = understood(text, before)
+    except ConfigError as error:
+        patch = problem_patch(session, error.problems)
+        patch["html"]["import-error"] = escape(str(error))
+        yield patch
+        return
+    yield {"close": "import", "html": {"import-error": ""}}
+    yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
+
+
+def understood(text: str, form: Form) -> tuple[Form, str]:
+    """The form after an import, and what was taken.
+
+    A link, a picture that holds a config, an export, a config, a config.json, another tool's file or command line.
+    Raises ConfigError if it is none of them.
+    """
+    stripped = text.strip()
+    if len(stripped) > page.LARGEST_FILE:
+        raise ConfigError([Problem("file", f"longer than {page.LARGEST_FILE:,} characters")])
+    if f"#{VERSION}&" in stripped and "\n" not in stripped and " " not in stripped:
+        return page.fill(decode_fragment(stripped)), ""
+    found = _MARK.search(stripped)
+    if found is not None:
+        stripped = _unescaped(found[1])
+    data = _object(stripped)
+    if isinstance(data.get("config"), dict) and "memcore" in data:
+        return page.fill(Config.from_dict(data["config"])), ""
+    if "model" in data or "model_type" in data:
+        return page.read_file(stripped, form), ""
+    return _of_tool(stripped, form)
+
+
+def _object(text: str) -> dict[str, object]:
+    """A JSON object; empty if the text is none and may be another tool's."""
+    if text.startswith("{"):
+        return page.parsed(text)
+    return {}
+
+
+def _of_tool(text: str, form: Form) -> tuple[Form, str]:
+    """Another tool's file over the model and the GPUs of the form."""
+    found = imported(text)
+    known = {"model": form.texts.get("model") or "llama-3.1-8b", **found.config}
+    config = Config.from_dict(known)
+    kept = {path: text for path, text in form.texts.items() if path.startswith("hardware.")}
+    said = say("import-keys", tool=found.tool.title, read=len(found.read), assumed=len(found.assumed))
+    if found.unknown:
+        said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
+    after = page.fill(config)
+    return Form({**kept, **after.texts}, after.pasted), said
+
+
+def _unescaped(text: str) -> str:
+    return unescape(text.replace("<![CDATA[", "").replace("]]>", ""))
+
+
+def exports(session: Session, message: Message) -> Iterator[Patch]:
+    """The dialog with everything that can be taken away."""
+    config, found = session.config, session.found
+    if config is None or found is None:
+        return
+    link = f"{str(message.get('base') or '')[:500]}#{session.fragment}"
+    items = []
+    for kind, (title, text) in texts_of(config, found, link).items():
+        items.append(
+            f'<section><h3>{escape(title)}</h3><pre tabindex="0" id="export-{kind}">{escape(text[:4000])}</pre>'
+            f'<p class="row">{_button(kind, "copy")}{_button(kind, "save")}</p></section>'
+        )
+    items += (
+        f'<section><h3>{escape(say(f"export-{kind}"))}</h3><p class="row">{_button(kind, "save")}</p></section>'
+        for kind in ("svg", "png")
+    )
+    yield {"html": {"exports-list": "".join(items)}, "open": "exports"}
+
+
+def _button(kind: str, way: str) -> str:
+    return (
+        f'<button type="button" data-do="export" data-kind="{kind}" data-way="{way}" '
+        f'aria-label="{escape(say(f"export-{way}"))} {kind}">{escape(say(f"export-{way}"))}</button>'
+    )
+
+
+FILES: Mapping[str, tuple[str, str]] = {
+    "json": ("memcore.json", "application/json"),
+    "csv": ("memcore.csv", "text/csv"),
+    "markdown": ("memcore.md", "text/markdown"),
+    "python": ("memcore-plan.py", "text/x-python"),
+    "cli": ("memcore.sh", "text/x-shellscript"),
+    "flags": ("flags.txt", "text/plain"),
+    "svg": ("memcore.svg", "image/svg+xml"),
+}
+"""Name and type of each saved file."""
+
+
+def export(session: Session, message: Message) -> Iterator[Patch]:
+    """Copy or save one of them."""
+    kind = str(message.get("kind"))
+    config, found = session.config, session.found
+    if config is None or found is None:
+        return
+    link = f"{str(message.get('base') or '')[:500]}#{session.fragment}"
+    if kind == "png":
+        note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
+        text, height = svg_of(config, found, link)
+        yield {"picture": {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "note": note}}
+        return
+    text = svg_of(config, found, link)[0] if kind == "svg" else texts_of(config, found, link).get(kind, ("", ""))[1]
+    if message.get("way") == "copy":
+        yield {"copy": text, "done": say("export-copied")}
+    elif kind in FILES:
+        name, mime = FILES[kind]
+        yield {"download": {"name": name, "type": mime, "text": text}}
+
+
+def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, str]]:
+    """Every textual export by kind: its title and its content, stamped with version and link."""
+    stamp = f"memcore {memcore.__version__} {link}"
+    flags = exported(config)
+    every = {
+        "flags": (
+            say("export-flags", engine=flags.tool.title),
+            _stamped(flags, stamp),
+        ),
+        "cli": (say("export-cli"), f"# {stamp}\n{command_line(config)}"),
+        "python": (say("export-python"), python_snippet(config, stamp)),
+        "markdown": (say("export-markdown"), markdown(found, link)),
+        "json": (say("export-json"), json.dumps({**_summary(found), "link": link}, indent=2, ensure_ascii=False)),
+        "csv": (say("export-csv"), csv_of(found, stamp)),
+    }
+    return {kind: each for kind, each in every.items() if each[1]}
+
+
+def _summary(found: Found) -> dict[str, Any]:
+    return serving_summary_data(found) if isinstance(found, ServingEstimate) else summary(found)
+
+
+def _stamped(found: Exported, stamp: str) -> str:
+    """A tool's text with version and link, where its syntax has comments, and what the tool has no key for."""
+    if found.tool.syntax == "json":
+        return found.text
+    rest = f"# without a key of this tool: {', '.join(found.left_out)}\n" if found.left_out else ""
+    return f"# {stamp}\n{found.text}{rest}"
+
+
+def command_line(config: Config) -> str:
+    """The command that gives the same answer."""
+    if not isinstance(config.model, str):
+        return f"echo {shlex.quote(json.dumps(config.to_dict()))} | memcore estimate -"
+    return " ".join(
+        [
+            "memcore estimate",
+            *(f"--{SETTINGS[path].flag} {shlex.quote(text)}" for path, text in to_texts(config).items()),
+        ]
+    )
+
+
+def python_snippet(config: Config, stamp: str) -> str:
+    """The same in Python."""
+    asked = f"found = memcore.estimate({config.to_dict()!r})"
+    return f"# {stamp}\nimport memcore\n\n{asked}\nprint(found.fits, found.device.expected)\n"
+
+
+def markdown(found: Found, link: str) -> str:
+    """The verdict and the components as a table, for an issue."""
+    said = _summary(found)
+    rows = "\n".join(f"| {name} | {format_bytes(size)} | {size} |" for name, size in found.ledger.by_category.items())
+    return (
+        f"**{said['verdict']}** {said['reason']}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
+        f"memcore {memcore.__version__} · [{_title(found)}]({link})\n"
+    )
+
+
+def _title(found: Found) -> str:
+    return f"{found.job.model.name}".replace("[", "").replace("]", "")
+
+
+def csv_of(found: Found, stamp: str) -> str:
+    """Every tensor at the peak; a cell that a spreadsheet would take for a formula begins with a quote."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["component", "tensor", "module", "bytes", "formula", "source"])
+    for entry in found.ledger.entries:
+        cells = [entry.category, entry.title, entry.module, str(entry.bytes), entry.formula, entry.source]
+        writer.writerow([f"'{cell}" if cell[:1] in set("=+-@\t\r") else cell for cell in cells])
+    out.write(f"# {stamp}\n")
+    return out.getvalue()
+
+
+def svg_of(config: Config, found: Found, link: str) -> tuple[str, int]:
+    """The bar as a picture of its own that holds the config, and its height."""
+    drawn = standalone(serving_bar(found) if isinstance(found, ServingEstimate) else bar(found))
+    kept = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
+    text = drawn.replace('width="100%"', f'width="{WIDTH}"', 1)
+    head, _, tail = text.partition(">")
+    return f"{head}><metadata>{escape(kept)}</metadata>{tail}", 120
+
+
+def report(session: Session, message: Message) -> Iterator[Patch]:
+    """A report of a mismatch, ready to be filled in."""
+    config, found = session.config, session.found
+    if config is None or found is None:
+        return
+    link = f"{str(message.get('base') or '')[:500]}#{session.fragment}"
+    text = (
+        f"{markdown(found, link)}\nMeasured (max_memory_allocated, max_memory_reserved or nvidia-smi): \n"
+        f"Versions (torch, engine, driver): \n\n```json\n{json.dumps(config.to_dict(), indent=2)}\n```\n"
+    )
+    yield {"copy": text, "done": say("report-copied")}

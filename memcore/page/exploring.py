@@ -1,0 +1,105 @@
+"""How far a setting goes: the most that fits beside a number, and the curve of memory against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from memcore.config.settings import SETTINGS, Config
+from memcore.describe import spelled
+from memcore.errors import MemcoreError
+from memcore.estimation import estimate
+from memcore.page.answering import config_of, form_of
+from memcore.page.session import Message, Patch, Session
+from memcore.render.curve import Point, curve_html
+from memcore.render.form import is_shown
+from memcore.solving import SOLVABLE, Solution, solve
+from memcore.words import label, say
+
+CURVES = tuple(
+    path for path in SOLVABLE if path.startswith(("training.", "inference.", "parallelism.", "hardware.num"))
+)
+"""Settings that a curve can be drawn for."""
+REACH = 6
+"""Doublings on either side of the value."""
+
+
+def most(session: Session, message: Message) -> Iterator[Patch]:
+    """The button beside a number: how far it goes with the job still fitting."""
+    path = str(message.get("path"))
+    if path not in SOLVABLE:
+        return
+    try:
+        found = solve(config_of(form_of(message["texts"])), path)
+    except MemcoreError as error:
+        yield {"fields": {path: {"note": escape(str(error))}}}
+        return
+    session.fields.setdefault(path, {})["note"] = "solved"
+    yield {"fields": {path: {"note": solved(path, found)}}}
+
+
+def solved(path: str, found: Solution) -> str:
+    """What is said below the field, with a button that takes the value over."""
+    if found.value is None:
+        return escape(say("solved-none"))
+    text = spelled(path, found.value)
+    if found.beyond is None and not found.smallest:
+        return escape(say("solved-any"))
+    key = "solved-smallest" if found.smallest else "solved-largest"
+    use = say("use", value=text)
+    return (
+        f'{escape(say(key, value=text))} <button type="button" class="fix" data-do="set" data-path="{path}" '
+        f'data-value="{escape(text)}">{escape(use)}</button>'
+    )
+
+
+def curve_options(engine: str) -> str:
+    """The settings that a curve can be drawn for, as options."""
+    usual = ("training.sequence_length", "inference.max_model_len")
+    every = [path for path in CURVES if is_shown(path, engine, "")]
+    return "".join(
+        f'<option value="{path}"{" selected" if path in usual else ""}>'
+        f"{escape(label(path, SETTINGS[path].label))}</option>"
+        for path in every
+    )
+
+
+def curve(session: Session, message: Message) -> Iterator[Patch]:
+    """The curve of memory against a setting, drawn as its points come."""
+    path = str(message.get("value"))
+    if path not in CURVES:
+        return
+    config = config_of(form_of(message["texts"]))
+    points: list[Point] = []
+    title = label(path, SETTINGS[path].label)
+    for value in values_around(session, config, path):
+        try:
+            found = estimate(config.replaced(path, value))
+        except MemcoreError:
+            continue
+        points.append(Point(value, found.device.low, found.device.expected, found.device.high, found.fits))
+        points.sort(key=lambda point: point.value)
+        yield {"html": {"curve": curve_html(title, points, found.capacity, now(session, config, path))}}
+    if not points:
+        yield {"html": {"curve": f"<p>{escape(say('solved-none'))}</p>"}}
+
+
+def now(session: Session, config: Config, path: str) -> int:
+    """The value that the job has: given, or assumed."""
+    given = config.get(path)
+    if isinstance(given, int):
+        return given
+    taken = next((each.value for each in session.found.assumptions if each.path == path), 1) if session.found else 1
+    return taken if isinstance(taken, int) else 1
+
+
+def values_around(session: Session, config: Config, path: str) -> list[int]:
+    """Powers of two around the value, the nearest first."""
+    here = now(session, config, path)
+    found = {here}
+    for power in range(1, REACH + 1):
+        found |= {max(1, here >> power), here << power}
+    smallest = 1 if here < 64 else 64
+    return sorted(
+        (each for each in found if each >= smallest), key=lambda each: (max(each, here) / min(each, here), each)
+    )

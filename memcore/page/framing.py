@@ -1,0 +1,103 @@
+"""The page's frame: its texts in a language, the list of presets, and the map of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from memcore import words
+from memcore.page.answering import answer_form, form_of, load, open_link, values_of
+from memcore.page.presets import presets
+from memcore.page.session import Message, Patch, Session
+from memcore.page.tasks import task_of, titles
+from memcore.render.form import Values, form
+from memcore.render.html import html_table
+from memcore.render.page import Form
+from memcore.words import say
+
+
+def start(session: Session, message: Message) -> Iterator[Patch]:
+    """The page has opened: its link, what was typed meanwhile, or the example."""
+    session.language = message.get("language", "en")
+    link, texts = message.get("link", ""), message.get("texts")
+    if session.language != "en":
+        yield from in_language(session, form_of(texts or {}))
+    if texts and not link:
+        yield from load(session, form_of(texts), message)
+    else:
+        yield from open_link(session, {**message, "entry": None})
+        if texts:
+            yield from load(session, form_of(texts), {**message, "entry": None})
+    yield {"live": True}
+
+
+def switch_language(session: Session, message: Message) -> Iterator[Patch]:
+    """Another language was chosen: every text, the form, and the answer again."""
+    if message.get("language") in words.LANGUAGES:
+        session.language = str(message["language"])
+    with words.speaking(session.language):
+        current = form_of(message["texts"])
+        yield from in_language(session, current)
+    yield from answer_form(session, current, {"entry": None})
+
+
+def in_language(session: Session, current: Form) -> Iterator[Patch]:
+    """The frame in the session's language."""
+    with words.speaking(session.language):
+        engine = session.found.job.engine.name if session.found else current.texts.get("engine.type", "fsdp")
+        values = Values(current.texts, {}, engine, task_of(current.texts), titles(), current.pasted)
+        session.fields.clear()
+        patch = {
+            "words": words.every(),
+            "language": session.language,
+            "html": {"config": form(values), **frame()},
+        }
+    yield patch
+    yield {"values": values_of(current)}
+
+
+def frame() -> dict[str, str]:
+    """What does not depend on the answer, by element id."""
+    return {"presets-list": preset_list(), "help-body": key_map()}
+
+
+def preset_list() -> str:
+    """Every preset as a button."""
+    items = (
+        f'<li><button type="button" data-do="preset" data-close="presets" data-name="{each.name}">{escape(each.title)}'
+        "</button></li>"
+        for each in presets().values()
+    )
+    return f'<ul class="choices">{"".join(items)}</ul>'
+
+
+KEYS = {
+    "?": "key-help",
+    "/": "key-model",
+    "u, Ctrl Z": "undo",
+    "r, Ctrl Y": "redo",
+    "p": "presets",
+    "i": "import",
+    "x": "export",
+    "s": "copy",
+    "c": "pin",
+    "e": "key-explain",
+    "a": "change-button",
+    "f": "search-button",
+    "← →": "key-part",
+    "↑ ↓": "key-step",
+    "Esc": "close",
+}
+"""Keys, and the text that says what each does."""
+
+
+def key_map() -> str:
+    """The keys and what they do."""
+    rows = [(f"<kbd>{escape(key)}</kbd>", escape(say(does))) for key, does in KEYS.items()]
+    return html_table(say("help"), (say("key"), say("does")), rows)
+
+
+def say_word(session: Session, message: Message) -> Iterator[Patch]:
+    """Say a text of the table."""
+    if message.get("key") in words.WORDS:
+        yield {"say": say(str(message["key"]))}

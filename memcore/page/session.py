@@ -1,0 +1,72 @@
+"""What the page remembers, and how messages change it.
+
+A message is a plain dictionary with a `do`; the answer is a stream of patches, plain dictionaries by kind of change
+(`html`, `fields`, `fragment`, …), that `site/view.js` applies. Between two patches other messages may be handled, so
+nothing blocks the page; a newer message on the same channel ends the older one's stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memcore.config.settings import Config
+from memcore.errors import MemcoreError
+from memcore.estimation import Estimate
+from memcore.render.page import Form
+from memcore.serving.estimate import ServingEstimate
+from memcore.words import speaking
+
+Message = Mapping[str, Any]
+Patch = dict[str, Any]
+Found = Estimate | ServingEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A result that is kept for comparison."""
+
+    name: str
+    config: Config
+    found: Found
+
+
+@dataclass
+class Session:
+    """One visit."""
+
+    language: str = "en"
+    form: Form = field(default_factory=lambda: Form({}))
+    config: Config | None = None
+    """The last config that was answered."""
+    found: Found | None = None
+    fragment: str = ""
+    pins: list[Pin] = field(default_factory=list)
+    part: str = ""
+    """The component that the drawer explains."""
+    fields: dict[str, Patch] = field(default_factory=dict)
+    """What the page shows of each field."""
+    proposals: dict[str, Config] = field(default_factory=dict)
+    """Configs that a button on the page may load, by key."""
+    turns: dict[str, int] = field(default_factory=dict)
+    """How many messages each channel has had."""
+
+    def steps(self, channel: str, action: Action, message: Message) -> Iterator[Patch]:
+        """The patches of an action, until a newer one takes over its channel."""
+        self.turns[channel] = turn = self.turns.get(channel, 0) + 1
+        # The language is set around every step, because another stream may run between two of them.
+        steps = action(self, message)
+        yield {}  # an edit that comes right behind replaces this one before anything is computed
+        while self.turns[channel] == turn:
+            with speaking(self.language):
+                try:
+                    patch = next(steps, None)
+                except MemcoreError as error:
+                    patch = {"say": str(error)}
+            if patch is None:
+                return
+            yield patch
+
+
+Action = Callable[[Session, Message], Iterator[Patch]]

@@ -1,0 +1,60 @@
+"""What a build puts into the page: the form and the answer for the example, texts, colours, and the JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+import memcore
+from memcore import words
+from memcore.config.json_schema import json_schema
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.texts import to_texts
+from memcore.config.url import encode_fragment
+from memcore.estimation import estimate_training
+from memcore.formats import flag
+from memcore.page.exploring import curve_options
+from memcore.page.framing import frame
+from memcore.page.tasks import task_of, titles
+from memcore.render import html
+from memcore.render.form import Values, form
+from memcore.render.page import defaults, example, sections
+from memcore.render.svg import COLOURS, STRIP_COLOURS
+
+
+def parts() -> dict[str, Any]:
+    """Everything by name."""
+    config = example()
+    found = estimate_training(config)
+    texts = to_texts(config)
+    values = Values(texts, defaults(found), found.job.engine.name, task_of(texts), titles(), "", flags(config))
+    attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
+    return {
+        "sections": {
+            **sections(found),
+            **frame(),
+            **{f"t:{key}": escape(text) for key, text in words.every().items()},
+            "words": escape(json.dumps(words.every(), ensure_ascii=False)),
+            "fragment": encode_fragment(config),
+            "help": frame()["help-body"],
+            "curve-settings": curve_options(found.job.engine.name),
+            "verdict-attributes": attributes,
+            "form": form(values),
+            "version": memcore.__version__,
+        },
+        "colours": colours(),
+        "schema": json_schema(),
+    }
+
+
+def flags(config: Config) -> dict[str, str]:
+    """How the tool that runs a config spells each setting."""
+    return {path: found for path in SETTINGS if (found := flag(config, path))}
+
+
+def colours() -> str:
+    """The colour of each category of memory, on a light and on a dark ground."""
+    every = {**COLOURS, **STRIP_COLOURS}
+    rules = (f".{name} {{ --colour: light-dark({light}, {dark}); }}" for name, (light, dark) in every.items())
+    return "\n" + "\n".join(rules) + "\n"

@@ -1,0 +1,190 @@
+// Puts what Python sends into the page. Markup comes from memcore, which escapes every text that it was given.
+export const byId = (id) => document.getElementById(id);
+export const control = (path) => document.querySelector(`[name="${CSS.escape(path)}"]`);
+
+// The entry of the history that the last answer belongs to; another edit gets another entry.
+export const place = { entry: 0, shown: -1 };
+const kept = new Map();
+let words = JSON.parse(document.body.dataset.words);
+export const word = (key) => words[key] ?? "";
+
+export function show(patch, send) {
+  for (const [kind, content] of Object.entries(patch)) SHOW[kind]?.(content, patch, send);
+}
+
+const SHOW = {
+  live() {
+    byId("progress").hidden = true;
+    document.documentElement.dataset.state = "live";
+    dispatchEvent(new Event("memcore:live"));
+  },
+  language(code, patch) {
+    document.documentElement.lang = code === "zh" ? "zh-CN" : code;
+    byId("language").value = code;
+    words = patch.words;
+    for (const each of document.querySelectorAll("[data-t]")) each.textContent = patch.words[each.dataset.t] ?? "";
+    for (const each of document.querySelectorAll("[data-t-label]")) {
+      each.setAttribute("aria-label", patch.words[each.dataset.tLabel] ?? "");
+    }
+  },
+  values(values) {
+    for (const each of document.querySelectorAll("#config [name]")) each.value = values[each.name] ?? "";
+  },
+  html(parts) {
+    for (const [id, markup] of Object.entries(parts)) {
+      const home = byId(id);
+      if (!home || kept.get(id) === markup) continue;
+      const opened = [...home.querySelectorAll("details[open][id]")].map((each) => each.id);
+      const focused = home.contains(document.activeElement) ? document.activeElement.dataset.part : undefined;
+      home.innerHTML = markup;
+      kept.set(id, markup);
+      for (const name of opened) if (byId(name)) byId(name).open = true;
+      if (focused) home.querySelector(`[data-part="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    }
+    select(place.part);
+  },
+  hidden(parts) {
+    for (const [id, hidden] of Object.entries(parts)) if (byId(id)) byId(id).hidden = hidden;
+  },
+  attributes(values) {
+    for (const [name, value] of Object.entries(values)) byId("verdict").setAttribute(name, value);
+  },
+  task(name) {
+    byId("task").value = name;
+  },
+  stale(stale) {
+    document.querySelector("main").classList.toggle("stale", stale);
+  },
+  fields(fields) {
+    for (const [path, field] of Object.entries(fields)) showField(path, field);
+    for (const group of document.querySelectorAll("#config .group, #config details.more")) {
+      group.hidden = !group.querySelector(".field:not([hidden])");
+    }
+  },
+  fragment(fragment, patch) {
+    const hash = `#${fragment}`;
+    if (patch.entry != null && location.hash !== hash) {
+      const fresh = patch.entry !== place.shown;
+      const depth = (history.state?.depth ?? 0) + (fresh ? 1 : 0);
+      history[fresh ? "pushState" : "replaceState"]({ depth }, "", hash);
+    }
+    document.body.dataset.fragment = fragment;
+    place.shown = patch.entry ?? place.entry;
+    byId("undo").disabled = !history.state?.depth;
+  },
+  open(id) {
+    const dialog = byId(id);
+    if (dialog.tagName === "DIALOG") dialog.open || dialog.showModal();
+    else dialog.hidden = false;
+  },
+  close(id) {
+    const dialog = byId(id);
+    if (dialog.tagName === "DIALOG") dialog.close();
+    else dialog.hidden = true;
+  },
+  focus(id) {
+    byId(id)?.focus();
+  },
+  say,
+  copy(text, patch) {
+    copy(text, patch.done);
+  },
+  download(file) {
+    const url = URL.createObjectURL(new Blob([file.text], { type: file.type }));
+    save(url, file.name);
+  },
+  picture(file) {
+    rasterize(file).catch((error) => say(String(error)));
+  },
+  progress(done) {
+    const bar = byId("search-progress");
+    bar.hidden = byId("cancel").hidden = done === null;
+    if (done !== null) bar.value = done;
+  },
+};
+
+function showField(path, field) {
+  const input = control(path);
+  if (!input) return;
+  const holder = input.closest(".field");
+  if (path === "model-json" && field.error) byId("paste").open = true;
+  if ("hidden" in field) holder.hidden = field.hidden;
+  if ("default" in field) {
+    if (input.tagName === "SELECT") input.options[0].textContent = field.default;
+    else input.placeholder = field.default;
+  }
+  if ("origin" in field) holder.dataset.origin = field.origin;
+  if ("flag" in field) byId(`${input.id}-flag`).textContent = field.flag;
+  if ("note" in field) byId(`${input.id}-note`).innerHTML = field.note;
+  if ("error" in field) {
+    byId(`${input.id}-error`).innerHTML = field.error;
+    if (field.error) {
+      input.setAttribute("aria-invalid", "true");
+      for (let up = holder.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
+    } else input.removeAttribute("aria-invalid");
+  }
+}
+
+// The same component in every view: bar, legend, step, ranks and ledger.
+export function select(part) {
+  place.part = part;
+  for (const each of document.querySelectorAll("[data-part]")) {
+    const chosen = each.dataset.part === part;
+    each.classList.toggle("chosen", chosen);
+    each.classList.toggle("dim", Boolean(part) && !chosen);
+    if (each.hasAttribute("aria-pressed")) each.setAttribute("aria-pressed", String(chosen));
+  }
+}
+
+let hush = 0;
+export function say(text) {
+  byId("notice").textContent = text;
+  byId("toast").classList.toggle("shown", Boolean(text));
+  clearTimeout(hush);
+  if (text) hush = setTimeout(() => byId("toast").classList.remove("shown"), 4000);
+}
+
+export async function copy(text, done) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(done);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function save(url, name) {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+// An SVG as a PNG, twice as large for sharp screens; the config goes into a text chunk.
+async function rasterize({ svg, name, width, height, note }) {
+  const picture = new Image();
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await picture.decode();
+  const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
+  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  const blob = await new Promise((done) => { canvas.toBlob(done, "image/png"); });
+  save(URL.createObjectURL(withText(new Uint8Array(await blob.arrayBuffer()), "memcore", note)), name);
+}
+
+const CRC = Uint32Array.from({ length: 256 }, (_, number) => {
+  let value = number;
+  for (let bit = 0; bit < 8; bit++) value = value & 1 ? 0xedb88320 ^ (value >>> 1) : value >>> 1;
+  return value >>> 0;
+});
+
+// PNG with a tEXt chunk after its header, which always takes 33 bytes.
+function withText(png, keyword, text) {
+  const body = new TextEncoder().encode(`tEXt${keyword}\0${text}`);
+  let crc = 0xffffffff;
+  for (const byte of body) crc = CRC[(crc ^ byte) & 255] ^ (crc >>> 8);
+  const number = (value) => new Uint8Array([value >>> 24, value >>> 16, value >>> 8, value]);
+  const parts = [png.slice(0, 33), number(body.length - 4), body, number((crc ^ 0xffffffff) >>> 0), png.slice(33)];
+  return new Blob(parts, { type: "image/png" });
+}
