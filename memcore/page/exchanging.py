@@ -83,7 +83,7 @@ def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     found = imported(text)
     known = {"model": form.texts.get("model") or "llama-3.1-8b", **found.config}
     config = Config.from_dict(known)
-    kept = {path: text for path, text in form.texts.items() if path.startswith("hardware.")}
+    kept = {path: text for path, text in form.texts.items() if path == "hardware.accelerator"}
     said = say("import-keys", tool=found.tool.title, read=len(found.read), assumed=len(found.assumed))
     if found.unknown:
         said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])

@@ -18,7 +18,8 @@ from memcore.words import say
 
 def start(session: Session, message: Message) -> Iterator[Patch]:
     """The page has opened: its link, what was typed meanwhile, or the example."""
-    session.language = message.get("language", "en")
+    session.language = str(message.get("language") or "en")
+    yield {}  # the next step speaks it
     link, texts = message.get("link", ""), message.get("texts")
     if session.language != "en":
         yield from in_language(session, form_of(texts or {}))
@@ -35,24 +36,22 @@ def switch_language(session: Session, message: Message) -> Iterator[Patch]:
     """Another language was chosen: every text, the form, and the answer again."""
     if message.get("language") in words.LANGUAGES:
         session.language = str(message["language"])
-    with words.speaking(session.language):
-        current = form_of(message["texts"])
-        yield from in_language(session, current)
+    yield {}  # the next step speaks it
+    current = form_of(message["texts"])
+    yield from in_language(session, current)
     yield from answer_form(session, current, {"entry": None})
 
 
 def in_language(session: Session, current: Form) -> Iterator[Patch]:
-    """The frame in the session's language."""
-    with words.speaking(session.language):
-        engine = session.found.job.engine.name if session.found else current.texts.get("engine.type", "fsdp")
-        values = Values(current.texts, {}, engine, task_of(current.texts), titles(), current.pasted)
-        session.fields.clear()
-        patch = {
-            "words": words.every(),
-            "language": session.language,
-            "html": {"config": form(values), **frame()},
-        }
-    yield patch
+    """The frame in the language that is spoken."""
+    engine = session.found.job.engine.name if session.found else current.texts.get("engine.type", "fsdp")
+    values = Values(current.texts, {}, engine, task_of(current.texts), titles(), current.pasted)
+    session.fields.clear()
+    yield {
+        "words": words.every(),
+        "language": session.language,
+        "html": {"config": form(values), **frame()},
+    }
     yield {"values": values_of(current)}
 
 

@@ -80,7 +80,8 @@ _EVERY = (
         "hardware": _on("rtx-3090", 4),
     }),
     Preset("long-context", "8B at 128k tokens on 8×H100", "8×H100、128k 训练 8B", {
-        "model": "llama-3.1-8b", "training": _full(131072, loss="chunked:16"), "engine": {"type": "fsdp"},
+        "model": "llama-3.1-8b", "training": _full(131072, implementation="torchtitan"),
+        "engine": {"type": "fsdp"},
         "parallelism": {"context_parallel_size": 8}, "hardware": _on("h100-sxm-80gb", 8),
     }),
     Preset("serve-32b-50", "Serve 32B to 50 users", "为 50 个用户推理 32B", {

@@ -1,0 +1,373 @@
+"""The page without a browser: what it says to each message. The browser's tests check that it arrives."""
+
+import json
+import re
+import string
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.config.settings import SETTINGS
+from memcore.config.url import decode_fragment
+from memcore.page import answering, exchanging
+from memcore.page.actions import ACTIONS, handle
+from memcore.page.answering import values_of
+from memcore.page.presets import presets
+from memcore.page.session import Session
+from memcore.page.tasks import TASKS, task_of, with_task
+from memcore.render import page
+from memcore.words import LANGUAGES, WORDS, every, say, speaking
+
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+
+
+class Visit:
+    """A visit of the example, and what the page shows by now."""
+
+    def __init__(self, link="", language="en"):
+        self.session, self.html, self.said, self.fields = Session(), {}, [], {}
+        self.patches = []
+        self.do("start", link=link, texts=None, language=language, entry=0)
+
+    def do(self, doing, /, **more):
+        """Send a message with the form as it is; the patches are remembered."""
+        message = {"do": doing, "texts": self.texts, **more}
+        for patch in handle(self.session, json.loads(json.dumps(message))):
+            json.dumps(patch)  # patches travel as text
+            self.patches.append(patch)
+            self.html |= patch.get("html", {})
+            self.said += [patch["say"]] if "say" in patch else []
+            for path, field in patch.get("fields", {}).items():
+                self.fields.setdefault(path, {}).update(field)
+        return self
+
+    @property
+    def texts(self):
+        return values_of(self.session.form)
+
+    def last(self, key):
+        return next(patch[key] for patch in reversed(self.patches) if key in patch)
+
+
+def test_a_visit_answers_the_example():
+    """The first message answers the example, stage by stage, the verdict first; the last says that the page is live."""
+    visit = Visit()
+    found = estimate(page.EXAMPLE)
+    assert visit.last("attributes")["data-device-bytes"] == str(found.device.expected)
+    stages = [patch["html"] for patch in visit.patches if "html" in patch]
+    assert "verdict" in stages[0]
+    assert {"timeline", "ledger", "ranks", "assumptions", "model-view"} <= set(visit.html)
+    assert visit.patches[-1] == {"live": True}
+
+
+@pytest.mark.parametrize("name", presets())
+def test_presets_answer(name):
+    """Every example of the list is a job that is estimated, not refused."""
+    visit = Visit().do("preset", name=name, entry=1)
+    assert visit.html["problems"] == ""
+    assert visit.session.config == Config.from_dict(presets()[name].config)
+    assert visit.last("attributes")["data-fits"] in {"true", "false"}
+    assert decode_fragment(visit.last("fragment")) == visit.session.config
+
+
+def test_there_are_presets_for_every_intent():
+    """A dozen at least, of training and of serving."""
+    engines = {estimate(each.config).job.engine.name for each in presets().values()}
+    assert len(presets()) >= 12
+    assert {"none", "ddp", "fsdp", "vllm", "sglang", "llama.cpp", "transformers"} <= engines
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_are_told_from_what_they_set(name):
+    """Choosing a task and asking what the task is give the same; coming back leaves nothing behind."""
+    start = {"model": "llama-3.1-8b", "training.sequence_length": "2048"}
+    chosen = with_task(start, name)
+    assert task_of(chosen) == name
+    back = with_task(chosen, "full")
+    assert {path: text for path, text in back.items() if not path.startswith("inference.")} == start
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_answers_at_one_choice(name):
+    """Model, GPUs, task: three fields to an answer of one's own."""
+    visit = Visit().do("task", value=name, entry=1)
+    assert visit.html["problems"] == ""
+    assert visit.last("task") == name
+
+
+def test_a_newer_edit_ends_the_older():
+    """Between two pieces of an answer another edit may come; the rest of the older one is never computed."""
+    session = Session()
+    first = handle(session, {"do": "edit", "texts": {"model": "gpt2", "training.sequence_length": "512"}, "entry": 1})
+    next(first)
+    second = list(
+        handle(session, {"do": "edit", "texts": {"model": "gpt2", "training.sequence_length": "256"}, "entry": 1})
+    )
+    assert list(first) == []
+    assert session.config.training.sequence_length == 256
+    assert second[-1]["html"]
+
+
+def test_wrong_fields_are_said_with_a_fix():
+    """What is wrong stands beside its field, with a button that repairs it; the last answer stays."""
+    visit = Visit()
+    before = visit.session.fragment
+    visit.do("edit", texts={**visit.texts, "model": "lama-3.1-8b", "training.sequence_length": "many"}, entry=1)
+    error = visit.fields["training.sequence_length"]["error"]
+    assert "found &#x27;many&#x27;" in error
+    assert 'data-do="set" data-path="training.sequence_length"' in error
+    assert visit.session.fragment == before
+    visit.do("edit", texts={**visit.texts, "model": "lama-3.1-8b", "training.sequence_length": "4096"}, entry=1)
+    assert 'data-value="llama-3.1-8b"' in visit.fields["model"]["error"]
+    visit.do("set", path="model", value="llama-3.1-8b", entry=2)
+    assert visit.fields["model"]["error"] == ""
+
+
+def test_numbers_as_people_write_them():
+    """Counts with k, B and e, products, and memory with a unit."""
+    visit = Visit()
+    visit.do(
+        "edit", texts={"model": "gpt2", "training.sequence_length": "1k", "training.micro_batch_size": "2x4"}, entry=1
+    )
+    assert visit.session.config.training.sequence_length == 1024
+    assert visit.session.config.training.micro_batch_size == 8
+
+
+def test_how_far_a_number_goes():
+    """The button beside a number says the most that fits, and takes it over."""
+    visit = Visit().do("solve", path="training.micro_batch_size")
+    note = visit.fields["training.micro_batch_size"]["note"]
+    value = int(re.search(r'data-value="(\d+)"', note)[1])
+    visit.do("set", path="training.micro_batch_size", value=str(value), entry=1)
+    assert visit.session.found.fits
+    assert not estimate(visit.session.config.replaced("training.micro_batch_size", value + 1)).fits
+    visit.do("solve", path="hardware.num_gpus")
+    assert "Smallest that fits" in visit.fields["hardware.num_gpus"]["note"]
+
+
+def test_a_curve_is_drawn_as_its_points_come():
+    """Memory against a setting: more and more points, the capacity, and where they cross."""
+    visit = Visit()
+    before = len(visit.patches)
+    visit.do("curve", value="training.sequence_length")
+    sizes = [len(patch["html"]["curve"]) for patch in visit.patches[before:] if "html" in patch]
+    assert len(sizes) > 5
+    assert sizes == sorted(sizes)
+    assert 'class="capacity"' in visit.html["curve"]
+    assert "fits up to" in visit.html["curve"]
+
+
+@pytest.mark.parametrize("part", ["parameters", "activations", "logits-and-loss", "unused", "outside"])
+def test_every_part_is_explained(part):
+    """The drawer says what a part is, to the byte, with its source."""
+    visit = Visit().do("explain", part=part)
+    assert visit.last("open") == "drawer"
+    assert "GiB" in visit.html["drawer-body"]
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "4096"}, entry=1)
+    assert visit.html["drawer-heading"]
+
+
+def test_parts_of_a_server_are_explained():
+    """The same for a server."""
+    visit = Visit("#v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb").do("explain", part="weights")
+    assert "Source" in visit.html["drawer-body"]
+
+
+def test_side_by_side():
+    """Pinned results stand on one axis with what differs; a pinned one can be taken away."""
+    visit = Visit().do("pin")
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "4096"}, entry=1)
+    assert "<mark>8192</mark>" in visit.html["compare"]
+    assert "<mark>4096</mark>" in visit.html["compare"]
+    assert visit.html["compare"].count('<text x="0%"') == 2
+    assert "−" in visit.html["compare"]
+    visit.do("propose", key="pin-A", entry=2)
+    assert visit.session.config.training.sequence_length == 8192
+    visit.do("unpin", name="A")
+    assert visit.html["compare"] == ""
+
+
+def test_suggestions_lead_to_what_they_say():
+    """Every suggestion carries a link, and the link's job is one that answers."""
+    visit = Visit().do("advise")
+    links = re.findall(r'href="(#v1&amp;[^"]+)"', visit.html["advice"])
+    assert len(links) > 3
+    config = decode_fragment(links[0].replace("&amp;", "&"))
+    assert estimate(config).allocated.expected < visit.session.found.allocated.expected
+    server = Visit("#v1&model=gpt2&engine=vllm").do("advise")
+    assert "server" in server.html["advice"]
+
+
+def test_a_link_with_unknown_parts_applies_the_rest():
+    """What is not understood is said; everything else of the link applies."""
+    visit = Visit("#v1&model=gpt2&seq=512&colour=blue&micro-batch=many")
+    assert visit.session.config.training.sequence_length == 512
+    assert "colour" in visit.html["problems"]
+    assert "The rest of the link was applied." in visit.html["problems"]
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["#v9&model=gpt2", "#v1&model=deflate:xyz", "#%3Cscript%3E", "#v1", "#" + "v1&" * 30000, f"#v1&model={HOSTILE}"],
+)
+def test_a_broken_link_leaves_the_example(link):
+    """Nothing of a link that cannot be understood becomes markup, and the example stays."""
+    visit = Visit(link)
+    assert visit.session.config is None or visit.session.config.to_dict() == page.EXAMPLE
+    assert visit.html["problems"]
+    assert "<img" not in visit.html["problems"]
+    assert "<script" not in visit.html["problems"]
+
+
+FROZEN = {
+    "v1&model=llama-3.1-8b&seq=8192&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8": page.EXAMPLE,
+    "v1&model=gpt2&seq=1024": {"model": "gpt2", "training": {"sequence_length": 1024}},
+    "v1&model=gemma-2-2b&seq=2048&grad-accum=4&optimizer=sgd&momentum=0.9&accelerator=rtx-4090": {
+        "model": "gemma-2-2b",
+        "training": {"sequence_length": 2048, "gradient_accumulation_steps": 4,
+                     "optimizer": {"name": "sgd", "momentum": 0.9}},
+        "hardware": {"accelerator": "rtx-4090"},
+    },
+    "v1&model=qwen2.5-32b&max-len=8192&mean-len=2048&max-seqs=50&tp=2&engine=vllm&accelerator=h100-sxm-80gb&gpus=2": {
+        "model": "qwen2.5-32b", "inference": {"max_model_len": 8192, "mean_length": 2048, "max_num_seqs": 50},
+        "parallelism": {"tensor_parallel_size": 2}, "engine": {"type": "vllm"},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 2},
+    },
+}  # fmt: skip
+"""Links that people have saved: they decode to these jobs forever. Add rows, never change one."""
+
+
+@pytest.mark.parametrize("link", FROZEN)
+def test_old_links_keep_decoding(link):
+    """A link that worked once works always."""
+    assert decode_fragment(link).to_dict() == FROZEN[link]
+
+
+def test_everything_that_is_taken_away_comes_back():
+    """JSON and SVG hold the config, so does a link: each imported alone gives the same job."""
+    visit = Visit("#v1&model=gemma-2-2b&seq=2048&accelerator=rtx-4090")
+    wanted = visit.session.config
+    visit.do("export", kind="json", way="save", base="https://example.org/")
+    json_text = visit.last("download")["text"]
+    visit.do("export", kind="svg", way="save", base="https://example.org/")
+    svg_text = visit.last("download")["text"]
+    visit.do("export", kind="png", way="save", base="https://example.org/")
+    for text in (json_text, svg_text, visit.last("picture")["note"], f"https://example.org/#{visit.session.fragment}"):
+        other = Visit().do("import", name="file", text=text, entry=1)
+        assert other.session.config == wanted, text[:80]
+        assert other.last("close") == "import"
+
+
+def test_exports_are_stamped_and_complete():
+    """Flags, commands, Python, Markdown and CSV carry version and link, and say the same job."""
+    visit = Visit().do("exports", base="https://example.org/")
+    shown = visit.html["exports-list"]
+    for kind in ("flags", "cli", "python", "markdown", "json", "csv"):
+        assert f'id="export-{kind}"' in shown
+        visit.do("export", kind=kind, way="copy", base="https://example.org/")
+        assert "https://example.org/#v1&" in visit.last("copy")
+    visit.do("export", kind="python", way="copy", base="")
+    scope = {"print": lambda *values: None}
+    exec(visit.last("copy"), scope)  # noqa: S102 - what the page offers to run
+    assert scope["found"].device.expected == visit.session.found.device.expected
+    csv = exchanging.csv_of(visit.session.found, "stamp")
+    assert sum(int(line.split(",")[3]) for line in csv.splitlines()[1:-1] if line.split(",")[3].isdigit()) > 0
+
+
+def test_other_tools_files_are_read():
+    """A command line of a server becomes the form, and what was read and assumed is said."""
+    visit = Visit().do("import", name="x", text="vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2", entry=1)
+    assert visit.session.config.engine.type == "vllm"
+    assert visit.session.config.parallelism.tensor_parallel_size == 2
+    assert "1 keys read" in visit.said[-1]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "hello", "[]", '{"a": 1}', HOSTILE, "<svg><metadata>{</metadata></svg>", "x" * 2_000_000]
+)
+def test_a_wrong_import_changes_nothing(text):
+    """Files that are not understood are refused with a reason, and nothing of them becomes markup."""
+    visit = Visit()
+    before = visit.session.config
+    visit.do("import", name=HOSTILE, text=text, entry=1)
+    assert visit.session.config == before
+    assert visit.html["import-error"]
+    assert "<img" not in visit.html["import-error"] + visit.html["problems"]
+
+
+def test_hostile_settings_stay_text():
+    """What a link says is escaped wherever it is shown again."""
+    visit = Visit()
+    model = {
+        "model_type": "llama",
+        "_name": HOSTILE,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 100,
+    }
+    visit.do(
+        "edit",
+        texts={"model-json": json.dumps(model), "training.sequence_length": "64", "engine.framework": HOSTILE},
+        entry=1,
+    )
+    visit.do("pin").do("exports", base=HOSTILE).do("explain", part="parameters")
+    visit.do("language", language="zh")
+    for name, markup in visit.html.items():
+        assert "<img" not in markup, name
+        assert "<script" not in markup, name
+
+
+def test_unknown_messages_do_nothing():
+    """Messages with names or values that nothing knows change nothing."""
+    visit = Visit()
+    before = len(visit.patches)
+    visit.do("nonsense").do("solve", path="model").do("curve", value="engine.type").do("say", key="nothing")
+    visit.do("propose", key="none", entry=1).do("preset", name="none", entry=1)
+    assert all(patch == {} for patch in visit.patches[before:])
+    assert all(channel for channel, _ in ACTIONS.values())
+
+
+def test_a_report_is_ready_to_be_filled_in():
+    """The config, the prediction and the place for the measurement."""
+    visit = Visit().do("report", base="https://example.org/")
+    assert "Measured" in visit.last("copy")
+    assert json.dumps(page.EXAMPLE["model"]) in visit.last("copy")
+
+
+def fields_of(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_every_text_is_in_both_languages():
+    """Each row has both texts, with the same places for values."""
+    for key, (english, chinese) in WORDS.items():
+        assert english, key
+        assert chinese, key
+        assert fields_of(english) == fields_of(chinese), key
+    with speaking("zh"):
+        assert say("cancel") == "取消"
+        assert set(every()) == set(WORDS)
+    with speaking("xx"):
+        assert say("cancel") == "Cancel"
+    assert set(LANGUAGES) == {"en", "zh"}
+
+
+def test_the_page_in_chinese():
+    """The frame, the form and the verdict change language; numbers and names stay."""
+    visit = Visit(language="zh")
+    assert "可以放下" in visit.html["verdict"]
+    assert "任务类型" in visit.html["config"]
+    assert all(f'name="{path}"' in visit.html["config"] for path in SETTINGS)
+    assert "38.5 GiB" in visit.html["verdict"]
+    visit.do("language", language="en")
+    assert "Fits: needs 38.5 GiB" in visit.html["verdict"]
+
+
+def test_resetting_keeps_model_and_gpus():
+    """Everything else is what the engine does by default."""
+    visit = Visit().do("reset", entry=1)
+    assert set(answering.values_of(visit.session.form)) <= {
+        "model", "hardware.accelerator", "hardware.num_gpus", "training.sequence_length", "model-json",
+    }  # fmt: skip
+    assert visit.html["problems"] == ""
