@@ -135,6 +135,16 @@ def test_a_layer_keeps(config, changes, options, expected):
 
 
 MIXTRAL = LLAMA | {"num_experts": 4, "moe_ffn_hidden_size": 192, "moe_router_topk": 2, "moe_router_dtype": "fp32"}
+LATENT = LLAMA | {
+    "num_query_groups": 8,
+    "multi_latent_attention": True,
+    "q_lora_rank": 48,
+    "kv_lora_rank": 32,
+    "qk_head_dim": 16,
+    "qk_pos_emb_head_dim": 8,
+    "v_head_dim": 16,
+    "qk_layernorm": True,
+}
 ROUTED = Experts(
     dispatcher="alltoall",
     parallel=False,
@@ -178,6 +188,24 @@ def test_a_sparse_layer_keeps(modules, expected):
     found = kept(MIXTRAL, replace(PLAN, experts=ROUTED, recompute=recompute)) - ATTENTION - expected
     router = 0 if "moe" in modules else ROUTER
     assert 0 <= found <= router
+
+
+DENSE = TOKENS * 2 * (2 * H + 3 * 192) + STATISTIC
+"""Of LLAMA's layer: its second norm and three matrices."""
+COMPRESSED = [
+    # The norm's input and result, both latent vectors and their norms, q, k and v of 8 heads, the result, statistics.
+    ((), 2 * H + 2 * 48 + 2 * 32 + 8 * (24 + 24 + 16 + 16), 3),
+    # The latent vectors as they come out of their matrices, and what all heads share of the key; the result.
+    (("mla_up_proj",), 2 * H + 48 + 40 + 8 * 16, 1),
+]
+
+
+@pytest.mark.parametrize(("modules", "width", "statistics"), COMPRESSED)
+def test_latent_attention_keeps(modules, width, statistics):
+    """Queries, keys and values are written anew; recomputed, they leave nothing."""
+    recompute = Recompute(granularity="selective", modules=frozenset(modules))
+    found = kept(LATENT, replace(PLAN, recompute=recompute, rope_fusion=False)) - DENSE
+    assert found - TOKENS * 2 * width - TOKENS * A * 4 - statistics * STATISTIC in range(3 * 1024)
 
 
 LOGITS = [("unfused", 6), ("native", 10), ("te", 2)]

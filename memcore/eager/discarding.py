@@ -5,7 +5,7 @@ Source: Megatron-LM, core/tensor_parallel/random.py (`CheckpointWithoutOutput`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from memcore.eager.autograd import Frame, Kept, Saved, memory_of
 from memcore.eager.tensor import Tensor
@@ -14,38 +14,44 @@ from memcore.eager.tensor import Tensor
 class _Discarded:
     """What the consumer of a discarded result has saved of it."""
 
-    __slots__ = ("_frame", "_results")
+    __slots__ = ("_frame", "_place", "_results")
 
-    def __init__(self, frame: Frame, results: list[Tensor]) -> None:
+    def __init__(self, frame: Frame, results: list[Tensor], place: int) -> None:
         self._frame = frame
         self._results = results
+        self._place = place
 
     def unpack(self) -> Tensor:
         self._frame.rerun()
-        return self._results[-1]
+        return self._results[self._place]
 
 
-def discard(function: Callable[..., Tensor], use: Callable[[Tensor], Tensor], *inputs: Tensor) -> Tensor:
-    """Give a function's result to its consumer, free it, and compute it again before the consumer's backward pass."""
+def discard(function: Callable[..., Sequence[Tensor]], use: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """Give a function's results to their consumer, free them, and compute them again for its backward pass."""
     tape = inputs[0].tape
-    results: list[Tensor] = []
+    again: list[Tensor] = []
 
     def remember(*given: Tensor) -> Tensor:
-        out = function(*given)
+        found = function(*given)
         if tape.recomputing:
-            results.append(memory_of(out))
-        return out
+            again.extend(memory_of(each) for each in found)
+        results.extend(() if tape.recomputing else found)
+        return found[0]
 
+    results: list[Tensor] = []
     frame = Frame(tape, remember, inputs, False, None)
     with tape.packing(frame.pack):
-        result = remember(*inputs)
-    storage, pack = result.storage, tape.pack or Kept
+        remember(*inputs)
+    storages, pack = [each.storage for each in results], tape.pack or Kept
 
     def pack_for_consumer(tensor: Tensor) -> Saved:
-        return _Discarded(frame, results) if tensor.storage is storage else pack(tensor)
+        places = [place for place, each in enumerate(storages) if each is tensor.storage and each is not None]
+        return _Discarded(frame, again, places[0]) if places else pack(tensor)
 
     with tape.packing(pack_for_consumer):
-        out = use(result)
+        out = use(*results)
+    results.clear()
+    storages.clear()
     if out.node is not None:
         out.node.before.append(lambda: _ignore(frame.rerun()))
     return out

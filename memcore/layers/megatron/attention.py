@@ -115,7 +115,7 @@ def rotated(x: Tensor, width: Axis, how: MegatronPlan) -> Tensor:
     turned, passed = _parts(x, width)
     shape = (x.shape[0], 1, 1, width)
     cosines, sines = (new(x.tape, shape, x.dtype, "rotary") for _ in range(2))
-    out = add(mul(turned, cosines), mul(_rotated_half(turned), sines))
+    out = add(mul(turned, cosines), mul(rotated_half(turned), sines))
     return cat([out, passed], x.shape)
 
 
@@ -134,7 +134,7 @@ def _slice(x: Tensor, shape: Shape) -> Tensor:
     return part
 
 
-def _rotated_half(x: Tensor) -> Tensor:
+def rotated_half(x: Tensor) -> Tensor:
     """`torch.cat((-x2, x1), -1)` of `torch.chunk(x, 2, -1)`."""
     shape = (*x.shape[:-1], half(x.shape[-1]))
     first, second = (view(x, shape, x.order, cut=len(shape) - 1) for _ in range(2))

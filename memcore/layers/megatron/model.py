@@ -19,11 +19,12 @@ from memcore.layers.megatron.ends import embedded
 from memcore.layers.megatron.experts import experts
 from memcore.layers.megatron.feed_forward import feed_forward
 from memcore.layers.megatron.fused import bias_dropout_add, norm
+from memcore.layers.megatron.latent import latent_attention
 from memcore.layers.megatron.linear import Weights, local_linear
 from memcore.layers.megatron.losses import vocab_parallel_cross_entropy
 from memcore.layers.megatron.recompute import discarded, recomputes, run_again
 from memcore.model.network import Network
-from memcore.model.parts import Attention, Experts, Feed, FeedForward, Mixer
+from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
 from memcore.model.weights import Norm
 from memcore.step.megatron import MegatronPlan
 from memcore.step.recipe import Buffer
@@ -34,7 +35,8 @@ def check(network: Network) -> None:
     """Refuse networks whose layers are not modelled yet."""
     for layer in network.kinds:
         mixer, feed = layer.mixer, layer.feed_forward
-        missing = [] if isinstance(mixer, Attention) and layer.second_mixer is None else ["other mixers than attention"]
+        known = isinstance(mixer, Attention | LatentAttention) and layer.second_mixer is None
+        missing = [] if known else ["other mixers than attention"]
         missing += [] if isinstance(feed, FeedForward | Experts) else ["layers without a feed-forward layer"]
         missing += [] if layer.residual == "megatron" else [f"layers wired as {layer.residual!r}"]
         if missing:
@@ -104,6 +106,8 @@ def _layer(x: Tensor, slot: Slot, around: Around) -> Tensor:
 def _mixer(x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:
     if isinstance(mixer, Attention):
         return attention(x, mixer, before, weights, around)
+    if isinstance(mixer, LatentAttention):
+        return latent_attention(x, mixer, before, weights, around)
     raise TypeError(mixer)
 
 

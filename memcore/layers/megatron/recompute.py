@@ -22,4 +22,4 @@ def run_again(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
 
 def discarded(function: Callable[..., Tensor], use: Callable[[Tensor], Tensor], *inputs: Tensor) -> Tensor:
     """`CheckpointWithoutOutput`: the result's memory goes once it is used, and comes back for the backward pass."""
-    return discard(function, use, *inputs)
+    return discard(lambda *given: [function(*given)], use, *inputs)

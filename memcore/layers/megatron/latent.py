@@ -1,0 +1,154 @@
+"""Multi-head latent attention. Source: Megatron-LM, core/transformer/multi_latent_attention.py."""
+
+from __future__ import annotations
+
+from memcore.eager.autograd import attach, tracked
+from memcore.eager.basics import cat, clone, contiguous, new, only, view
+from memcore.eager.discarding import discard
+from memcore.eager.operations import add, mul
+from memcore.eager.slices import expand
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.layers.megatron.attention import Around, core, rotated_half
+from memcore.layers.megatron.fused import norm
+from memcore.layers.megatron.linear import (
+    Weights,
+    linear,
+    local_linear,
+    local_row_linear,
+    norm_linear,
+    parts_to_all,
+)
+from memcore.layers.megatron.recompute import discarded, recomputes
+from memcore.model.parts import LatentAttention
+from memcore.model.weights import Linear, Norm
+from memcore.symbols import Axis, Shape, half
+
+
+def latent_attention(
+    x: Tensor, part: LatentAttention, before: Norm, weights: Weights, around: Around
+) -> tuple[Tensor, Parameter | None]:
+    """The result before its bias is added, and the bias; the norm before it is a module of its own."""
+
+    def normed(x: Tensor) -> Tensor:
+        return norm(x, before, weights)
+
+    def attended(x: Tensor) -> Tensor:
+        return _attention(x, part, weights, around)
+
+    again = recomputes(around.how, "layernorm")
+    out = discarded(normed, attended, x) if again else attended(normed(x))
+    return out, weights.get(f"{part.output.name}.bias")
+
+
+def _attention(x: Tensor, part: LatentAttention, weights: Weights, around: Around) -> Tensor:
+    how = around.how
+    with x.tape.module(part.module):
+        run = local_linear if around.local else linear
+        query = run(x, part.queries[0], weights, how) if len(part.queries) > 1 else x
+        both = run(x, part.compress, weights, how)
+        latent, turned = _split(both, (part.expand.inner[0], part.heads.rotated))
+        del both
+        if how.sequence:
+            turned = parts_to_all(contiguous(turned))
+
+        def projected(query: Tensor, latent: Tensor, turned: Tensor) -> list[Tensor]:
+            return _heads(query, latent, turned, part, weights, around)
+
+        def attended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return core(query, key, value, part, around, packed=False)
+
+        if recomputes(how, "mla_up_proj"):
+            out = discard(projected, attended, query, latent, turned)
+        else:
+            heads = projected(query, latent, turned)
+            del query, latent, turned
+            out = attended(*heads)
+            del heads
+        finish = local_row_linear if around.local else linear
+        return finish(out, part.output, weights, how, biased=False)
+
+
+def _heads(
+    query: Tensor, latent: Tensor, turned: Tensor, part: LatentAttention, weights: Weights, around: Around
+) -> list[Tensor]:
+    """Queries, keys and values of all heads, each in order."""
+    how = around.how
+    query = _up(query, part.query_norm if len(part.queries) > 1 else None, part.queries[-1], weights, around)
+    both = _up(contiguous(latent), part.latent_norm, part.expand, weights, around)
+    heads, rows = part.heads, query.shape[:3]
+    plain: Axis = "p"
+    if how.rope_fusion:
+        # One kernel turns queries where they are; another writes keys and values.
+        key, value = _written(both, turned, (*rows, heads.width), (*rows, heads.value))
+        return [_in_place(query), key, value]
+    still, moving = _split(query, (plain, heads.rotated))
+    del query
+    keys, values = _split(both, (plain, heads.value))
+    del both
+    moving, shared = _rotated(moving), _rotated(view_with_heads(turned))
+    query = cat([still, moving], (*rows, heads.width))
+    del still, moving
+    key = cat([keys, expand(shared, 2, heads.query)], (*rows, heads.width))
+    return [query, key, clone(values)]
+
+
+def _up(x: Tensor, before: Norm | None, part: Linear, weights: Weights, around: Around) -> Tensor:
+    """A projection out of a latent space, behind its norm if it has one."""
+    how = around.how
+    if before is None or before.kind.endswith("plain"):
+        return (local_linear if around.local else linear)(x, part, weights, how)
+    if around.local:
+        return local_linear(norm(x, before, weights), part, weights, how)
+    return norm_linear(x, before, part, weights, how)
+
+
+def _split(x: Tensor, widths: tuple[Axis, Axis]) -> list[Tensor]:
+    """Two slices of the last axis; their gradients are concatenated."""
+    last = len(x.shape) - 1
+    outs = [view(x, (*x.shape[:-1], width), x.order, cut=last) for width in widths]
+    if tracked(x):
+        tape, full, dtype = x.tape, x.shape, x.dtype
+        attach(outs, [x], [], lambda g, s: [new(tape, full, dtype, "cat")])
+    return outs
+
+
+def view_with_heads(x: Tensor) -> Tensor:
+    """`torch.unsqueeze(x, -2)`."""
+    out = view(x, (*x.shape[:-1], 1, x.shape[-1]))
+    out.cut = None if x.cut is None else 3
+    if tracked(x):
+        shape = x.shape
+        attach([out], [x], [], lambda g, s: [view(only(g), shape)])
+    return out
+
+
+def _rotated(x: Tensor) -> Tensor:
+    """`_apply_rotary_pos_emb_bshd` with pairs apart: even and odd elements are put side by side first."""
+    shape = (*x.shape[:-1], half(x.shape[-1]))
+    outs = [view(x, shape, x.order, cut=len(shape)) for _ in range(2)]
+    if tracked(x):
+        tape, full, dtype = x.tape, x.shape, x.dtype
+        attach(outs, [x], [], lambda g, s: [new(tape, full, dtype, "cat")])
+    x = cat(outs, x.shape)
+    angles: Shape = (x.shape[0], 1, 1, x.shape[-1])
+    cosines, sines = (new(x.tape, angles, x.dtype, "rotary") for _ in range(2))
+    out = add(mul(x, cosines), mul(rotated_half(x), sines))
+    return cat([out], out.shape)
+
+
+def _in_place(x: Tensor) -> Tensor:
+    """`fused_apply_mla_rope_for_q`, and its gradient."""
+    out = view(x, x.shape, x.order)
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [g[0]])
+    return out
+
+
+def _written(both: Tensor, turned: Tensor, key: Shape, value: Shape) -> list[Tensor]:
+    """`fused_apply_mla_rope_for_kv`."""
+    tape, dtype = both.tape, both.dtype
+    outs = [new(tape, key, dtype, "rotary"), new(tape, value, dtype, "rotary")]
+    if tracked(both, turned):
+        shapes = both.shape, turned.shape
+        attach(outs, [both, turned], [], lambda g, s: [new(tape, each, dtype, "rotary_backward") for each in shapes])
+    return outs
