@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from memcore.checkpointing import checkpointing
 from memcore.config.settings import SETTINGS, Config
+from memcore.deepspeed import with_zero, zero_engine
 from memcore.defaults import Assumption, Defaults
 from memcore.dtypes import FLOATING
 from memcore.engines import ENGINES
@@ -98,6 +99,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         recipe = recipe_of(
             read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake
         )
+        recipe, sizes = with_zero(read, engine, share, recipe, sizes)
     accelerator, capacity = _capacity(read)
     if read.problems:
         raise ConfigError(read.problems)
@@ -225,7 +227,10 @@ def _engine(read: Defaults) -> Engine:
     if version is not None and (name != "fsdp" or version not in (1, 2)):
         allowed = "1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
         read.refuse("engine.version", f"found {version!r}; allowed: {allowed}")
-    engine = ENGINES["fsdp1" if name == "fsdp" and version == 1 else name]
+    key = "fsdp1" if name == "fsdp" and version == 1 else name
+    if name == "deepspeed":
+        key = zero_engine(read)
+    engine = ENGINES[key]
     first, second = ("use_orig_params", "limit_all_gathers", "backward_prefetch"), ("reshard_after_forward",)
     for key in (*(first if not engine.key else (*second, "root_reshard_after_forward")),):
         if name == "fsdp" and read.given(f"engine.{key}") is not None:

@@ -95,8 +95,8 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     schedule = read.take(_SCHEDULE, "interleaved-1f1b" if looped else "1f1b", "as in torchtitan")
     chunks = _chunks(read, schedule)
     _refuse_schedule(read, schedule, stages, chunks, micro_batches)
-    if engine.name == "ddp":
-        read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found 'ddp'")
+    if engine.name in ("ddp", "deepspeed"):
+        read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found {engine.name!r}")
     elif engine.name == "fsdp" and chunks > _ACTIVE:
         message = f"found {chunks}; PyTorch's schedules keep {_ACTIVE} stages gathered, so that more are not modelled"
         raise UnsupportedError(CHUNKS, message)

@@ -86,7 +86,7 @@ class Persistent:
         """What is there before the first step."""
         if self.job.optimizer.from_start:
             yield from self._state_entries(_ALWAYS)
-        for each in self.stored:
+        for each in (each for each in self.stored if each.size):
             yield self._entry("parameter", each.path, each.shape, each.dtype, each.count, _ALWAYS)
         for buffer in self.tensors:
             copies = _copies(buffer, self.job)
@@ -130,6 +130,10 @@ class Persistent:
             for shape, dtype in self.job.optimizer.paged_of(each.axes, self.job.sizes, each.weight.kind)
         )
 
+    @property
+    def _counted(self) -> list[tuple[Weight, int]]:
+        return [(weight, count) for weight, _, count in self.job.share.tensors]
+
     def clipping_entries(self) -> Iterator[Entry]:
         """A norm for each gradient, and all of them in one tensor."""
         if self.job.clips and self.stored:
@@ -155,8 +159,7 @@ class Persistent:
 
     def _stepping(self) -> Sequence[Buffer]:
         """What the engine needs when the optimizer's step ends."""
-        weights = [(weight, count) for weight, _, count in self.job.share.tensors]
-        return self.job.engine.stepping(weights, self.job.recipe)
+        return self.job.engine.stepping(self._counted, self.job.recipe)
 
     def _redistributed(self) -> Iterator[Entry]:
         """Gradients as tensor parallelism shards their parameters, which FSDP has made so before.
@@ -172,7 +175,7 @@ class Persistent:
 
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
-        each = [stored.size for stored in self._in_order()]
+        each = [stored.size for stored in self._in_order() if stored.size]
         learning = [stored.size for stored in self._in_order(learning=True)]
         buffers = [
             _size(buffer.shape, buffer.dtype, self.job)
@@ -310,6 +313,23 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
     for weight in model.network.ends.weights():
         for each in beside(weight):
             yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)
+
+
+def host_entries(job: Job) -> Iterator[Entry]:
+    """What one process of a job keeps in host memory."""
+    weights = [(weight, count) for weight, _, count in job.share.tensors]
+    for each in job.engine.host(weights, job.recipe):
+        category, size = RULES[each.rule].category or "temporaries", _size(each.shape, each.dtype, job)
+        yield Entry(
+            rule=each.rule,
+            category=category,
+            module=each.module,
+            shape=each.shape,
+            dtype=each.dtype,
+            copies=1,
+            each=size,
+            lifetime=_ALWAYS,
+        )
 
 
 def _received(job: Job) -> tuple[Shape, ...]:

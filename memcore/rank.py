@@ -13,7 +13,7 @@ from typing import Protocol
 from memcore.allocator import Surroundings, reserved
 from memcore.job import Job
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
-from memcore.persistent import persistent
+from memcore.persistent import host_entries, persistent
 from memcore.pipeline import stage_jobs, stages_of_rank
 from memcore.step.record import program_of
 from memcore.timeline import Moment, Program, Sample
@@ -156,6 +156,11 @@ class Rank:
     def peak_of(self, phase: str) -> int:
         """The most that a phase of the step needs."""
         return max((moment.peak for moment in self.moments if moment.phase == phase), default=0)
+
+    @cached_property
+    def host(self) -> tuple[Entry, ...]:
+        """What one process keeps in host memory."""
+        return tuple(host_entries(self.job))
 
     @cached_property
     def initial(self) -> Ledger:

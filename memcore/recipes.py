@@ -24,7 +24,11 @@ from memcore.symbols import Axis, split_over
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
     reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
-    preset = engine.presets[read.take("training.precision", engine.default_preset, reason)]
+    name = read.take("training.precision", engine.default_preset, reason)
+    if name not in engine.presets:
+        read.refuse("training.precision", f"found {name!r}; with {engine.title}: {', '.join(engine.presets)}")
+        name = engine.default_preset
+    preset = engine.presets[name]
     stored = read.given("training.parameter_dtype") or preset.parameter
     given = compute = read.given("training.compute_dtype")
     if preset.autocast and compute and compute != stored:

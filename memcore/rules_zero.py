@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from memcore.rule import Rule
 
 _ACCUMULATOR = "nanotron, optim/gradient_accumulator.py, FP32GradientAccumulator"
+_STAGES = "deepspeed, runtime/zero/stage_1_and_2.py and stage3.py"
 _PARALLEL = "nanotron, parallel/tensor_parallel/functional.py"
 
 ZERO: Mapping[str, Rule] = {
@@ -24,5 +25,34 @@ ZERO: Mapping[str, Rule] = {
     "scattered_gradient": Rule("this rank's part of an input's gradient", _PARALLEL),
     "sequence_lengths": Rule("where sequences begin in packed rows", "flash-attn, flash_attn_interface.py"),
     "argmax": Rule("position of the largest logit", _PARALLEL),
+    # DeepSpeed.
+    "fp32_partition": Rule("fp32 copy of the parameters that this rank updates", _STAGES, "optimizer states"),
+    "partitioned_gradients": Rule("gradients of the parameters that this rank updates", _STAGES, "gradients"),
+    "reduce_bucket": Rule("bucket for gradients, reduced when full", f"{_STAGES}: setup_buckets", "communication"),
+    "reduced_copy": Rule(
+        "a bucket's gradients, copied for their reduction",
+        "deepspeed, runtime/zero/stage_1_and_2.py: allreduce_bucket; runtime/comm/coalesced_collectives.py",
+        "communication",
+    ),
+    "gathered_parameter": Rule(
+        "gathered parameters: the module at hand, what is fetched ahead, what is used again soon",
+        "deepspeed, runtime/zero/partitioned_param_coordinator.py",
+        "communication",
+    ),
+    "kept_parameters": Rule(
+        "small parameters that stay gathered", "deepspeed, runtime/zero/parameter_offload.py", "parameters"
+    ),
+    "secondary_partition": Rule(
+        "hpZ: secondary part of the parameters", "deepspeed, runtime/zero/partition_parameters.py", "parameters"
+    ),
+    "offload_buffer": Rule("buffer for the largest gradient on its way to the host", _STAGES, "communication"),
+    "fp32_gradient": Rule("gradients cast to fp32 for the optimizer", f"{_STAGES}: step", "temporaries"),
+    "flat_gradient": Rule("gradients made flat for the optimizer", f"{_STAGES}: step", "temporaries"),
+    "flat_parameters": Rule("16-bit copy of what the optimizer has updated", _STAGES, "parameters"),
+    "swap_buffer": Rule(
+        "buffers through which states and parameters on a disk pass",
+        "deepspeed, runtime/swap_tensor/partitioned_param_swapper.py",
+        "buffers",
+    ),
 }
 """Rows by name."""

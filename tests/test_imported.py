@@ -51,6 +51,39 @@ def test_a_file_is_accepted_as_it_is():
     assert imported(DDP).notes == []
 
 
+def test_a_file_for_zero_3():
+    """Another of its published examples: Llama 2 7B, ZeRO-3, the optimizer on the host."""
+    sizes = {"num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000}
+    described = {
+        "model": {
+            "name": "llama2-7b",
+            "num_parameters": "7B",
+            **sizes,
+            "max_seq_len": 4096,
+            "largest_layer_params": 125829120,
+        },
+        "training": {
+            **DDP["training"],
+            "batch_size": 4,
+            "gradient_accumulation_steps": 4,
+            "activation_checkpointing": 1,
+        },
+        "parallelism": {**DDP["parallelism"], "data_parallel_size": 8},
+        "engine": {
+            "type": "deepspeed",
+            "zero_stage": 3,
+            "offload_optimizer": "cpu",
+            "offload_param": "none",
+            "zero_init": True,
+        },
+        "hardware": {"num_gpus": 8, "gpu_memory_gb": 80},
+    }
+    found = estimate_training(Config.from_dict(described))
+    assert found.job.model.parameters == 6_738_415_616
+    assert sum(entry.bytes for entry in found.rank.host) > 16 * found.job.model.parameters / 8
+    assert found.rank.persistent.states < 2**20
+
+
 ENGINES = [
     ({"type": "pytorch"}, {"type": "ddp"}),
     ({"type": "megatron_lm", "zero_stage": None, "offload_param": "none"}, {"type": "megatron"}),
@@ -152,6 +185,10 @@ def test_quick():
     assert (found.job.num_gpus, found.capacity) == (8, 80 * 2**30)
     assert any("2048 tokens" in each for each in assumed)
     assert quick("350M")[0].engine.type == "none"
+    sharded, assumed = quick("7", gpus=8, engine="deepspeed")
+    assert sharded.engine.zero_stage == 2
+    assert "ZeRO stage 2, nothing offloaded" in assumed
+    assert estimate_training(sharded).fits
     with pytest.raises(ConfigError, match="num_parameters"):
         estimate_training(quick("seven")[0])
     with pytest.raises(ConfigError, match="--dtype"):

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 _KEYS: Mapping[str, str] = {
     "training.offload": "parameters activations",
     "parallelism": "ulysses_parallel_size",
-    "engine": "offload_optimizer offload_param optimizer_in_bwd "
+    "engine": "zero_quantized_weights zero_quantized_gradients partition_activations optimizer_in_bwd "
     "enable_fsdp_float8_all_gather enable_async_tensor_parallel ",
 }
 
-ENGINES = ("deepspeed", "megatron-deepspeed", "megatron-fsdp")
+ENGINES = ("megatron-deepspeed", "megatron-fsdp")
 """Engines of the config format that are not modelled yet."""
 PLANNED = frozenset(f"{path}.{key}".lstrip(".") for path, keys in _KEYS.items() for key in keys.split())
 """Their paths."""

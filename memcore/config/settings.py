@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memcore.config.deepspeed import DEEPSPEED, DeepSpeedFlags
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
 from memcore.config.inference import SERVERS, Inference
@@ -25,7 +26,7 @@ from memcore.config.kinds import (
 )
 from memcore.config.load import from_plain, get, replaced, to_plain
 from memcore.config.megatron import MEGATRON
-from memcore.config.nanotron import NANOTRON, NanotronFlags
+from memcore.config.nanotron import NANOTRON
 from memcore.config.planned import ENGINES
 from memcore.config.schema import Setting, section, setting, settings_of
 from memcore.config.training import Training
@@ -42,7 +43,7 @@ class Parallelism:
         "Data parallel",
         "Ranks that work on different sequences.",
         flag="dp",
-        engines=("ddp", "fsdp", *MEGATRON, *NANOTRON, "vllm", "sglang"),
+        engines=("ddp", "fsdp", *DEEPSPEED, *MEGATRON, *NANOTRON, "vllm", "sglang"),
         default="all GPUs; 1 for servers",
     )
     data_parallel_shard_size: int | None = setting(
@@ -142,17 +143,18 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(NanotronFlags):
+class Engine(DeepSpeedFlags):
     """Who runs the step, or serves."""
 
     type: str | None = setting(
         Choice(
-            ("none", "ddp", "fsdp", *MEGATRON, *NANOTRON, *SERVERS),
+            ("none", "ddp", "fsdp", *DEEPSPEED, *MEGATRON, *NANOTRON, *SERVERS),
             {
                 "none": "one GPU",
                 "megatron": "Megatron-Core: tensor, pipeline, context and expert parallelism",
                 "ddp": "DistributedDataParallel: a full copy on every GPU",
                 "fsdp": "FSDP2: fully sharded",
+                "deepspeed": "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded",
                 "nanotron": "nanotron: tensor, pipeline and data parallelism with ZeRO-1",
                 "transformers": "serving with generate() of transformers, or a script like it",
                 "vllm": "serving with vLLM",
@@ -284,14 +286,6 @@ class Engine(NanotronFlags):
         engines=("ddp",),
         default="false",
         advanced=True,
-    )
-    zero_stage: int | None = setting(
-        Integer(0, 3),
-        "ZeRO stage",
-        "What data-parallel ranks share: 1 the optimizer's states, 2 gradients too, 3 parameters too.",
-        flag="zero-stage",
-        engines=NANOTRON,
-        default="0",
     )
     expandable_segments: bool | None = setting(
         Flag(),

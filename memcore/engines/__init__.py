@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.engines import ddp, fsdp, fsdp1, megatron, nanotron, single
+from memcore.engines import ddp, deepspeed, fsdp, fsdp1, megatron, nanotron, single
 from memcore.engines.arguments import MegatronArguments
 from memcore.engines.base import Engine
 from memcore.engines.deepspeed_estimators import (
@@ -40,5 +40,6 @@ __all__ = (
 )
 
 _ALL = (single.ENGINE, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE, megatron.ENGINE, nanotron.ENGINE)
-ENGINES: Mapping[str, Engine] = {each.key or each.name: each for each in _ALL}
-"""Engines by the value of `engine.type`; `fsdp1` is version 1 of `fsdp`."""
+_ZERO = (deepspeed.ENGINE, deepspeed.STAGE_3, deepspeed.OFFLOADED)
+ENGINES: Mapping[str, Engine] = {each.key or each.name: each for each in (*_ALL, *_ZERO)}
+"""Engines by the value of `engine.type`; `fsdp1` is version 1 of `fsdp`, `deepspeed3` is ZeRO-3."""

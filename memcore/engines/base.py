@@ -96,6 +96,8 @@ class Engine:
     """What the end of the optimizer's step needs for a moment."""
     stage: Callable[[Model, int, int], Model] = stage_of
     """The part of a model that a stage of a pipeline has, given its number and how many there are."""
+    host: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
+    """What one process keeps in host memory."""
     distributed: bool = True
     """Runs on several GPUs."""
     communicators: int = 1

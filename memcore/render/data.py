@@ -33,6 +33,7 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "warnings": list(estimate.job.model.warnings),
         "peak": _moment(estimate.peak, estimate),
         "breakdown": dict(estimate.ledger.by_category),
+        "host_bytes": sum(entry.bytes for entry in estimate.rank.host),
         "after_init_bytes": estimate.rank.after_init,
         "first_step_bytes": estimate.rank.first_step,
         "end_of_forward_bytes": estimate.rank.end_of_forward,

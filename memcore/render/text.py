@@ -9,6 +9,7 @@ from memcore.estimation import Estimate
 from memcore.job import Job
 from memcore.places import PHASES, place
 from memcore.readings import outside
+from memcore.rules import RULES
 from memcore.timeline import Moment
 from memcore.units import format_bytes, format_count
 
@@ -49,6 +50,9 @@ def summary(estimate: Estimate) -> str:
     lines += section("One step", table(_phases(estimate), right=(1,)))
     if len(estimate.ranks) > 1:
         lines += section("Stages", table(_stages(estimate), right=(1,)))
+    held = [(RULES[each.rule].title, format_bytes(each.bytes)) for each in estimate.rank.host]
+    if held:
+        lines += section("Host memory of each process", table(held, right=(1,)))
     rows = list(_assumptions(estimate))
     if rows:
         lines += section("Assumed", table(rows))

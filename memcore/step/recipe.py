@@ -13,6 +13,7 @@ from memcore.eager.sharded import TensorParallel
 from memcore.model.network import Layer, Network
 from memcore.step.megatron import MegatronPlan
 from memcore.step.nanotron import NanotronPlan
+from memcore.step.zero import ZeroPlan
 from memcore.symbols import Axis, Shape
 
 
@@ -181,6 +182,8 @@ class Recipe:
     """Ranks have some of the routed experts each, and send each other rows."""
     nanotron: NanotronPlan | None = None
     """The layers are nanotron's."""
+    zero: ZeroPlan | None = None
+    """The engine is DeepSpeed."""
     positioned: bool = False
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
     megatron: MegatronPlan | None = None

@@ -1,0 +1,27 @@
+"""What DeepSpeed's ZeRO was told, as far as it decides which tensors come and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroPlan:
+    """How ZeRO runs on one rank.
+
+    Sizes in symbols: `z` ranks that share, `zr` elements of a reduce bucket, `zf` of them filled, `zm` elements of
+    parameters gathered in passing, `zl` between forward and backward pass, `zk` of parameters that every rank keeps,
+    `zt` of the largest parameter, `zg` of this rank's part of a sub-group, `zp` that learn, `zh` ranks that share the
+    secondary copy, `zs` elements of buffers for what is on a disk.
+    """
+
+    stage: int
+    offloads_optimizer: str = "none"
+    """none, cpu or nvme."""
+    offloads_parameters: str = "none"
+    overlaps: bool = False
+    """Reduction overlaps with the backward pass, in a second bucket."""
+    contiguous: bool = True
+    """Gradients are copied into a bucket."""
+    secondary: bool = False
+    """hpZ: ranks of a node keep a secondary copy of the parameters among them."""

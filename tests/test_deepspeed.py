@@ -1,0 +1,155 @@
+"""DeepSpeed's ZeRO: what a rank keeps, its buckets, and what is on the host, by hand."""
+
+import pytest
+
+from memcore.config.settings import Config
+from memcore.errors import ConfigError
+from memcore.estimation import estimate_training
+
+MODEL = {
+    "num_layers": 8,
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "vocab_size": 32000,
+}
+SMALL = 17 * 1024
+"""Elements of norms: all parameters below the persistence threshold."""
+P = 8 * (4 * 1024**2 + 3 * 1024 * 4096) + 2 * 32000 * 1024 + SMALL
+N = 8
+
+
+def job(stage=0, **changes):
+    """A job on eight GPUs, with changes of settings by path."""
+    config = Config.from_dict(
+        {
+            "model": MODEL,
+            "training": {"sequence_length": 512},
+            "engine": {"type": "deepspeed", "zero_stage": stage, "reduce_bucket_size": 10_000_000},
+            "hardware": {"num_gpus": N},
+        }
+    )
+    for path, value in changes.items():
+        config = config.replaced(path.replace("__", "."), value)
+    return estimate_training(config)
+
+
+def about(size):
+    """A size, or a little more: each block is rounded up to 512 bytes."""
+    return pytest.approx(size, abs=80 * 512)
+
+
+def held(found, rule, moment=None):
+    """Bytes of a rule at a moment; at the peak, if none is given."""
+    entries = (found.ledger if moment is None else found.rank.ledger(moment)).entries
+    return sum(entry.bytes for entry in entries if entry.rule == rule)
+
+
+STAGES = [
+    # Bytes for each parameter: parameters, fp32 copy, and both of Adam's states; of a rank.
+    (0, 2 * P, 4 * P),
+    (1, 2 * P, 4 * P // N),
+    (2, 2 * P, 4 * P // N),
+    (3, 2 * P // N, 4 * P // N),
+]
+
+
+@pytest.mark.parametrize(("stage", "parameters", "copy"), STAGES)
+def test_what_a_rank_keeps(stage, parameters, copy):
+    """Stage 1 shares the optimizer, stage 3 the parameters too, but for small ones that stay gathered."""
+    found = job(stage)
+    assert found.rank.persistent.parameters == about(parameters)
+    assert held(found, "fp32_partition") == about(copy)
+    assert held(found, "exp_avg") == held(found, "exp_avg_sq")
+    assert held(found, "exp_avg") == about(copy)
+    assert held(found, "kept_parameters") == (2 * SMALL if stage == 3 else 0)
+
+
+def test_gradients_at_the_step():
+    """Without ZeRO there are all in 16 bits, then twice in fp32; else this rank's part, flat and in fp32."""
+    plain = job(0)
+    assert held(plain, "fp32_gradient", plain.moments[-1]) == about(2 * 4 * P)
+    for stage in (1, 2, 3):
+        found = job(stage)
+        assert held(found, "partitioned_gradients", found.moments[-1]) == about(2 * P // N)
+        assert held(found, "fp32_gradient", found.moments[-1]) == about(4 * P // N)
+        assert held(found, "flat_gradient", found.moments[-1]) == about(2 * P // N)
+    parts = job(3, engine__sub_group_size=1_000_000)
+    assert held(parts, "fp32_gradient", parts.moments[-1]) == about(4 * 1_000_000)
+
+
+def test_stage_2_keeps_no_other_gradients():
+    """Stage 1 has all gradients until the last backward pass has ended; stage 2 those in its buckets."""
+    kinds = {stage: {block.rule for block in job(stage).rank.program.blocks} for stage in (1, 2)}
+    assert "reduce_bucket" in kinds[1] & kinds[2]
+    one, two = job(1), job(2)
+    assert one.rank.end_of_backward == two.rank.end_of_backward
+    assert max(moment.peak for moment in one.moments) > max(moment.peak for moment in two.moments)
+
+
+def test_buckets():
+    """One bucket of as many elements as told, two if reduction overlaps; in memory while gradients come."""
+
+    def bucket(**changes):
+        found = job(2, **changes)
+        return max(held(found, "reduce_bucket", moment) for moment in found.moments)
+
+    assert bucket() == about(2 * 10_000_000)
+    assert bucket(engine__overlap_comm=True) == about(2 * 2 * 10_000_000)
+    assert bucket(engine__reduce_bucket_size=50_000_000) == about(2 * 50_000_000)
+
+
+def test_gathered_parameters():
+    """What is used again within the reuse distance stays; else the largest module and what is fetched ahead."""
+
+    def gathered(phase, **changes):
+        found = job(3, **changes)
+        return max(held(found, "gathered_parameter", moment) for moment in found.moments if moment.phase == phase)
+
+    whole = 2 * (P - SMALL)
+    assert gathered("loss") == about(whole)
+    near = {"engine__stage3_max_reuse_distance": 100_000_000, "engine__stage3_prefetch_bucket_size": 1_000_000}
+    assert gathered("loss", **near) == about(2 * 50_000_000)
+    assert gathered("forward", **near) == about(2 * 50_000_000)
+    none = {"engine__stage3_max_reuse_distance": 0, "engine__stage3_prefetch_bucket_size": 1_000_000}
+    assert gathered("loss", **none) == about(2 * (32000 * 1024 + 2 * 1_000_000))
+
+
+def test_offload():
+    """What is offloaded is on the host: 16 bytes a parameter for the optimizer, 2 for parameters and gradients each."""
+    found = job(2, engine__offload_optimizer="cpu")
+    rules = {entry.rule: entry.bytes for entry in found.rank.host}
+    for rule in ("fp32_partition", "fp32_gradient", "exp_avg", "exp_avg_sq"):
+        assert rules[rule] == about(4 * P // N)
+    assert rules["flat_parameters"] == about(2 * P // N)
+    assert held(found, "exp_avg") == held(found, "fp32_partition") == held(found, "partitioned_gradients") == 0
+    assert held(found, "offload_buffer") == about(2 * 32000 * 1024)
+    both = job(3, engine__offload_optimizer="cpu", engine__offload_param="cpu")
+    assert both.rank.persistent.parameters == 0
+    assert sum(entry.bytes for entry in both.rank.host) == about((16 + 2 + 2) * P // N)
+    alone = job(3, engine__offload_param="cpu")
+    assert held(alone, "exp_avg") == about(4 * P // N)
+    assert not job(3).rank.host
+
+
+def test_groups():
+    """MiCS shards among some ranks; hpZ keeps a secondary part among those of a node."""
+    assert held(job(3, engine__mics_shard_size=4), "fp32_partition") == about(4 * P // 4)
+    assert held(job(3, engine__zero_hpz_partition_size=4), "secondary_partition") == about(2 * P // 4)
+
+
+MISTAKES = [
+    (0, {"engine__offload_optimizer": "cpu"}, "needs engine.zero_stage 1, 2 or 3"),
+    (2, {"engine__offload_param": "cpu"}, "needs engine.zero_stage 3"),
+    (2, {"engine__stage3_max_live_parameters": 1}, "applies to engine.zero_stage 3"),
+    (3, {"engine__mics_shard_size": 3}, "does not divide"),
+    (2, {"training__precision": "bf16"}, "with DeepSpeed: fp32, bf16-mixed, fp16-mixed"),
+    (2, {"parallelism__tensor_parallel_size": 2}, "found 'deepspeed'"),
+]
+
+
+@pytest.mark.parametrize(("stage", "changes", "message"), MISTAKES)
+def test_mistakes_are_named(stage, changes, message):
+    """What contradicts itself or is not modelled is refused by name."""
+    with pytest.raises(ConfigError, match=message):
+        job(stage, **changes)
