@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from memcore.eager.autograd import attach, tracked
-from memcore.eager.basics import contiguous, new, only, permute
+from memcore.eager.basics import contiguous, like, new, only, permute
 from memcore.eager.operations import mul
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
@@ -22,6 +22,7 @@ from memcore.layers.megatron.fused import bias_dropout_add, norm
 from memcore.layers.megatron.latent import latent_attention
 from memcore.layers.megatron.linear import Weights, local_linear
 from memcore.layers.megatron.losses import vocab_parallel_cross_entropy
+from memcore.layers.megatron.prediction import predicted, split, with_loss
 from memcore.layers.megatron.recompute import discarded, recomputes, run_again
 from memcore.model.network import Network
 from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
@@ -38,7 +39,7 @@ def check(network: Network) -> None:
         known = isinstance(mixer, Attention | LatentAttention) and layer.second_mixer is None
         missing = [] if known else ["other mixers than attention"]
         missing += [] if isinstance(feed, FeedForward | Experts) else ["layers without a feed-forward layer"]
-        missing += [] if layer.residual == "megatron" else [f"layers wired as {layer.residual!r}"]
+        missing += [] if layer.residual in ("megatron", "megatron-mtp") else [f"layers wired as {layer.residual!r}"]
         if missing:
             message = f"Megatron's activations are not modelled yet for {' and '.join(missing)}"
             raise UnsupportedError("training.implementation", message)
@@ -72,12 +73,19 @@ def forward(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | 
     def run(slot: Slot, x: Tensor) -> Tensor:
         return _layer(x, slot, around)
 
-    for slot in step.slots:
+    slots, depths = split(step.slots)
+    for slot in slots:
         x = step.layer(slot, run, x)
     step.after_layers()
     if not ends.predicts:
         return step.leave("root", x), None
-    return _head(step, x, batch.labels, loaded[0], how)
+    x = step.enter("head", x)
+    if ends.final_norm is not None:
+        with tape.at("decoder"):
+            x = norm(x, ends.final_norm, step.weights)
+    tokens = batch.tokens if ends.reads_tokens else loaded[1]
+    states = predicted(step, x, tokens, depths, run, how)
+    return _head(step, states, batch.labels, loaded[0], how)
 
 
 def plan(step: Step) -> MegatronPlan:
@@ -131,23 +139,33 @@ def _feed(x: Tensor, feed: Feed, before: Norm, weights: Weights, around: Around)
     return (discarded(normed, routed, x) if recomputes(how, "layernorm") else routed(normed(x))), None
 
 
-def _head(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> tuple[Tensor, Tensor | None]:
-    ends = step.recipe.network.ends
-    x = step.enter("head", x)
-    if ends.final_norm is not None:
-        with x.tape.at("decoder"):
-            x = norm(x, ends.final_norm, step.weights)
-    step.loss_begins(x)
+def _head(
+    step: Step, states: list[Tensor], labels: Tensor, mask: Tensor, how: MegatronPlan
+) -> tuple[Tensor, Tensor | None]:
+    """The losses of further tokens, and of the next one."""
+    x, *further = states
+    del states
+    for place, state in enumerate(further):
+        if place == 0:
+            step.loss_begins(state)
+        labels, mask = like(labels, "clone"), like(mask, "clone")
+        x = with_loss(x, _loss(step, state, labels, mask, how))
+    if not further:
+        step.loss_begins(x)
+    loss = step.leave("head", _loss(step, x, labels, mask, how))
+    return step.leave("root", loss), None
+
+
+def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> Tensor:
     with x.tape.at("output_layer"):
-        logits = local_linear(x, ends.head, step.weights, how)
+        logits = local_linear(x, step.recipe.network.ends.head, step.weights, how)
     del x
     with logits.tape.at("loss"):
         targets = contiguous(permute(labels, 1, 0))
         loss = vocab_parallel_cross_entropy(logits, targets, how.loss)
         loss = contiguous(permute(loss, 1, 0))
         del logits
-        loss = step.leave("head", _mean(loss, mask))
-    return step.leave("root", loss), None
+        return _mean(loss, mask)
 
 
 def _mean(losses: Tensor, mask: Tensor) -> Tensor:
