@@ -13,6 +13,7 @@ from memcore.defaults import Assumption
 from memcore.errors import ConfigError, Problem
 from memcore.job import Job, resolve
 from memcore.ledger import Ledger
+from memcore.megatron.job import MegatronJob
 from memcore.megatron.rank import stages_of
 from memcore.rank import Rank, ranks_of
 from memcore.readings import Reading
@@ -105,8 +106,20 @@ class Estimate:
         """Bytes that the driver shows for the GPU."""
         return self._widened(readings.device(self.rank, self.reserved), "device")
 
+    @cached_property
+    def worst_routing(self) -> Estimate | None:
+        """The same job when all tokens go to the experts of one rank, if the config leaves their load open."""
+        job = self.job
+        if not isinstance(job, MegatronJob) or job.worst_imbalance is None or job.worst_imbalance <= 1:
+            return None
+        return estimate_training(job.config.replaced("engine.moe_load_imbalance", job.worst_imbalance))
+
     def _widened(self, own: Reading, name: str) -> Reading:
-        """A reading whose range covers every network that the model may stand for."""
+        """A reading whose range covers every network that the model may stand for, and the worst load of experts."""
+        if self.worst_routing is not None:
+            worst: Reading = getattr(self.worst_routing, name)
+            why = f"{own.range_because}; up to all tokens choosing the experts of one rank"
+            own = replace(own, high=max(own.high, worst.high), range_because=why)
         others: list[Reading] = [getattr(other, name) for other in self.alternatives]
         if not others:
             return own

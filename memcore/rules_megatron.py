@@ -57,6 +57,11 @@ MEGATRON: Mapping[str, Rule] = {
         f"{_MEGATRON}/transformer/transformer_block.py: set_input_tensor",
         "communication",
     ),
+    "deferred_gradient": Rule(
+        "input of the head and gradient of its logits, until its weight's gradient is computed",
+        f"{_MEGATRON}/tensor_parallel/layers.py and pipeline_parallel/schedules.py: finish_embedding_wgrad_compute",
+        "logits and loss",
+    ),
     "expert_counts": Rule(
         "tokens of each expert and the bias of its choice", f"{_MEGATRON}/transformer/moe/router.py", "buffers"
     ),

@@ -53,6 +53,8 @@ class MegatronJob(Job):
     """Micro-batches that pass through a chunk before the next one's turn."""
     chunks: tuple[ChunkJob, ...]
     """Those of this stage."""
+    worst_imbalance: float | None = None
+    """Of the experts' load, where a job leaves it open: all tokens of a group choose the experts of one rank."""
 
 
 def resolve(config: Config) -> MegatronJob:
@@ -106,6 +108,7 @@ def resolve(config: Config) -> MegatronJob:
         stage=0,
         group=group,
         chunks=(),
+        worst_imbalance=_worst_imbalance(read, sizes),
     )
 
 
@@ -209,6 +212,17 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
         each = ceil(tokens * sizes["e"] / ranks.expert_tensor / sizes["E"] * float(factor))
         return each * sizes["E"] * ranks.expert_tensor
     return ceil(picks * float(read.take("engine.moe_load_imbalance", 1.0, "experts evenly loaded")))
+
+
+def _worst_imbalance(read: Defaults, sizes: Mapping[str, int]) -> float | None:
+    """Every token can choose as many experts of one rank as there are, or as it chooses at all."""
+    if "E" not in sizes or read.given("engine.moe_load_imbalance") is not None:
+        return None
+    if read.given("engine.moe_pad_expert_input_to_capacity"):
+        return None
+    worst = sizes["ep"] * min(sizes["e"], sizes["E"] // sizes["ep"]) / sizes["e"]
+    factor = read.given("engine.moe_expert_capacity_factor")
+    return worst if factor is None else max(1.0, min(worst, float(factor)))
 
 
 def _recipe(

@@ -16,13 +16,14 @@ from memcore.ledger import Entry
 from memcore.megatron.job import MegatronJob
 from memcore.model.weights import Weight
 from memcore.rules import RULES
-from memcore.symbols import Quotient, Shape, Total, product
+from memcore.symbols import Quotient, Shape, Total, product, split_over
 from memcore.timeline import aligned
 from memcore.units import MiB
 
 _ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"
 _FROM_FIRST_USE = "from the first use on"
+_DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
 _OPTIMIZING = "during the optimizer's step"
 _UNTIL_NEXT = "from the optimizer's step until the next step begins"
 _MOMENTS = ("moment_1", "moment_2")
@@ -32,6 +33,9 @@ _END = 128
 """Elements that the end of a bucket is aligned to, beside the ranks that share it."""
 _STREAMS = 4
 """Streams of grouped products, each with a workspace."""
+
+_BUFFER_STREAMS = 3
+"""Streams of user buffers, each with a workspace (`_NUM_MAX_UB_STREAMS`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,11 @@ class MegatronPersistent:
     def stepping(self) -> int:
         """What the optimizer's step adds."""
         return _sum(self.step_entries())
+
+    @cached_property
+    def deferred(self) -> int:
+        """What deferred gradients of the head hold while micro-batches run."""
+        return _sum(self.deferred_entries())
 
     @cached_property
     def copies(self) -> int:
@@ -206,6 +215,7 @@ class MegatronPersistent:
             grouped = plan is not None and plan.experts is not None and plan.experts.grouped
             experts = any(each.weight.kind == "routed-expert" for each in self.stored)
             streams = 1 + (_STREAMS if grouped and experts else 0)
+            streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap else 0
             yield self._entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
             if plan is not None and plan.fuses_weight_gradients:
                 yield from self._dummies()
@@ -244,11 +254,22 @@ class MegatronPersistent:
     def receive_buffers(self) -> Iterator[Entry]:
         """Each chunk's model refers to its last input, whose gradient stays with it."""
         plan = self.job.recipe.megatron
-        tokens = Quotient(("s",), "tp") if plan is not None and plan.sequence else "s"
+        tokens = split_over("s") if plan is not None and plan.sequence else "s"
         count = sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
         if count:
             dtype = self.job.recipe.precision.compute
             yield self._entry("last_input", "", (tokens, "b", "h"), dtype, 2 * count, _FROM_FIRST_USE)
+
+    def deferred_entries(self) -> Iterator[Entry]:
+        """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
+        plan = self.job.recipe.megatron
+        if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
+            return
+        limit = self.job.config.engine.wgrad_deferral_limit or self.job.micro_batches
+        count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
+        tokens = split_over("s") if plan.sequence else "s"
+        for shape in ((tokens, "b", "h"), ("s", "b", split_over("V"))) if count else ():
+            yield self._entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
 
     def clipping_entries(self) -> Iterator[Entry]:
         """Nothing to speak of."""

@@ -160,7 +160,7 @@ class MegatronRank(Rank):
     @cached_property
     def most(self) -> int:
         """Bytes of the peak."""
-        flying = max(map(self._height, self.schedule.highest))
+        flying = self.persistent.deferred + max(map(self._height, self.schedule.highest))
         return self.persistent.before_step + max(flying, self.persistent.stepping)
 
     @cached_property
@@ -181,7 +181,8 @@ class MegatronRank(Rank):
     def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
         """The moments of a pass of a chunk, on top of what is there besides."""
         kind = self._kinds[number]
-        chunk, base = self.recorded[kind], self.persistent.before_step + self._bytes(live)
+        base = self.persistent.before_step + self.persistent.deferred + self._bytes(live)
+        chunk = self.recorded[kind]
         share = replace(chunk.job.share, first_layer=self.job.layout[self.job.stage][number].start)
         for each in chunk.moments[: chunk.turn] if forward else chunk.moments[chunk.turn :]:
             where = each.place
@@ -219,7 +220,7 @@ class MegatronRank(Rank):
             chunk = self.recorded[moment.kind]
             within = next(each for each in chunk.moments if each.segment == moment.segment)
             entries += block_entries(chunk.program, chunk.program.held(within, chunk.job.sizes), chunk.job.sizes)
-            entries += self._flying(moment.live)
+            entries += [*self._flying(moment.live), *self.persistent.deferred_entries()]
         elif moment.phase == "optimizer_step":
             entries += self.persistent.step_entries()
         return ledger(entries)
@@ -244,7 +245,7 @@ class MegatronRank(Rank):
         found: list[Sample] = []
         for number, forward, live in self._flights():
             chunk = self.recorded[self._kinds[number]]
-            around = _plus(base, levels_of(ledger(self._flying(live))))
+            around = _plus(base, levels_of(ledger([*self._flying(live), *self.persistent.deferred_entries()])))
             samples = _samples(chunk, forward=forward)
             found += [replace(sample, levels=_plus(around, sample.levels)) for sample in samples]
         found += [
