@@ -62,6 +62,16 @@ MEGATRON: Mapping[str, Rule] = {
         f"{_MEGATRON}/tensor_parallel/layers.py and pipeline_parallel/schedules.py: finish_embedding_wgrad_compute",
         "logits and loss",
     ),
+    "fsdp_gathered": Rule(
+        "parameters gathered from all data-parallel ranks",
+        f"{_MEGATRON}/distributed/fsdp: AllGatherPipeline; what is no layer stays gathered",
+        "communication",
+    ),
+    "fsdp_gradients": Rule(
+        "gradients of layers before they are scattered",
+        f"{_MEGATRON}/distributed/fsdp: GradReducePipeline",
+        "communication",
+    ),
     "expert_counts": Rule(
         "tokens of each expert and the bias of its choice", f"{_MEGATRON}/transformer/moe/router.py", "buffers"
     ),

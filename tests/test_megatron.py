@@ -287,3 +287,38 @@ def test_stages_share_what_is_equal():
     """Chunks that differ only in where they stand are recorded once."""
     ranks = estimate(LLAMA).ranks
     assert len({id(chunk) for rank in ranks for chunk in rank.job.chunks}) == 3
+
+
+@pytest.mark.parametrize(
+    ("strategy", "each"),
+    [("no_shard", 18), ("optim", 2 + 4 + 12 / 4), ("optim_grads", 2 + 4 / 4 + 12 / 4), ("optim_grads_params", 18 / 4)],
+)
+def test_what_megatron_fsdp_divides(strategy, each):
+    """Parameters, gradients, master weights and moments; what is no layer is gathered besides, and stays."""
+    engine = {"type": "megatron-fsdp", "data_parallel_sharding_strategy": strategy}
+    rank = estimate(changed(JOB, engine=engine)).ranks[1]
+    found = rank.after_init + rank.persistent.states
+    assert found == pytest.approx(LAST * each, rel=2e-3)
+    gathered = sum(entry.bytes for entry in rank.persistent.workspace_entries() if entry.rule == "fsdp_gathered")
+    assert gathered == (2 * (50432 // 2 * 512 + 2 * 512) if strategy == "optim_grads_params" else 0)
+
+
+def test_deferred_gradients_of_the_head():
+    """Each micro-batch but the last leaves the head's input and the gradient of its logits."""
+    engine = {"defer_embedding_wgrad_compute": True, "wgrad_deferral_limit": 2}
+    plain, deferred = (estimate(changed(JOB, engine=more)).ranks[1] for more in ({}, engine))
+    assert deferred.most - plain.most == 2 * 2 * 4 * 1024 * (512 + 50432 // 2)
+
+
+def test_the_load_of_experts_is_a_range():
+    """Expected: an even load. At worst all tokens choose the experts of one rank, unless a capacity drops them."""
+    sizes = {"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8}
+    job = changed(JOB, parallelism={**sizes, "expert_parallel_size": 4}, engine={"moe_token_dispatcher": "alltoall"})
+    job = {**job, "model": {**GPT, "num_experts": 8, "disable_bias_linear": True}}
+    found = estimate(job)
+    assert found.job.worst_imbalance == 4
+    worst = estimate(changed(job, engine={"moe_load_imbalance": 4.0}))
+    assert found.allocated.expected < worst.allocated.expected <= found.allocated.high
+    capped = estimate(changed(job, engine={"moe_expert_capacity_factor": 1.25}))
+    assert capped.job.worst_imbalance == 1.25
+    assert worst.worst_routing is None

@@ -110,7 +110,7 @@ class Offload:
         "Offloaded optimizer",
         "Optimizer states, and the step itself, on the host (Megatron's HybridDeviceOptimizer).",
         flag="offload-optimizer",
-        engines=("megatron",),
+        engines=("megatron", "megatron-fsdp"),
         default="none",
         advanced=True,
     )
@@ -119,7 +119,7 @@ class Offload:
         "Offloaded share",
         "The share of parameters whose optimizer is on the host.",
         flag="offload-fraction",
-        engines=("megatron",),
+        engines=("megatron", "megatron-fsdp"),
         default="1",
         advanced=True,
     )

@@ -11,7 +11,7 @@ from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import setting
 from memcore.dtypes import FLOATING
 
-MEGATRON = ("megatron",)
+MEGATRON = ("megatron", "megatron-fsdp")
 """Engines that run Megatron-Core."""
 
 _STATE = Choice(("fp32", "bf16", "fp16", "fp8"))
@@ -31,6 +31,22 @@ def _choice(label: str, text: str, name: str, kind: Any, default: str, *, shown:
 class MegatronFlags(FineTuning):
     """What Megatron-Core can be told besides the job itself."""
 
+    data_parallel_sharding_strategy: str | None = setting(
+        Choice(
+            ("no_shard", "optim", "optim_grads", "optim_grads_params"),
+            {
+                "no_shard": "every rank has everything",
+                "optim": "ranks share master weights and optimizer states",
+                "optim_grads": "and gradients",
+                "optim_grads_params": "and parameters, which are gathered layer by layer",
+            },
+        ),
+        "Sharding strategy",
+        "What data-parallel ranks share under Megatron-FSDP.",
+        flag="sharding-strategy",
+        engines=("megatron-fsdp",),
+        default="no_shard, as in Megatron-LM",
+    )
     distributed_optimizer: bool | None = _flag(
         "Distributed optimizer",
         "Data-parallel ranks share master weights and optimizer states (ZeRO-1); each still has all gradients.",

@@ -31,7 +31,7 @@ class NativeFlags:
         "Token dispatcher",
         "How rows go to the ranks of their experts and back.",
         flag="moe-token-dispatcher",
-        engines=(*_FSDP, "megatron"),
+        engines=(*_FSDP, "megatron", "megatron-fsdp"),
         default="alltoall; allgather with Megatron",
         advanced=True,
     )
@@ -40,7 +40,7 @@ class NativeFlags:
         "Load imbalance",
         "Rows that the fullest rank's experts are given, over those of an even distribution.",
         flag="moe-load-imbalance",
-        engines=(*_FSDP, "megatron"),
+        engines=(*_FSDP, "megatron", "megatron-fsdp"),
         default="1, an even distribution",
         advanced=True,
     )

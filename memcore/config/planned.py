@@ -11,7 +11,7 @@ _KEYS: Mapping[str, str] = {
     "enable_fsdp_float8_all_gather enable_async_tensor_parallel ",
 }
 
-ENGINES = ("megatron-deepspeed", "megatron-fsdp")
+ENGINES = ("megatron-deepspeed",)
 """Engines of the config format that are not modelled yet."""
 PLANNED = frozenset(f"{path}.{key}".lstrip(".") for path, keys in _KEYS.items() for key in keys.split())
 """Their paths."""

@@ -152,6 +152,7 @@ class Engine(DeepSpeedFlags):
             {
                 "none": "one GPU",
                 "megatron": "Megatron-Core: tensor, pipeline, context and expert parallelism",
+                "megatron-fsdp": "the same with parameters sharded by Megatron-FSDP",
                 "ddp": "DistributedDataParallel: a full copy on every GPU",
                 "fsdp": "FSDP2: fully sharded",
                 "deepspeed": "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded",

@@ -5,6 +5,8 @@ Source: Megatron-LM, core/distributed/distributed_data_parallel.py (`_make_backw
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memcore.eager.tensor import Parameter
 from memcore.engines.base import Engine, Runtime, precision
 from memcore.model.weights import Weight
@@ -35,3 +37,6 @@ ENGINE = Engine(
     stored=lambda weight: weight.stored_axes,
     communicators=4,
 )
+
+SHARDED = replace(ENGINE, name="megatron-fsdp", title="Megatron-FSDP")
+"""Parameters, gradients and optimizer may be shared by data-parallel ranks; its own buffers do that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +14,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
 from memcore.megatron.job import MegatronJob
+from memcore.model.megatron.parts import PATH
 from memcore.model.weights import Weight
 from memcore.rules import RULES
 from memcore.symbols import Quotient, Shape, Total, product, split_over
@@ -24,6 +25,7 @@ _ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"
 _FROM_FIRST_USE = "from the first use on"
 _DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
+_PASSING = "while layers run"
 _OPTIMIZING = "during the optimizer's step"
 _UNTIL_NEXT = "from the optimizer's step until the next step begins"
 _MOMENTS = ("moment_1", "moment_2")
@@ -31,6 +33,8 @@ _START = 64
 """Elements that the beginning of a parameter is aligned to in a flat buffer."""
 _END = 128
 """Elements that the end of a bucket is aligned to, beside the ranks that share it."""
+_AHEAD, _QUEUED = 500_000_000, 1_000_000_000
+"""Elements that Megatron-FSDP gathers ahead, and whose gradients it lets wait (`suggested_communication_unit_size`)."""
 _STREAMS = 4
 """Streams of grouped products, each with a workspace."""
 
@@ -110,11 +114,6 @@ class MegatronPersistent:
         return _sum(self.step_entries())
 
     @cached_property
-    def deferred(self) -> int:
-        """What deferred gradients of the head hold while micro-batches run."""
-        return _sum(self.deferred_entries())
-
-    @cached_property
     def copies(self) -> int:
         """fp32 gradients that stay until the next step begins."""
         return _sum(self._copies())
@@ -133,7 +132,8 @@ class MegatronPersistent:
     def _parameters(self) -> Iterator[Entry]:
         states = self.job.states
         for each in self.stored:
-            yield self._entry("parameter", each.path, each.weight.shape, states.parameter, each.count, _ALWAYS)
+            shape = self._shared(each) if states.shares_parameters else each.weight.shape
+            yield self._entry("parameter", each.path, shape, states.parameter, each.count, _ALWAYS)
             if self._cached_in_fp8(each.weight):
                 copies = 2 * each.count
                 yield self._entry("fp8_weight", each.path, each.weight.shape, "fp8", copies, _FROM_FIRST_USE)
@@ -151,7 +151,10 @@ class MegatronPersistent:
             shapes = tuple((each.count, *each.weight.shape) for each in self.stored if each.expert == expert)
             if shapes:
                 name = "expert gradients" if expert else "gradients"
-                yield self._entry("main_gradient", name, (Total("N", shapes),), states.gradient, 1, _ALWAYS)
+                whole: Shape = (Total("N", shapes),)
+                if states.shares_gradients:
+                    whole = (Quotient(whole, "ze" if expert else "z"),)
+                yield self._entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS)
                 yield from self._padding(expert)
         if states.master is not None:
             yield from self._sharded("master_weight", states.master, _ALWAYS, stays=states.master_stays)
@@ -166,7 +169,7 @@ class MegatronPersistent:
 
     def _padding(self, expert: bool) -> Iterator[Entry]:
         """Flat buffers of the distributed optimizer align parameters and ends."""
-        if not self.job.states.sharded:
+        if not self.job.states.sharded or self.job.engine.name == "megatron-fsdp":
             return
         rows = [each for each in self.stored if each.expert == expert]
         exact = [product(each.weight.shape, self.job.sizes) for each in rows]
@@ -180,6 +183,55 @@ class MegatronPersistent:
         """What the first optimizer step adds."""
         for rule, dtype in zip(_MOMENTS, self.job.states.moments, strict=False):
             yield from self._sharded(rule, dtype, _FROM_FIRST_STEP)
+
+    def _shared(self, each: Stored) -> Shape:
+        """This rank's part of a parameter."""
+        return (Quotient(each.weight.shape, "ze" if each.expert else "z"),)
+
+    def passing_bytes(self, phase: str) -> int:
+        """The same as bytes."""
+        return _sum(self.passing(phase))
+
+    def passing(self, phase: str) -> Sequence[Entry]:
+        """What is there while micro-batches run, beside their activations: nothing that stays over the step."""
+        if phase not in self._passing:
+            self._passing[phase] = (*self.deferred_entries(), *self._gathered(phase))
+        return self._passing[phase]
+
+    @cached_property
+    def _passing(self) -> dict[str, Sequence[Entry]]:
+        return {}
+
+    def _gathered(self, phase: str) -> Iterator[Entry]:
+        """Layers that Megatron-FSDP has gathered ahead, and gradients that it has yet to scatter.
+
+        The backward pass of the head, which belongs to the loss, already gathers the last layers.
+        """
+        if not self.job.states.shares_gradients:
+            return
+        layers = [
+            sum(product(weight.shape, self.job.sizes) for weight in layer.weights())
+            for chunk in self.job.chunks
+            for layer, count in chunk.share.layers
+            for _ in range(count)
+        ]
+        others = (each for each in self.stored if not each.path.startswith(f"{PATH}."))
+        beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
+        states, largest = self.job.states, max(layers, default=0)
+        if states.shares_parameters and layers:
+            ahead = min(sum(layers), largest + _AHEAD)
+            yield self._entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
+        if phase != "forward":
+            waiting = beside + (sum(layers) if phase == "backward" else 0)
+            queued = min(waiting, max(_QUEUED, 2 * largest))
+            yield self._entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
+
+    def _stays_gathered(self) -> Iterator[Entry]:
+        """What is no layer is gathered once."""
+        for each in self.stored if self.job.states.shares_parameters else ():
+            if not each.path.startswith(f"{PATH}."):
+                dtype = self.job.states.parameter
+                yield self._entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
 
     def _sharded(self, rule: str, dtype: str, lifetime: str, *, stays: bool = False) -> Iterator[Entry]:
         """Something for each parameter whose optimizer is on this rank's GPU."""
@@ -220,6 +272,7 @@ class MegatronPersistent:
             if plan is not None and plan.fuses_weight_gradients:
                 yield from self._dummies()
         yield from self._memory_buffer()
+        yield from self._stays_gathered()
 
     def _dummies(self) -> Iterator[Entry]:
         """One for each shape of a matrix that TransformerEngine multiplies."""
@@ -311,5 +364,5 @@ def _size(shape: Shape, dtype: str, sizes: Mapping[str, int]) -> int:
     return aligned(product(shape, sizes) * ITEMSIZE[dtype])
 
 
-def _sum(entries: Iterator[Entry]) -> int:
+def _sum(entries: Iterable[Entry]) -> int:
     return sum(entry.bytes for entry in entries)

@@ -54,14 +54,13 @@ class Recorded:
         return self.moments[self.turn - 1].end
 
     @cached_property
-    def forward_peak(self) -> int:
-        """The most that the forward pass holds."""
-        return max(moment.peak for moment in self.moments[: self.turn])
-
-    @cached_property
-    def backward_peak(self) -> int:
-        """The most that the backward pass holds, what the forward pass has kept included."""
-        return max(moment.peak for moment in self.moments[self.turn :])
+    def peaks(self) -> dict[bool, dict[str, int]]:
+        """The most that the forward and the backward pass hold, by phase; what is kept in between included."""
+        found: dict[bool, dict[str, int]] = {True: {}, False: {}}
+        for number, moment in enumerate(self.moments):
+            highest = found[number < self.turn]
+            highest[moment.phase] = max(highest.get(moment.phase, 0), moment.peak)
+        return found
 
     @cached_property
     def held(self) -> Counter[int]:
@@ -154,13 +153,13 @@ class MegatronRank(Rank):
     def _height(self, flight: tuple[int, bool, Live]) -> int:
         """The most that a pass of a chunk holds, beside what stays."""
         number, forward, live = flight
-        chunk = self.recorded[self._kinds[number]]
-        return self._bytes(live) + (chunk.forward_peak if forward else chunk.backward_peak)
+        peaks = self.recorded[self._kinds[number]].peaks[forward]
+        return self._bytes(live) + max(peak + self.persistent.passing_bytes(phase) for phase, peak in peaks.items())
 
     @cached_property
     def most(self) -> int:
         """Bytes of the peak."""
-        flying = self.persistent.deferred + max(map(self._height, self.schedule.highest))
+        flying = max(map(self._height, self.schedule.highest))
         return self.persistent.before_step + max(flying, self.persistent.stepping)
 
     @cached_property
@@ -181,11 +180,11 @@ class MegatronRank(Rank):
     def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
         """The moments of a pass of a chunk, on top of what is there besides."""
         kind = self._kinds[number]
-        base = self.persistent.before_step + self.persistent.deferred + self._bytes(live)
+        around = self.persistent.before_step + self._bytes(live)
         chunk = self.recorded[kind]
         share = replace(chunk.job.share, first_layer=self.job.layout[self.job.stage][number].start)
         for each in chunk.moments[: chunk.turn] if forward else chunk.moments[chunk.turn :]:
-            where = each.place
+            where, base = each.place, around + self.persistent.passing_bytes(each.phase)
             if len(self._kinds) > 1:
                 where = f"{place(where, share)}, chunk {number}"
             yield StageMoment(
@@ -220,7 +219,7 @@ class MegatronRank(Rank):
             chunk = self.recorded[moment.kind]
             within = next(each for each in chunk.moments if each.segment == moment.segment)
             entries += block_entries(chunk.program, chunk.program.held(within, chunk.job.sizes), chunk.job.sizes)
-            entries += [*self._flying(moment.live), *self.persistent.deferred_entries()]
+            entries += [*self._flying(moment.live), *self.persistent.passing(moment.phase)]
         elif moment.phase == "optimizer_step":
             entries += self.persistent.step_entries()
         return ledger(entries)
@@ -245,9 +244,10 @@ class MegatronRank(Rank):
         found: list[Sample] = []
         for number, forward, live in self._flights():
             chunk = self.recorded[self._kinds[number]]
-            around = _plus(base, levels_of(ledger([*self._flying(live), *self.persistent.deferred_entries()])))
-            samples = _samples(chunk, forward=forward)
-            found += [replace(sample, levels=_plus(around, sample.levels)) for sample in samples]
+            flying = _plus(base, levels_of(ledger(self._flying(live))))
+            for sample in _samples(chunk, forward=forward):
+                passing = levels_of(ledger(self.persistent.passing(sample.phase)))
+                found.append(replace(sample, levels=_plus(_plus(flying, passing), sample.levels)))
         found += [
             Sample(moment.phase, moment.place, moment.turn, 1, levels_of(self.ledger(moment)))
             for moment in self.moments

@@ -32,6 +32,10 @@ class States:
     """The share of parameters whose optimizer is on the host."""
     master_stays: bool
     """The master weights of those stay on the GPU."""
+    shares_gradients: bool = False
+    """Gradient buffers are divided too (Megatron-FSDP)."""
+    shares_parameters: bool = False
+    """Parameters are divided too, and gathered layer by layer."""
 
 
 def states_of(read: Defaults, precision: str) -> States:
@@ -40,7 +44,8 @@ def states_of(read: Defaults, precision: str) -> States:
     name = read.take("training.optimizer.name", "adam", "Megatron's default")
     if name not in (*_FUSED, "sgd"):
         read.refuse("training.optimizer.name", f"found {name!r}; modelled with Megatron: adam, adamw, sgd")
-    sharded = bool(read.take("engine.distributed_optimizer", False))
+    strategy = _strategy(read)
+    sharded = bool(read.take("engine.distributed_optimizer", False)) if strategy is None else strategy != "no_shard"
     gradient = _gradient(read, precision, half)
     aware = bool(read.given("engine.precision_aware_optimizer"))
     if aware and not sharded:
@@ -65,7 +70,16 @@ def states_of(read: Defaults, precision: str) -> States:
         scratch=0 if set(moments) in ({"fp32"}, {"bf16"}) else sum(each != "fp32" for each in moments),
         offloaded=fraction,
         master_stays=not aware,
+        shares_gradients=strategy in ("optim_grads", "optim_grads_params"),
+        shares_parameters=strategy == "optim_grads_params",
     )
+
+
+def _strategy(read: Defaults) -> str | None:
+    """What Megatron-FSDP divides; None: it does not run."""
+    if read.given("engine.type") != "megatron-fsdp":
+        return None
+    return str(read.take("engine.data_parallel_sharding_strategy", "no_shard", "Megatron-LM's default"))
 
 
 def _gradient(read: Defaults, precision: str, half: str) -> str:
