@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from memcore.allocator import Surroundings, reserved
+from memcore.errors import UnsupportedError
 from memcore.job import Job
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.persistent import host_entries, persistent
@@ -140,8 +141,11 @@ class Rank:
     def end_of_forward(self) -> int:
         """Bytes when the loss is known and no gradient is."""
         ends = ("gradient of the loss", "received gradient")
-        last = max(number for number, moment in enumerate(self.moments) if moment.place in ends)
-        return self.moments[last - 1].end
+        found = [number for number, moment in enumerate(self.moments) if moment.place in ends]
+        if not found:
+            message = f"{self.name} of a pipeline takes turns: no moment is the end of all forward passes"
+            raise UnsupportedError("parallelism.pipeline_parallel_size", message)
+        return self.moments[found[-1] - 1].end
 
     @property
     def end_of_backward(self) -> int:

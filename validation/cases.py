@@ -103,7 +103,7 @@ def _case(run: Run, name: str, measured: Mapping[str, Any]) -> Case:
     stamp = ", ".join(f"{package} {number}" for package, number in versions().items())
     return {
         "id": name,
-        "config": {key: value for key, value in run.config.items() if key != "_id"},
+        "config": {key: value for key, value in run.config.items() if not key.startswith("_")},
         "measured": {**measured, "rank": run.rank},
         "source": {"kind": run.kind, "title": f"memcore's validation suite on {run.device}", "measured_at": stamp},
         "confidence": "high",
@@ -140,7 +140,9 @@ def _moments(run: Run, last: Sequence[Phase]) -> Iterator[dict[str, Any]]:
     """Bytes at moments of the last step."""
     start = next(each for each in run.phases if each.kind == "after_init")
     yield {"quantity": "allocated", "bytes": start.allocated, "moment": "after_init"}
-    for kind, moment in (("forward", "end_of_forward"), ("backward", "end_of_backward"), ("between", "steady")):
+    whole = (("forward", "end_of_forward"), ("backward", "end_of_backward"), ("between", "steady"))
+    # A pipeline's stage takes turns: there is no end of all forward passes.
+    for kind, moment in whole if run.rank == "max" else whole[1:]:
         found = [each for each in last if each.kind == kind]
         yield {"quantity": "allocated", "bytes": found[-1].allocated, "moment": moment}
     step = next(each for each in last if each.kind == "optimizer_step")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ def read_configs(names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         found = json.loads(text)
         for each in found if isinstance(found, list) else [found]:
             if "config" in each:
-                yield {**each["config"], "_id": each["id"].partition("@")[0]}
+                rank = each.get("measured", {}).get("rank")
+                yield {**each["config"], "_id": each["id"].partition("@")[0], "_rank": rank}
             else:
                 yield each
 
@@ -33,13 +34,14 @@ def write(cases: Sequence[Case], target: str | None) -> None:
         Path(target).write_text(text, encoding="utf-8")
 
 
-def run_all(names: Sequence[str], target: str | None, run: Callable[[Mapping[str, Any]], Run]) -> int:
+def run_all(names: Sequence[str], target: str | None, run: Callable[[Mapping[str, Any]], Iterable[Run]]) -> int:
     """Run every config once; 2 if one is refused."""
     cases: list[Case] = []
     status = 0
     for config in read_configs(names):
         try:
-            cases += cases_of(run(config))
+            for each in run(config):
+                cases += cases_of(each)
         except Refused as error:
             print(f"refused: {error}", file=sys.stderr)
             status = 2

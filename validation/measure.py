@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.device == "cpu":
         return files.run_all(options.configs, options.out, lambda each: tracked(each, "cpu", simulated=False))
-    return files.run_all(options.configs, options.out, lambda each: on_gpu(each, snapshots=options.snapshots))
+    return files.run_all(options.configs, options.out, lambda each: [on_gpu(each, snapshots=options.snapshots)])
 
 
 if __name__ == "__main__":

@@ -17,8 +17,11 @@ _LISTS = ("layers", "h", "blocks")
 """How models name the list of their layers."""
 
 
-def build(plan: Plan, device: str, *, simulated: bool = False) -> nn.Module:
-    """The model of a plan on a device, ready to train.
+Change = Callable[[Any], Any]
+
+
+def build(plan: Plan, device: str, *, simulated: bool = False, share: Change | None = None) -> nn.Module:
+    """The model of a plan on a device, ready to train; `share` is what parallelism makes of it before checkpoints.
 
     Raises Refused for what is not installed here.
     """
@@ -32,6 +35,8 @@ def build(plan: Plan, device: str, *, simulated: bool = False) -> nn.Module:
         model = _adapted(model, plan.adapter, device, simulated=simulated, quantized=plan.quantization is not None)
         if plan.checkpoints.policy != "none":
             model.enable_input_require_grads()
+    if share is not None:
+        model = share(model)
     checkpoint(model, plan.checkpoints)
     if plan.compiled:
         _, layers = layers_of(model)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,18 +15,18 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from memcore.units import GiB
-from validation import gpu, models, sdpa, steps, torchtitan
-from validation.cases import Phase, Run
+from validation import gpu, models, parallel, pipeline, sdpa, steps, torchtitan
+from validation.cases import Phase, Run, name_of
 from validation.plan import KERNELS, Generation, Plan, Refused, has_recurrent_mixers, plan
 from validation.tracking import Tracker
 
 
 def _wanted(config: Mapping[str, Any]) -> Plan | Generation:
-    return plan({key: value for key, value in config.items() if key != "_id"})
+    return plan({key: value for key, value in config.items() if not key.startswith("_")})
 
 
-def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Run:
-    """A run in which every storage is followed; `simulated` makes all tensors fake.
+def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Iterator[Run]:
+    """A run of every stage in which every storage is followed; `simulated` makes all tensors fake.
 
     `hardware.gpu_memory_gb` is a limit: reaching it is out of memory. Raises Refused for what this tool cannot run.
     """
@@ -36,19 +37,49 @@ def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Run:
         raise Refused("hardware.num_gpus: several ranks are measured on GPUs, under torchrun, or simulated")
     if wanted.compiled and simulated:
         raise Refused("training.compile: compiled graphs run on GPUs only")
+    if wanted.layout.stages == 1:
+        yield _one(config, wanted, device, None, simulated=simulated)
+        return
+    only = config.get("_rank")
+    for stage in [only] if isinstance(only, int) else range(wanted.layout.stages):
+        described = config if only == stage else {**config, "_id": f"{name_of(config)}.{stage}"}
+        yield _one(described, wanted, device, stage, simulated=simulated)
+
+
+def _one(config: Mapping[str, Any], wanted: Plan, device: str, stage: int | None, *, simulated: bool) -> Run:
+    """One rank's run."""
     limit = config.get("hardware", {}).get("gpu_memory_gb")
     tracker = Tracker(device, workspaces=simulated and device == "cuda", limit=int(limit * GiB) if limit else None)
     out_of_memory = False
+    staged = stage is not None and wanted.layout.runtime == "torch"
+    spread = wanted.layout.world > 1 or wanted.layout.engine != "none"
+    if spread:
+        # An ideal pipeline's stages are jobs of their own: nothing but sizes passes between them.
+        inside = wanted.layout.world // wanted.layout.stages
+        parallel.group(
+            (stage or 0) * inside if staged else 0, wanted.layout.world if staged else inside, simulated=simulated
+        )
+    ranks = parallel.ranks_of(wanted.layout, device, staged=staged) if spread else parallel.Ranks(None, None, None)
     with ExitStack() as stack:
         if simulated:
             _fake(stack, wanted, device)
-        model = models.build(wanted, device, simulated=simulated)
+        wanted = wanted if stage is None else pipeline.of_stage(wanted, stage)
+        model = models.build(wanted, device, simulated=simulated, share=partial(_shared, wanted, ranks, stage))
+        if ranks.data is not None:
+            parallel.shard(model, wanted, ranks.data)
         gc.collect()
         gc.freeze()  # what is there by now is not looked through again after every micro-batch
+        stack.enter_context(parallel.sharding_unseen(tracker))
+        if staged:
+            stack.enter_context(pipeline.without_votes())
         try:
             with tracker:
                 _follow(tracker, model)
-                steps.train(wanted, model, model, tracker, device, simulated=simulated)
+                net: Any = model
+                group = None if ranks.stages is None else ranks.stages.get_group()
+                if wanted.layout.engine == "ddp":
+                    net = parallel.replicate(model, wanted.layout, simulated=simulated)
+                steps.train(wanted, model, net, tracker, device, simulated=simulated, stage=stage, group=group)
         except torch.OutOfMemoryError:
             out_of_memory = True
     gc.unfreeze()
@@ -58,8 +89,18 @@ def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Run:
         phases=phases,
         device=f"fake tensors ({device})" if simulated else device,
         kind="simulated" if simulated else "cpu",
+        rank="max" if stage is None else stage,
         out_of_memory=out_of_memory,
     )
+
+
+def _shared(wanted: Plan, ranks: parallel.Ranks, stage: int | None, model: Any) -> Any:
+    """What pipelines and tensor parallelism leave of a model."""
+    staged = model if stage is None else pipeline.cut(model, wanted, stage)
+    if ranks.tensor is not None:
+        prefix = "lm." if isinstance(staged, pipeline.Stage) else ""
+        parallel.share_tensors(staged, wanted, ranks.tensor, prefix)
+    return staged
 
 
 def _fake(stack: ExitStack, wanted: Plan, device: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.distributed.tensor.parallel import loss_parallel
 
-from validation import losses, optimizers
+from validation import losses, optimizers, pipeline
 from validation.models import TORCH
 from validation.plan import Plan
 
@@ -28,33 +30,80 @@ class Recorder(Protocol):
         """These tensors are of a category."""
 
 
-def train(plan: Plan, model: nn.Module, net: Any, recorder: Recorder, device: str, *, simulated: bool) -> None:
-    """Train for some steps; `net` is the model, or what an engine has wrapped around it."""
+def train(
+    plan: Plan,
+    model: nn.Module,
+    net: Any,
+    recorder: Recorder,
+    device: str,
+    *,
+    simulated: bool,
+    stage: int | None = None,
+    group: Any = None,
+) -> None:
+    """Train for some steps; `net` is the model, or what an engine has wrapped around it.
+
+    `stage` is that of a pipeline, and `group` the process group of its stages, if a library runs them.
+    """
     optimizer = optimizers.build(model.parameters(), plan.optimizer)
-    held: list[Any] = []
-    loss_of = losses.prepare(model, plan, held, simulated=simulated)
-    vocabulary = plan.model["vocab_size"]
+    around = partial(_around, plan, device, simulated=simulated)
+    if stage is None:
+        run = _Single(plan, model, net, recorder, device, around, simulated=simulated).step
+    elif plan.layout.runtime == "ideal":
+        run = pipeline.Runner(plan, net, stage, device, recorder, around).step
+    else:
+        run = pipeline.Scheduled(plan, net, stage, device, recorder, around, group).step
     recorder.phase("after_init")
     for step in range(STEPS):
-        for number in range(plan.accumulation):
-            with _synchronized(net, plan, last=number == plan.accumulation - 1):
-                recorder.phase(f"{step}.data")
-                batch = _batch(plan, vocabulary, device)
-                recorder.follow(batch.values(), "inputs")
-                recorder.phase(f"{step}.forward")
-                with _values(plan, simulated=simulated), _kernel(plan, simulated=simulated), _autocast(plan, device):
-                    loss = loss_of(net, batch)
-                if plan.accumulation > 1:
-                    loss = loss / plan.accumulation
-                recorder.phase(f"{step}.backward")
-                with _values(plan, simulated=simulated), _kernel(plan, simulated=simulated):
-                    loss.backward()
-            del loss, batch
-            held.clear()
-            gc.collect()  # what a trainer's own variables would have let go of
+        run(step)
         recorder.follow((each.grad for each in model.parameters() if each.grad is not None), "gradients")
         take_step(plan, model, optimizer, recorder, step)
     recorder.phase("done")
+
+
+class _Single:
+    """Micro-batches one after the other, through the whole model."""
+
+    def __init__(
+        self, plan: Plan, model: nn.Module, net: Any, recorder: Recorder, device: str, around: Any, *, simulated: bool
+    ) -> None:
+        self._plan, self._net, self._recorder, self._device, self._around = plan, net, recorder, device, around
+        self._held: list[Any] = []
+        self._loss_of = losses.prepare(model, plan, self._held, simulated=simulated)
+
+    def step(self, step: int) -> None:
+        """All micro-batches of a step."""
+        plan, recorder = self._plan, self._recorder
+        for number in range(plan.accumulation):
+            with _synchronized(self._net, plan, last=number == plan.accumulation - 1):
+                recorder.phase(f"{step}.data")
+                batch = _batch(plan, plan.model["vocab_size"], self._device)
+                recorder.follow(batch.values(), "inputs")
+                recorder.phase(f"{step}.forward")
+                with self._around(forward=True):
+                    loss = self._loss_of(self._net, batch)
+                    if plan.accumulation > 1:
+                        loss = loss / plan.accumulation
+                recorder.phase(f"{step}.backward")
+                with self._around(forward=False):
+                    loss.backward()
+            del loss, batch
+            self._held.clear()
+            gc.collect()  # what a trainer's own variables would have let go of
+
+
+@contextmanager
+def _around(plan: Plan, device: str, *, simulated: bool, forward: bool) -> Iterator[None]:
+    """What a trainer enters for a pass."""
+    with ExitStack() as stack:
+        if simulated and plan.implementation == "transformers":
+            stack.enter_context(losses.without_values(padded=plan.padded))
+        stack.enter_context(_kernel(plan, simulated=simulated))
+        if plan.layout.loss_parallel and plan.layout.tensor > 1:
+            stack.enter_context(loss_parallel())
+        if forward and plan.precision.autocast:
+            stack.enter_context(torch.autocast(device, dtype=TORCH[plan.precision.autocast]))
+        yield
 
 
 def take_step(plan: Plan, model: nn.Module, optimizer: torch.optim.Optimizer, recorder: Recorder, step: int) -> None:
@@ -78,20 +127,9 @@ def _batch(plan: Plan, vocabulary: int, device: str) -> dict[str, torch.Tensor]:
     if plan.padded:
         batch["attention_mask"] = torch.ones(shape, dtype=torch.long, device=device)
         batch["attention_mask"][0, -1] = 0
+    if plan.layout.tensor > 1 and plan.implementation == "transformers":
+        batch["position_ids"] = torch.arange(plan.sequence, device=device).unsqueeze(0)
     return batch
-
-
-def _autocast(plan: Plan, device: str) -> AbstractContextManager[Any]:
-    dtype = plan.precision.autocast
-    return torch.autocast(device, dtype=TORCH[dtype]) if dtype else nullcontext()
-
-
-def _values(plan: Plan, *, simulated: bool) -> AbstractContextManager[Any]:
-    return (
-        losses.without_values(padded=plan.padded)
-        if simulated and plan.implementation == "transformers"
-        else nullcontext()
-    )
 
 
 def _kernel(plan: Plan, *, simulated: bool) -> AbstractContextManager[Any]:

@@ -67,7 +67,7 @@ def _about(config: Mapping[str, Any], terms: Sequence[str] | None) -> bool:
 
 
 def _on_cpu(config: Mapping[str, Any]) -> Run:
-    return tracked(config, "cpu", simulated=False)
+    return next(tracked(config, "cpu", simulated=False))
 
 
 def run_missing(
