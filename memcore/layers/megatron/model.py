@@ -22,10 +22,11 @@ from memcore.layers.megatron.fused import bias_dropout_add, norm
 from memcore.layers.megatron.latent import latent_attention
 from memcore.layers.megatron.linear import Weights, local_linear
 from memcore.layers.megatron.losses import vocab_parallel_cross_entropy
+from memcore.layers.megatron.mamba import mamba
 from memcore.layers.megatron.prediction import predicted, split, with_loss
 from memcore.layers.megatron.recompute import discarded, recomputes, run_again
 from memcore.model.network import Network
-from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
+from memcore.model.parts import Attention, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
 from memcore.model.weights import Norm
 from memcore.step.megatron import MegatronPlan
 from memcore.step.recipe import Buffer
@@ -35,16 +36,17 @@ from memcore.step.step import Batch, Slot, Step
 def check(network: Network) -> None:
     """Refuse networks whose layers are not modelled yet."""
     for layer in network.kinds:
-        mixer, feed = layer.mixer, layer.feed_forward
-        known = isinstance(mixer, Attention | LatentAttention) and layer.second_mixer is None
-        missing = [] if known else ["other mixers than attention"]
-        missing += [] if isinstance(feed, FeedForward | Experts) else ["layers without a feed-forward layer"]
+        missing = [] if layer.second_mixer is None else ["several mixers in a layer"]
+        if isinstance(layer.mixer, SpecialMixer) and layer.mixer.variant != "megatron-mamba2":
+            missing += [f"mixers of kind {layer.mixer.variant!r}"]
         missing += [] if layer.residual in ("megatron", "megatron-mtp") else [f"layers wired as {layer.residual!r}"]
         if missing:
             message = f"Megatron's activations are not modelled yet for {' and '.join(missing)}"
             raise UnsupportedError("training.implementation", message)
-    if network.ends.start != "megatron-gpt":
-        raise UnsupportedError("training.implementation", "Megatron's activations are modelled for GPT only yet")
+    if network.ends.start not in ("megatron-gpt", "megatron-hybrid"):
+        raise UnsupportedError(
+            "training.implementation", "Megatron's activations are modelled for GPT and hybrids only"
+        )
 
 
 def buffers(network: Network) -> Sequence[Buffer]:
@@ -116,7 +118,7 @@ def _mixer(x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Arou
         return attention(x, mixer, before, weights, around)
     if isinstance(mixer, LatentAttention):
         return latent_attention(x, mixer, before, weights, around)
-    raise TypeError(mixer)
+    return mamba(x, mixer, before, weights, around), None
 
 
 def _feed(x: Tensor, feed: Feed, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from memcore.eager.autograd import Gradient, attach, tracked
 from memcore.eager.basics import like, new, only, view
 from memcore.eager.tensor import Tensor
+from memcore.layers.megatron.dispatch import view_of
 from memcore.layers.megatron.ends import embedded
 from memcore.layers.megatron.fused import norm
 from memcore.layers.megatron.linear import linear, part_of
@@ -107,9 +108,9 @@ def _projection(extra: Extra) -> Linear:
 
 def _whole(x: Tensor, how: MegatronPlan) -> Tensor:
     """All ranks' elements of each token, gathered and put side by side; a rank then views its own tokens."""
-    if not how.tensor:
-        return x
     shape = (*x.shape[:2], whole(x.shape[2]))
+    if not how.tensor:
+        return view_of(x, shape)
     stacked = new(x.tape, shape, x.dtype, "megatron_all_gather")
     out = new(x.tape, shape, x.dtype, "cat")
     del stacked

@@ -17,7 +17,7 @@ from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.transformers.recurrent.kernels_convolution import parameter_gradients
 from memcore.model.parts import SpecialMixer
 from memcore.model.recurrences import MULTIPROCESSORS
-from memcore.symbols import Quotient, Shape, Smaller
+from memcore.symbols import Quotient, Shape, Smaller, split_over
 
 CHUNKS = Quotient(("s",), "q")
 """Chunks of a sequence; the last one may be padded."""
@@ -38,9 +38,18 @@ class _Kernel:
     part: SpecialMixer
     weights: Mapping[str, Parameter]
     dtype: str
+    shared: bool = False
+    """Tensor-parallel ranks have a part of the heads and groups each."""
 
     def make(self, shape: Shape, dtype: str | None = None, rule: str = "scan") -> Tensor:
+        if self.shared:
+            shape = tuple(split_over(axis) if axis in _PER_RANK else axis for axis in shape)
         return new(self.tape, shape, dtype or self.dtype, rule)
+
+    @property
+    def projects(self) -> bool:
+        """The kernel includes the output projection, and runs it again in its backward pass."""
+        return self.weight("out_proj.weight") is not None
 
     def weight(self, name: str) -> Parameter | None:
         return self.weights.get(f"{self.part.module}.{name}")
@@ -60,9 +69,14 @@ class _Kernel:
         return None if self.has("aligned") else self.make(shape, rule="clone")
 
 
-def split_conv1d_scan(projected: Tensor, rates: Tensor, part: SpecialMixer, weights: Mapping[str, Parameter]) -> Tensor:
-    """`mamba_split_conv1d_scan_combined`: convolution, scan, gate, norm and output projection."""
-    kernel = _Kernel(projected.tape, part, weights, projected.dtype)
+_PER_RANK = ("H", "D", "X", "I", "G")
+
+
+def split_conv1d_scan(
+    projected: Tensor, rates: Tensor, part: SpecialMixer, weights: Mapping[str, Parameter], *, shared: bool = False
+) -> Tensor:
+    """`mamba_split_conv1d_scan_combined`: convolution, scan, gate, norm and output projection, if it is given one."""
+    kernel = _Kernel(projected.tape, part, weights, projected.dtype, shared)
     names = ("conv1d.weight", "conv1d.bias", "dt_bias", "D", "norm.weight", "out_proj.weight", "out_proj.bias")
     parameters = {name: kernel.weight(name) for name in names}
     inputs = [each for each in (projected, rates, *parameters.values()) if each is not None]
@@ -76,7 +90,7 @@ def split_conv1d_scan(projected: Tensor, rates: Tensor, part: SpecialMixer, weig
         out = scanned[-2]
     projection = parameters["out_proj.weight"]
     cast = None if projection is None else autocast(projection.detach())
-    result = kernel.make(("b", "s", "h"), rule="linear")
+    result = out if projection is None else kernel.make(("b", "s", "h"), rule="linear")
     del out, xbc, scanned
     if tracked(*inputs):
         saved = save(kernel.tape, projected, rates, out_x, rstd, cast, *parameters.values())
@@ -114,19 +128,20 @@ class _Backward:
 
     def __call__(self, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         kernel = self._kernel
-        recomputed = kernel.make(("b", "s", "D"), rule="gated_norm")
+        recomputed = kernel.make(("b", "s", "D"), rule="gated_norm") if kernel.projects else None
         xbc = kernel.convolved()
         for_projected = kernel.make(("b", "s", "I"), rule="scan_backward")
         for_xbc = kernel.make(("b", "s", "X"), rule="scan_backward")
-        upstream = kernel.make(("b", "s", "D"), rule="input_gradient")
-        held = [recomputed, xbc, for_xbc, upstream]
+        upstream = kernel.make(("b", "s", "D"), rule="input_gradient") if kernel.projects else None
+        held = [each for each in (recomputed, xbc, for_xbc, upstream) if each is not None]
         found: dict[str, Gradient] = {}
         if kernel.has("normed"):
             for_out, found["norm.weight"] = self._norm()
             held.append(for_out)
         found |= self._scan(held)
         bias = kernel.weight("out_proj.bias")
-        found["out_proj.weight"] = kernel.make(("h", "D"), rule="weight_gradient")
+        if kernel.projects:
+            found["out_proj.weight"] = kernel.make(("h", "D"), rule="weight_gradient")
         if bias is not None:
             found["out_proj.bias"] = kernel.make(("h",), rule="sum")
         copies = [kernel.strided(("b", "s", "X")) for _ in range(2)]
