@@ -194,12 +194,9 @@ def _refuse_unmodelled(read: Defaults) -> None:
     if read.given("training.activation_checkpointing.use_reentrant"):
         message = "reentrant checkpoints are not modelled yet; allowed: false"
         raise UnsupportedError("training.activation_checkpointing.use_reentrant", message)
-    if read.given("training.compile"):
-        raise UnsupportedError("training.compile", "compiled blocks are not modelled yet; allowed: false")
 
 
 _MEGATRONS = {
-    "training.precision": ("fp8-mixed",),
     "training.loss": ("vocab-parallel",),
     "training.implementation": ("transformer-engine", "megatron-local"),
     "engine.moe_token_dispatcher": ("allgather", "flex"),

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from memcore.defaults import Assumption, Defaults
+from memcore.eager.float8 import Float8
 from memcore.eager.quantized import Quantization
 from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
+from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
 from memcore.frameworks import framework_of
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.fused_loss import chunks_recorded
-from memcore.layout import pipeline_plan, ring
+from memcore.layout import STAGES, pipeline_plan, ring
 from memcore.model.network import Layer, Model, Network
 from memcore.model.quantized import STORAGES
 from memcore.pictures import pictures, tower_repeats
@@ -184,9 +186,42 @@ def recipe_of(
         tensor=tensor,
         positioned=tensor is not None and code.computes_loss,
         pipeline=pipeline_plan(read, code),
+        compiled=(compiled := _compiled(read, implementation)),
+        float8=_float8(read, implementation, fused=compiled),
         expert_parallel=parallel,
         fake=fake,
     )
+
+
+def _compiled(read: Defaults, implementation: str) -> bool:
+    compiled = bool(read.take("training.compile", False))
+    if compiled and implementation != "torchtitan":
+        message = f"compiled blocks are modelled for 'torchtitan' layers only, found {implementation!r}; allowed: false"
+        raise UnsupportedError("training.compile", message)
+    return compiled
+
+
+def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | None:
+    """torchao's float8 for the linear layers of blocks."""
+    paths = "engine.fp8_recipe", "engine.enable_fsdp_float8_all_gather"
+    if read.given("training.precision") != "fp8-mixed":
+        for path in paths:
+            if read.given(path):
+                read.refuse(path, f"found {read.given(path)!r}; needs training.precision 'fp8-mixed'")
+        return None
+    if implementation != "torchtitan":
+        message = f"found 'fp8-mixed'; modelled for 'torchtitan' layers only, found {implementation!r}"
+        raise UnsupportedError("training.precision", message)
+    recipe = read.take(paths[0], "tensorwise", "torchtitan's default")
+    if recipe not in FLOAT8_RECIPES:
+        read.refuse(paths[0], f"found {recipe!r}; torchao has {', '.join(FLOAT8_RECIPES)}")
+    gathers = read.take(paths[1], False)
+    if gathers and recipe != "tensorwise":
+        read.refuse(paths[1], f"found true; torchao gathers in float8 with 'tensorwise' only, found {recipe!r}")
+    return Float8(recipe=recipe, gathers=gathers, fused=fused)
+
+
+FLOAT8_RECIPES = ("tensorwise", "rowwise", "mxfp8")
 
 
 def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: str) -> Recurrence:
@@ -239,10 +274,18 @@ def with_dropout(read: Defaults, model: Model) -> Network:
 
 def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[str, int], ranks: int) -> Sharding:
     shards = sizes["z"]
+    piped, parallel = (read.given(STAGES) or 1) > 1, sizes.get("ep", 1) > 1
+    keeps = piped and code.default_wrap == "torchtitan"
+    path, reason = "engine.reshard_after_forward", "torchtitan's default in a pipeline" if keeps else None
+    reshards = read.take(path, not keeps, reason)
+    if piped and parallel and reshards is not False:
+        read.refuse(
+            path, f"found {reshards}, which is not modelled in a pipeline with expert parallelism; allowed: false"
+        )
     return Sharding(
         engine=engine.key or engine.name,
         wrap=read.take("engine.wrap", code.default_wrap),
-        reshard_after_forward=read.take("engine.reshard_after_forward", True),
+        reshard_after_forward=reshards,
         root_reshards=read.take("engine.root_reshard_after_forward", False),
         replicated=shards < ranks,
         offloaded=read.take("engine.cpu_offload", False),
@@ -251,6 +294,6 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         original_parameters=read.take("engine.use_orig_params", framework_of(read).original_parameters),
         prefetches_backward=read.take("engine.backward_prefetch", "pre") == "pre",
         gathers_experts=sizes.get("ze", 1) > 1,
-        prefetches=sizes.get("ep", 1) > 1,
+        prefetches=parallel,
         bucket_views=read.take("engine.gradient_as_bucket_view", False),
     )

@@ -30,6 +30,7 @@ _ROPE = "transformers, modeling_rope_utils.py; torchtitan, models/common/rope.py
 _CONV1D = "causal-conv1d, causal_conv1d/causal_conv1d_interface.py"
 _SSD = "mamba-ssm, mamba_ssm/ops/triton/ssd_combined.py"
 _FLA = "flash-linear-attention, fla/ops/gated_delta_rule/chunk.py and fla/ops/kda/chunk.py"
+_PARTITIONER = "pytorch, torch/_functorch/partitioners.py"
 _DISPATCH = "torchtitan, torchtitan/models/common/token_dispatcher.py"
 _FUNCTIONAL = "pytorch, torch/distributed/_functional_collectives.py"
 _MASK_PARTIAL = "pytorch, torch/distributed/tensor/placement_types.py, _MaskPartial"
@@ -348,6 +349,10 @@ RULES: Mapping[str, Rule] = {
     "shard_mask": Rule("words outside this rank's part of the vocabulary, or no target", _MASK_PARTIAL),
     "masked_indices": Rule("words counted from the first of this rank's part", _MASK_PARTIAL),
     "amax": Rule("largest logit of each row", _LOSS_PARALLEL),
+    "fused_product": Rule("a product and its activation in one compiled kernel", _PARTITIONER),
+    "fused_product_backward": Rule("gradient of a product in one compiled kernel", _PARTITIONER),
+    "float8_operand": Rule("operand of a product in float8", "torchao, torchao/float8/float8_linear.py"),
+    "float8_cast": Rule("operand on its way to float8, in fp32", "torchao, torchao/float8/float8_utils.py"),
     "all_to_all": Rule("rows from other ranks, for this rank's experts or back from theirs", _DISPATCH),
     "row_segments": Rule("which rank and expert each row belongs to", _DISPATCH),
     "scatter_add": Rule("sum over the experts of each token", "torchtitan, torchtitan/ops/scatter_add.py"),

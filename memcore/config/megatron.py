@@ -195,12 +195,14 @@ class MegatronFlags(FineTuning):
     fp8_format: str | None = _choice(
         "FP8 format", "Of matrix products.", "fp8-format", Choice(("e4m3", "hybrid")), "none"
     )
-    fp8_recipe: str | None = _choice(
+    fp8_recipe: str | None = setting(
+        Choice(("delayed", "tensorwise", "blockwise", "mxfp8", "rowwise")),
         "FP8 recipe",
         "How FP8 tensors are scaled.",
-        "fp8-recipe",
-        Choice(("delayed", "tensorwise", "blockwise", "mxfp8", "rowwise")),
-        "delayed with fp8-mixed",
+        flag="fp8-recipe",
+        engines=("fsdp", *MEGATRON),
+        default="with fp8-mixed: delayed with Megatron, tensorwise with FSDP",
+        advanced=True,
     )
     fp8_param_gather: bool | None = _flag(
         "FP8 parameters", "Parameters are kept and gathered in FP8.", "fp8-param-gather"

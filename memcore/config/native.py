@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from memcore.config.kinds import Choice, Number
+from memcore.config.kinds import Choice, Flag, Number
 from memcore.config.schema import setting
 
 _FSDP = ("fsdp",)
@@ -33,6 +33,24 @@ class NativeFlags:
         flag="moe-token-dispatcher",
         engines=(*_FSDP, "megatron", "megatron-fsdp"),
         default="alltoall; allgather with Megatron",
+        advanced=True,
+    )
+    enable_fsdp_float8_all_gather: bool | None = setting(
+        Flag(),
+        "Gather in float8",
+        "FSDP casts weights before the all-gather: gathered ones take one byte.",
+        flag="float8-all-gather",
+        engines=_FSDP,
+        default="false",
+        advanced=True,
+    )
+    enable_async_tensor_parallel: bool | None = setting(
+        Flag(),
+        "Asynchronous tensor parallel",
+        "Products begin before all parts have arrived; their workspace in symmetric memory is outside the allocator.",
+        flag="async-tp",
+        engines=_FSDP,
+        default="false",
         advanced=True,
     )
     moe_load_imbalance: float | None = setting(

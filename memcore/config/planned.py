@@ -7,8 +7,7 @@ from collections.abc import Mapping
 _KEYS: Mapping[str, str] = {
     "training.offload": "parameters activations",
     "parallelism": "ulysses_parallel_size",
-    "engine": "zero_quantized_weights zero_quantized_gradients partition_activations optimizer_in_bwd "
-    "enable_fsdp_float8_all_gather enable_async_tensor_parallel ",
+    "engine": "zero_quantized_weights zero_quantized_gradients partition_activations optimizer_in_bwd ",
 }
 
 ENGINES = ("megatron-deepspeed",)

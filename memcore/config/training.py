@@ -377,7 +377,7 @@ class Training:
         advanced=True,
     )
     compile: bool | None = setting(
-        Flag(), "torch.compile", "Compiled blocks; not modelled yet.", flag="compile", default="false", advanced=True
+        Flag(), "torch.compile", "Every block is compiled.", flag="compile", default="false", advanced=True
     )
     dropout: Dropout = section(Dropout)
     use_cache: bool | None = setting(

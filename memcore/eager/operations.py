@@ -10,6 +10,7 @@ from __future__ import annotations
 from memcore.eager.arithmetic import sigmoid
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import autocast, clone, elementwise, identity, in_order, like, new, only, to, view
+from memcore.eager.float8 import cast, gathered_cast
 from memcore.eager.quantized import quantized_linear
 from memcore.eager.selection import selectable
 from memcore.eager.slices import expand
@@ -289,8 +290,10 @@ def linear(
     x_needs, w_needs = tracked(x), tracked(w)
     saved = save(tape, x if w_needs else None, w if x_needs else None)
     shape, dtype = (*x.shape[:batch], *outer), x.dtype
+    operands = cast(tape, x.shape, *(() if gathered_cast(tape) else (w.shape,)))
     (out,) = selectable(tape, "addmm" if biased else "mm", lambda: [new(tape, shape, dtype, "linear")])
-    x_shape, w_shape = x.shape, w.shape
+    del operands
+    x_shape, w_shape, float8 = x.shape, w.shape, tape.float8
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         gradient = _as_rows(gradients, batch)
@@ -298,7 +301,10 @@ def linear(
         made: dict[str, Gradient] = {}
         for rule in shapes if biased else reversed(shapes):
             shape = shapes[rule]
+            with tape.multiplying(float8):
+                operands = cast(tape, gradient.shape, w_shape if rule == "input_gradient" else x_shape)
             made[rule] = None if shape is None else new(tape, shape, gradient.dtype, rule)
+            del operands
         both = [made["input_gradient"], made["weight_gradient"]]
         return [*both, gradient] if biased else both
 

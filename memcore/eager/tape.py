@@ -13,6 +13,7 @@ from memcore.symbols import Axis, Rounded, Shape, Total, spell
 
 if TYPE_CHECKING:
     from memcore.eager.autograd import Saved
+    from memcore.eager.float8 import Float8
     from memcore.eager.sharded import TensorParallel
     from memcore.eager.tensor import Tensor
 
@@ -96,6 +97,8 @@ class Tape:
         """Tensors are fake tensors, a tensor subclass: PyTorch then avoids some in-place operations."""
         self.grad_enabled = True
         self.recomputing = False
+        self.float8: Float8 | None = None
+        """Linear layers multiply in float8."""
         self.autocast: str | None = None
         """The dtype of `torch.autocast`, or None when it is off."""
         self._casts: Held[dict[int, Tensor]] = {}
@@ -209,6 +212,15 @@ class Tape:
             self.autocast = before
             if before is None:
                 self.let_go(self._casts, "end of autocast")
+
+    @contextmanager
+    def multiplying(self, float8: Float8 | None) -> Iterator[None]:
+        """Linear layers inside multiply in float8."""
+        before, self.float8 = self.float8, float8
+        try:
+            yield
+        finally:
+            self.float8 = before
 
     @contextmanager
     def without_autocast(self) -> Iterator[None]:

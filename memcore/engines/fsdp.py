@@ -83,10 +83,10 @@ class Fsdp(Runtime):
 
     def gather_all(self) -> None:
         """The schedule gathers all parameters of a stage before it runs (schedules.py, UNSHARD)."""
-        for group in self._groups.values():
-            group.gather()
-        for group in self._groups.values():
-            group.wait()
+        for does in (Group.gather, Group.wait):
+            for unit, group in self._groups.items():
+                self.tape.enter("forward", "parameters of all stages", self._repeats.get(unit))
+                does(group)
 
     def begin_micro_batch(self, *, last: bool) -> None:
         """Without communication for every micro-batch, only the last one reduces gradients."""
@@ -195,6 +195,7 @@ ENGINE = Engine(
         "bf16": precision("bf16"),
         "fp16": precision("fp16"),
         "bf16-mixed": precision("fp32", "bf16", "fp32"),
+        "fp8-mixed": precision("fp32", "bf16", "fp32"),
         "fp16-mixed": precision("fp32", "fp16", "fp32"),
         "bf16-autocast": precision("fp32", autocast="bf16"),
     },

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memcore.dtypes import ITEMSIZE
 from memcore.eager.tape import Storage
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.model.adapters import learns
@@ -32,6 +33,11 @@ def sharded(weight: Weight) -> tuple[Shape, ...]:
 def shard(weight: Weight) -> Shape:
     """The same as one row of symbols."""
     return tuple(symbol for axis in sharded(weight) for symbol in axis)
+
+
+def in_blocks(weight: Weight) -> bool:
+    """Whether torchao replaces the linear layer that a weight belongs to: those of blocks, but not of routers."""
+    return len(weight.axes) == 2 and weight.kind in ("attention", "feed-forward", "shared-expert")
 
 
 class Group:
@@ -59,6 +65,13 @@ class Group:
         for w in weights:
             if w.quantized is not None:
                 self.parameters[w.name].quantization = runtime.recipe.quantization
+        float8 = runtime.recipe.float8
+        self._in_float8 = frozenset(w.name for w in weights if float8 and float8.gathers and in_blocks(w))
+        """Parameters that are gathered in float8; a group that has any is gathered as bytes."""
+        self._sent: tuple[Axis, str] = (self._shards, compute)
+        if self._in_float8:
+            parts = tuple(self._bytes_of(w) for w in weights)
+            self._sent = Total(f"S({name}) in bytes", parts), "uint8"
         self._gathered: Storage | None = None
         """The output of an all-gather that has not been copied out yet."""
         self._unsharded: list[Storage] = []
@@ -81,8 +94,13 @@ class Group:
             return
         with self._tape.stream(GATHER):
             copies = self._copy_in()
-            self._gathered = self._allocate((self._ranks, self._shards), self._precision.compute, "all_gather_output")
+            sent, dtype = self._sent
+            self._gathered = self._allocate((self._ranks, sent), dtype, "all_gather_output")
             del copies
+
+    def _bytes_of(self, weight: Weight) -> Shape:
+        """One rank's part of a parameter in bytes."""
+        return shard(weight) if weight.name in self._in_float8 else (ITEMSIZE[self._precision.compute], *shard(weight))
 
     def _copy_in(self) -> list[Storage]:
         """What the all-gather reads: the shards in the compute dtype, unless they can be read where they are."""
@@ -90,7 +108,8 @@ class Group:
         if self._partly_sharded:
             return [self._allocate(self._part((self._ranks, self._shards)), compute, "all_gather_input")]
         if not self._sharding.offloaded:
-            return [] if stored == compute else [self._allocate((self._shards,), compute, "all_gather_input")]
+            sent, dtype = self._sent
+            return [] if stored == dtype else [self._allocate((sent,), dtype, "all_gather_input")]
         copies = []
         for weight in self._weights:
             copied = self._allocate(shard(weight), stored, "all_gather_input", weight.name)
@@ -104,8 +123,10 @@ class Group:
         if self._unsharded or (self._gathered is None and self._gathers):
             return None
         compute = self._precision.compute
+        dtypes = ["fp8" if w.name in self._in_float8 else compute for w in self._weights]
         self._unsharded = [
-            self._allocate((self._ranks, *shard(w)), compute, "unsharded_parameter", w.name) for w in self._weights
+            self._allocate((self._ranks, *shard(w)), dtype, "unsharded_parameter", w.name)
+            for w, dtype in zip(self._weights, dtypes, strict=True)
         ]
         ordered = [
             self._allocate((self._ranks, *shard(w)), compute, "copied_shards", w.name) for w in self._weights if w.cut

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.eager.float8 import Float8
 from memcore.eager.quantized import Quantization
 from memcore.eager.selection import Selection
 from memcore.eager.sharded import TensorParallel
@@ -178,6 +179,10 @@ class Recipe:
     """The layers are a stage of a pipeline."""
     tensor: TensorParallel | None = None
     """How tensor parallelism divides the layers of `network`, which is then what one rank has of it."""
+    compiled: bool = False
+    """Blocks are compiled."""
+    float8: Float8 | None = None
+    """Linear layers of blocks multiply in float8."""
     expert_parallel: bool = False
     """Ranks have some of the routed experts each, and send each other rows."""
     nanotron: NanotronPlan | None = None

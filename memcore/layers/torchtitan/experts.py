@@ -18,6 +18,7 @@ from memcore.eager.running import masked_fill
 from memcore.eager.selection import selectable
 from memcore.eager.slices import reshape, unsqueeze
 from memcore.eager.tensor import Tensor
+from memcore.layers.torchtitan.compiled import gated
 from memcore.layers.torchtitan.parts import Weights, feed_forward, leaf
 from memcore.model.parts import Experts
 from memcore.model.separate_experts import ROWS
@@ -31,7 +32,7 @@ SCORES: Mapping[str, str] = {
 """How the router scores experts, by `Experts.variant`: those that torchtitan has."""
 
 
-def mixture(x: Tensor, weights: Weights, part: Experts, *, parallel: bool) -> Tensor:
+def mixture(x: Tensor, weights: Weights, part: Experts, *, parallel: bool, compiled: bool = False) -> Tensor:
     """`MoE.forward`."""
     tape = x.tape
     with tape.module(part.module):
@@ -39,10 +40,10 @@ def mixture(x: Tensor, weights: Weights, part: Experts, *, parallel: bool) -> Te
         top_scores, expert_ids, scores = _route(x, weights, part)
         routing_map = like(scores, "zeros", "bool")
         counts = new(tape, part.router.outer, "int64", "sum")
-        out = _routed(x, top_scores, expert_ids, weights, part, parallel=parallel)
+        out = _routed(x, top_scores, expert_ids, weights, part, parallel=parallel, compiled=compiled)
         del routing_map
         if part.shared is not None:
-            shared = feed_forward(x, weights, part.shared, leaf(part.shared.module))
+            shared = feed_forward(x, weights, part.shared, leaf(part.shared.module), compiled=compiled)
             out = add(out, shared)
         del counts, expert_ids
         return out
@@ -84,7 +85,14 @@ def _within_groups(scores: Tensor, part: Experts) -> Tensor:
 
 
 def _routed(
-    x: Tensor, top_scores: Tensor, expert_ids: Tensor, weights: Weights, part: Experts, *, parallel: bool
+    x: Tensor,
+    top_scores: Tensor,
+    expert_ids: Tensor,
+    weights: Weights,
+    part: Experts,
+    *,
+    parallel: bool,
+    compiled: bool,
 ) -> Tensor:
     """`RoutedExperts.forward`: dispatch, experts, combine."""
     tape = x.tape
@@ -96,11 +104,13 @@ def _routed(
     sent = routed_input.shape
     if parallel:
         routed_input, permuted_indices = _dispatched(routed_input)
-    routed_output = _experts(routed_input, weights, part)
+    routed_output = _experts(routed_input, weights, part, compiled=compiled)
     combined = _combined(routed_output, permuted_indices, sent) if parallel else routed_output
     out = like(x, "zeros")
     with tape.module("token_dispatcher"):
-        weighted = to(mul(to(combined, "fp32"), unsqueeze(sorted_scores, len(sorted_scores.shape))), x.dtype)
+        factor = unsqueeze(sorted_scores, len(sorted_scores.shape))
+        weighted = _weighted(combined, factor) if compiled else to(mul(to(combined, "fp32"), factor), x.dtype)
+        del factor
         del combined
         return _scattered(out, weighted, token_indices)
 
@@ -149,13 +159,31 @@ def all_to_all(x: Tensor, shape: Shape) -> Tensor:
     return out
 
 
-def _experts(x: Tensor, weights: Weights, part: Experts) -> Tensor:
+def _weighted(x: Tensor, factor: Tensor) -> Tensor:
+    """Rows times their scores in one kernel, which keeps the rows as they are."""
+    needs = tracked(x, factor)
+    saved = save(x.tape, x, factor) if needs else []
+    out = like(x, "fused_product")
+    if needs:
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            return [like(only(gradients), "fused_product_backward"), like(saved[1], "fused_product_backward")]
+
+        attach([out], [x, factor], saved, apply)
+    return out
+
+
+def _experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:
     """`GroupedExperts.forward`."""
     tape, (gate, down, up) = x.tape, part.experts
     with tape.module("experts"):
         offsets = new(tape, gate.axes[0], "int32", "cumsum")
-        h = ACTIVATIONS[part.activation](grouped_mm(x, weights[gate.name], offsets, gate.axes[1]))
-        h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1]))
+        h = grouped_mm(x, weights[gate.name], offsets, gate.axes[1])
+        if compiled:
+            h = gated(h, grouped_mm(x, weights[up.name], offsets, up.axes[1]))
+        else:
+            h = ACTIVATIONS[part.activation](h)
+            h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1]))
         return grouped_mm(h, weights[down.name], offsets, down.axes[1])
 
 

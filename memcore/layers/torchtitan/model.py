@@ -133,16 +133,19 @@ def _embed(step: Step, tokens: Tensor, ends: Ends) -> Tensor:
 
 
 def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
-    h = add(x, _mixed(norm(x, weights, layer.norms[0]), weights, layer, step))
-    return add(h, _fed(norm(h, weights, layer.norms[1]), weights, layer, step))
+    compiled = step.recipe.compiled
+    with step.tape.multiplying(step.recipe.float8):
+        h = add(x, _mixed(norm(x, weights, layer.norms[0], compiled=compiled), weights, layer, step))
+        return add(h, _fed(norm(h, weights, layer.norms[1], compiled=compiled), weights, layer, step))
 
 
 def _fed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
     if isinstance(layer.feed_forward, Experts):
-        return mixture(x, weights, layer.feed_forward, parallel=step.recipe.expert_parallel)
+        parallel = step.recipe.expert_parallel
+        return mixture(x, weights, layer.feed_forward, parallel=parallel, compiled=step.recipe.compiled)
     if not isinstance(layer.feed_forward, FeedForward):
         raise TypeError(layer)
-    return dense(x, weights, layer.feed_forward)
+    return dense(x, weights, layer.feed_forward, compiled=step.recipe.compiled)
 
 
 def _mixed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:

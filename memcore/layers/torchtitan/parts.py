@@ -5,11 +5,14 @@ Source: torchtitan/models/common (rope.py, feed_forward.py) and, until 2025, tor
 
 from __future__ import annotations
 
+from functools import partial
+
 from memcore.eager.autograd import Gradient, attach, tracked
 from memcore.eager.basics import cat, like, narrow, new, only, to
 from memcore.eager.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt, scale
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.tensor_parallel import normalized, prepared
+from memcore.layers.torchtitan.compiled import gated, unread
 from memcore.layers.transformers.context import Weights, leaf, project
 from memcore.model.parts import FeedForward
 from memcore.model.weights import Norm
@@ -18,34 +21,38 @@ from memcore.symbols import Axis, half
 __all__ = ["Weights", "feed_forward", "leaf", "norm", "project", "rotate", "rotate_halves"]
 
 
-def norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+def norm(x: Tensor, weights: Weights, part: Norm, *, compiled: bool = False) -> Tensor:
     """`nn.RMSNorm`: one kernel, or composed: normalized and weighted in fp32, and cast at the end."""
     with x.tape.module(leaf(part.name)):
-        return normalized(_rms_norm, x, weights, part)
+        return normalized(partial(_rms_norm, compiled=compiled), x, weights, part)
 
 
-def _rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+def _rms_norm(x: Tensor, weights: Weights, part: Norm, *, compiled: bool) -> Tensor:
     weight: Parameter = weights[f"{part.name}.weight"]
-    if part.fused:
+    if part.fused or compiled:
         return rms_norm(x, weight)
     upcast = to(x, "fp32")
     inverse = rsqrt(mean(power(upcast)))
     return to(mul(mul(upcast, inverse), weight), x.dtype)
 
 
-def feed_forward(x: Tensor, weights: Weights, part: FeedForward, module: str) -> Tensor:
+def feed_forward(x: Tensor, weights: Weights, part: FeedForward, module: str, *, compiled: bool = False) -> Tensor:
     """`FeedForward.forward`."""
     with x.tape.module(module):
         act = ACTIVATIONS[part.activation]
         gate = part.gate or part.up
+        if compiled:
+            product = gated(project(x, weights, gate), project(x, weights, part.up))
+            with unread(x.tape):
+                return project(product, weights, part.down)
         return project(mul(act(project(x, weights, gate)), project(x, weights, part.up)), weights, part.down)
 
 
-def dense(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
+def dense(x: Tensor, weights: Weights, part: FeedForward, *, compiled: bool) -> Tensor:
     """The same as the layer's only feed-forward network, under tensor parallelism given what it needs."""
     with x.tape.module(part.module):
         given = prepared(x)
-    return feed_forward(given, weights, part, part.module)
+    return feed_forward(given, weights, part, part.module, compiled=compiled)
 
 
 def rotate(x: Tensor, width: Axis = "d") -> Tensor:

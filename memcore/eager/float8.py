@@ -1,0 +1,51 @@
+"""Matrix products in float8 as torchao computes them: operands are cast for each product, and stay in high precision.
+
+Source: torchao/float8/float8_linear.py (`matmul_with_hp_or_float8_args`), float8_utils.py and mx_formats/mx_linear.py:
+the forward pass saves the input and the weight in high precision; forward and both backward products cast them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.eager.basics import new
+from memcore.eager.tape import Storage, Tape
+from memcore.symbols import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Float8:
+    """How linear layers of blocks compute in float8."""
+
+    recipe: str
+    """tensorwise, rowwise or mxfp8: the scales are small, and the bytes of operands the same."""
+    gathers: bool
+    """FSDP gathers the weights in float8."""
+    fused: bool
+    """Casts are single kernels (`torch.compile`); else one operation after the other, in fp32."""
+
+
+def cast(tape: Tape, *shapes: Shape) -> list[Storage | None]:
+    """Operands of a product in float8, one after the other."""
+    if tape.float8 is None:
+        return []
+    return [_cast(tape, shape) for shape in shapes]
+
+
+def _cast(tape: Tape, shape: Shape) -> Storage | None:
+    """`hp_tensor_and_scale_to_float8`: upcast, scaled and clamped in fp32 where nothing fuses it."""
+    if tape.float8 is not None and not tape.float8.fused:
+        upcast = new(tape, shape, "fp32", "float8_cast")
+        scaled = new(tape, shape, "fp32", "float8_cast")
+        del upcast
+        clamped = new(tape, shape, "fp32", "float8_cast")
+        del scaled
+        out = new(tape, shape, "fp8", "float8_operand")
+        del clamped
+        return out.storage
+    return new(tape, shape, "fp8", "float8_operand").storage
+
+
+def gathered_cast(tape: Tape) -> bool:
+    """Whether weights are in float8 when they arrive."""
+    return tape.float8 is not None and tape.float8.gathers

@@ -1,0 +1,110 @@
+"""torch.compile and float8 on torchtitan's blocks: what stays for the backward pass, and what FSDP gathers."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import MemcoreError
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "intermediate_size": 704,
+    "vocab_size": 4096,
+    "tie_word_embeddings": False,
+}
+TOKENS = 2 * 512
+SELECTIVE = {"policy": "selective", "mode": "op"}
+
+
+def job(engine=None, tensor=1, **training):
+    """An estimate of a small Llama over two FSDP ranks."""
+    config = {
+        "model": LLAMA,
+        "training": {"sequence_length": 512, "micro_batch_size": 2, "implementation": "torchtitan", **training},
+        "parallelism": {"tensor_parallel_size": tensor},
+        "engine": {"type": "fsdp", **(engine or {})},
+        "hardware": {"num_gpus": 2 * tensor},
+    }
+    return estimate(Config.from_dict(config))
+
+
+def kept(found):
+    """Bytes for each token that a layer keeps until the backward pass, as the loss begins."""
+    moments = found.rank.moments
+    first = next(index for index, moment in enumerate(moments) if moment.phase == "loss")
+    entries = found.rank.ledger(moments[first]).entries
+    inside = [each for each in entries if each.category == "activations" and each.module.startswith("model.layers")]
+    return sum(each.bytes for each in inside) / (TOKENS * LLAMA["num_hidden_layers"])
+
+
+H, AD, KD, A, F = 256, 256, 128, 8, 704
+
+
+@pytest.mark.parametrize(
+    ("training", "bytes_for_each_token"),
+    [
+        ({}, 8 * H + 8 + 4 * AD + 4 * KD + 4 * A + 8 * F),
+        ({"compile": True}, 8 * H + 8 + 4 * AD + 4 * KD + 4 * A + 6 * F),
+        ({"activation_checkpointing": SELECTIVE}, 2 * H + 2 * AD + 2 * KD + 2 * F + 2 * H + 2 * AD + 4 * A),
+        ({"activation_checkpointing": SELECTIVE, "compile": True}, 2 * H + 2 * AD + 2 * KD + 2 * F + 2 * AD + 4 * A),
+        ({"activation_checkpointing": "full", "compile": True}, 2 * H),
+    ],
+    ids=["eager", "compiled", "selective", "selective, compiled", "full, compiled"],
+)
+def test_what_a_layer_keeps(training, bytes_for_each_token):
+    """A compiled block need not keep silu's result, nor, under selective checkpoints, the last product: nobody reads it.
+
+    Four random states of 8 bytes belong to each attention; the last layer's output is kept by the final norm.
+    """
+    found = kept(job(**training))
+    assert found == pytest.approx(bytes_for_each_token, abs=2 * H / 4 + 4)
+
+
+def gathered(found):
+    """Bytes of the all-gather of one layer."""
+    program, sizes = found.rank.program, found.job.sizes
+    pairs = zip(program.blocks, program.block_sizes(sizes), strict=True)
+    return next(size for block, size in pairs if block.rule == "all_gather_output" and "layers" in block.module)
+
+
+def test_weights_are_gathered_in_one_byte():
+    """Matrices of a layer take one byte, its two norms two; without the option everything takes two."""
+    matrices, norms = 2 * H * AD + 2 * H * KD + 3 * H * F, 2 * H
+    assert gathered(job(precision="fp8-mixed")) == 2 * (matrices + norms)
+    assert gathered(job({"enable_fsdp_float8_all_gather": True}, precision="fp8-mixed")) == matrices + 2 * norms
+
+
+def test_float8_keeps_its_operands_in_high_precision():
+    """The same tensors stay as in bf16; operands are cast for each product, for two of them at a time."""
+    for compiled in (False, True):
+        assert kept(job(precision="fp8-mixed", compile=compiled)) == kept(job(compile=compiled))
+    found = job(precision="fp8-mixed", compile=True)
+    sizes = {
+        size
+        for block, size in zip(found.rank.program.blocks, found.rank.program.block_sizes(found.job.sizes), strict=True)
+        if block.rule == "float8_operand"
+    }
+    assert {TOKENS * H, TOKENS * F, H * F} <= sizes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({"compile": True, "implementation": "transformers"}, "training.compile"),
+        ({"precision": "fp8-mixed", "implementation": "transformers"}, "training.precision"),
+        ({"engine": {"fp8_recipe": "rowwise"}}, "engine.fp8_recipe"),
+        ({"engine": {"fp8_recipe": "delayed"}, "precision": "fp8-mixed"}, "engine.fp8_recipe"),
+        (
+            {"engine": {"fp8_recipe": "rowwise", "enable_fsdp_float8_all_gather": True}, "precision": "fp8-mixed"},
+            "engine.enable_fsdp_float8_all_gather",
+        ),
+        ({"engine": {"type": "ddp"}, "precision": "fp8-mixed"}, "training.precision"),
+    ],
+)
+def test_what_is_refused(arguments, path):
+    """Nothing that is asked for is left out in silence."""
+    with pytest.raises(MemcoreError, match=path):
+        job(**arguments)
