@@ -80,17 +80,17 @@ class Program:
         self.outliving = _outliving(self.events, self.segments)
         """Blocks that are still there when the stretch of the step that allocated them is over."""
         shapes: dict[tuple[int, tuple[Axis, ...]], int] = {}
-        self._kinds = [shapes.setdefault(_shape_of(block), len(shapes)) for block in self.blocks]
-        self._shapes = tuple(shapes)
-        self._axes = tuple({axis for _, axes in self._shapes for axis in axes})
-        kinds = self._kinds
+        self.kinds = [shapes.setdefault(_shape_of(block), len(shapes)) for block in self.blocks]
+        self.shapes = tuple(shapes)
+        self._axes = tuple({axis for _, axes in self.shapes for axis in axes})
+        kinds = self.kinds
         self._moves = [kinds[event] if event >= 0 else kinds[~event] + len(shapes) for event in self.events]
         self.spans = tuple(_spans(self.segments))
 
     def sizes(self, values: Mapping[str, int]) -> list[int]:
         """Bytes of each shape that occurs."""
         known = {axis: measure(axis, values) for axis in self._axes}
-        return [aligned(factor * prod([known[axis] for axis in axes])) for factor, axes in self._shapes]
+        return [aligned(factor * prod([known[axis] for axis in axes])) for factor, axes in self.shapes]
 
     def moments(self, values: Mapping[str, int], base: int = 0) -> list[Moment]:
         """Every segment's peak and end, for these sizes, on top of `base` bytes."""
@@ -114,7 +114,7 @@ class Program:
     def block_sizes(self, values: Mapping[str, int]) -> list[int]:
         """Bytes of each block."""
         sizes = self.sizes(values)
-        return [sizes[kind] for kind in self._kinds]
+        return [sizes[kind] for kind in self.kinds]
 
     def high_water(self, sizes: Sequence[int], values: Mapping[str, int]) -> int:
         """The most that is held at once of blocks with these sizes."""
@@ -141,7 +141,7 @@ class Program:
             before, highest, top, total = list(levels), list(levels), 0, 0
             for event in self.events[span.start : span.end]:
                 block = event if event >= 0 else ~event
-                size = sizes[self._kinds[block]] if event >= 0 else -sizes[self._kinds[block]]
+                size = sizes[self.kinds[block]] if event >= 0 else -sizes[self.kinds[block]]
                 levels[categories[block]] += size
                 total += size
                 if total > top:
