@@ -254,6 +254,11 @@ def _made_layers(
         yield from once * (times if most is None else min(times, most))
 
 
+def bytes_of(buffers: Sequence[Buffer], job: Job) -> int:
+    """Bytes of all buffers of a job."""
+    return sum(_size(buffer.shape, buffer.dtype, job) * _copies(buffer, job) for buffer in buffers)
+
+
 def _copies(buffer: Buffer, job: Job) -> int:
     """How often a buffer is there."""
     return 1 if buffer.layer is None else dict(job.share.layers)[buffer.layer]
@@ -292,7 +297,7 @@ def persistent(job: Job) -> Persistent:
         tensors=tuple(tensors),
         parameters=sum(each.count * each.size for each in stored),
         states=states + maps + aligned(ITEMSIZE["fp32"]) * steps,
-        buffers=sum(_size(buffer.shape, buffer.dtype, job) * _copies(buffer, job) for buffer in tensors),
+        buffers=bytes_of(tensors, job),
         received=_received(job),
         workspaces=0 if recipe.fake else 2 * sum(aligned(size) for _, size in matmul_workspaces(job.accelerator)),
     )

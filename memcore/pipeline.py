@@ -29,28 +29,30 @@ _WARM: Mapping[str, Callable[[int, int, int], int]] = {
 
 def stage_jobs(job: Job) -> Iterator[Job]:
     """The job of each stage, in order; of a job without a pipeline, the job itself."""
+    return (stage_job(job, number) for number in range(job.stages))
+
+
+def stage_job(job: Job, number: int) -> Job:
+    """The job of one stage, or of a rank with several; of a job without a pipeline, the job itself."""
     plan = job.recipe.pipeline
     if plan is None:
-        yield job
-        return
+        return job
     if job.schedule in LOOPED:
-        yield from (_rank_job(job, rank) for rank in range(job.stages))
-        return
-    for number in range(job.stages):
-        warm = _WARM[job.schedule](number, job.stages, job.micro_batches)
-        more = max(warm - COUNTED, 0)
-        runs = min(job.micro_batches - more, warm - more + 2)
-        model, share = (job.engine.stage(each, number, job.stages) for each in (job.model, job.share))
-        network = job.engine.stage(replace(job.share, network=job.recipe.network), number, job.stages).network
-        recipe = replace(
-            job.recipe,
-            network=network,
-            repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
-            pipeline=replace(plan, warm=warm - more, stands=more > 0, runs=runs, skips=runs + more < job.micro_batches),
-        )
-        runs_of_layers = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
-        counts = {IN_FLIGHT: more, MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - runs - more}
-        yield replace(job, model=model, share=share, recipe=recipe, sizes={**job.sizes, **runs_of_layers, **counts})
+        return _rank_job(job, number)
+    warm = _WARM[job.schedule](number, job.stages, job.micro_batches)
+    more = max(warm - COUNTED, 0)
+    runs = min(job.micro_batches - more, warm - more + 2)
+    model, share = (job.engine.stage(each, number, job.stages) for each in (job.model, job.share))
+    network = job.engine.stage(replace(job.share, network=job.recipe.network), number, job.stages).network
+    recipe = replace(
+        job.recipe,
+        network=network,
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
+        pipeline=replace(plan, warm=warm - more, stands=more > 0, runs=runs, skips=runs + more < job.micro_batches),
+    )
+    runs_of_layers = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
+    counts = {IN_FLIGHT: more, MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - runs - more}
+    return replace(job, model=model, share=share, recipe=recipe, sizes={**job.sizes, **runs_of_layers, **counts})
 
 
 def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:

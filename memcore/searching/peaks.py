@@ -130,14 +130,31 @@ class Peaks:
                     found.update(dict.fromkeys((*top, *_flat(more)) for top in tops))
         return list(found), (*level, *_flat(more))
 
-    def peak(self, weights: Sequence[int]) -> int:
-        """The most that the step holds; `weights` has the bytes of each amount, then for each run of layers the same
-        times one less than its layers."""
-        return max([sum(map(mul, counts, weights)) for counts in self.candidates])
+    def narrowed(self, low: Sequence[int], high: Sequence[int]) -> tuple[Vector, ...]:
+        """The candidates that can be the highest while each amount is within a range."""
+        return tuple(highest(self.candidates, low, high))
 
-    def held_at_end(self, weights: Sequence[int]) -> int:
-        """What it holds when the backward pass is over."""
-        return sum(map(mul, self.end, weights))
+
+def highest(candidates: Sequence[Vector], low: Sequence[int], high: Sequence[int]) -> list[Vector]:
+    """Sums of counts times weights that can be the highest, where each weight is within a range.
+
+    One is out if another is at least as high even where that is worst for the other.
+    """
+    middle = [least + most for least, most in zip(low, high, strict=True)]
+    kept: list[Vector] = []
+    for each in sorted(candidates, key=lambda counts: sum(map(mul, counts, middle)), reverse=True):
+        if not any(_beats(other, each, low, high) for other in kept):
+            kept.append(each)
+    return kept
+
+
+def _beats(first: Vector, second: Vector, low: Sequence[int], high: Sequence[int]) -> bool:
+    margin = 0
+    for one, other, least, most in zip(first, second, low, high, strict=True):
+        more = one - other
+        if more:
+            margin += more * (least if more > 0 else most)
+    return margin >= 0
 
 
 def _flat(more: Mapping[str, Sequence[int]]) -> list[int]:
