@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from memcore.advising import Advice, Advised, advise
     from memcore.config.settings import Config
+    from memcore.costs import Roofline
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
     from memcore.estimation import Estimate, estimate
+    from memcore.searching.found import Found, Progress
+    from memcore.searching.layouts import Layout
+    from memcore.searching.search import search
     from memcore.solving import Solution, solve
 
 __version__ = "0.1.0"
@@ -25,13 +29,18 @@ __all__ = [
     "Config",
     "ConfigError",
     "Estimate",
+    "Found",
+    "Layout",
     "MemcoreError",
     "Problem",
+    "Progress",
+    "Roofline",
     "Solution",
     "UnsupportedError",
     "__version__",
     "advise",
     "estimate",
+    "search",
     "solve",
 ]
 
@@ -41,12 +50,17 @@ _HOMES = {
     "Config": "memcore.config.settings",
     "ConfigError": "memcore.errors",
     "Estimate": "memcore.estimation",
+    "Found": "memcore.searching.found",
+    "Layout": "memcore.searching.layouts",
     "MemcoreError": "memcore.errors",
     "Problem": "memcore.errors",
+    "Progress": "memcore.searching.found",
+    "Roofline": "memcore.costs",
     "Solution": "memcore.solving",
     "UnsupportedError": "memcore.errors",
     "advise": "memcore.advising",
     "estimate": "memcore.estimation",
+    "search": "memcore.searching.search",
     "solve": "memcore.solving",
 }
 

@@ -114,6 +114,7 @@ _TRAFFIC: Mapping[str, str] = {
     "data": "of parameters and gradients between data-parallel ranks",
     "context": "of keys and values between context-parallel ranks",
     "tensor": "of activations between tensor-parallel ranks",
+    "expert": "of hidden states between expert-parallel ranks",
     "pipeline": "of hidden states between stages",
     "host": "between GPU and host",
 }

@@ -2,13 +2,14 @@
 
 A step of training takes, on one GPU,
 
-    seconds = (max(computing, data + context) + tensor + pipeline + host) × (1 + bubble)
+    seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble)
 
 - `computing`: matrix products and attention, three times the forward pass (the backward pass has two products for each
   of the forward pass's), once more for what checkpoints compute again, over the peak rate times `flops_efficiency`.
 - `data`: all-gathers of parameters and reduce-scatters or all-reduces of gradients; `context`: keys and values that
   ranks of one sequence pass on. Both are assumed to be hidden behind computing as far as that takes longer.
-- `tensor`: four collectives for each layer and pass, which wait for each other; `pipeline`: hidden states sent on.
+- `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
+  token on their way to each of its experts and back; `pipeline`: hidden states sent on.
 - `host`: what offloading moves over the link to the host.
 - `bubble`: (stages - 1) / micro-batches, as in 1F1B and GPipe.
 
@@ -27,7 +28,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.job import Job
 from memcore.model.network import Model
-from memcore.model.parts import Attention, LatentAttention
+from memcore.model.parts import Attention, Experts, LatentAttention
 from memcore.speeds import GIGA, SPEEDS, TERA
 from memcore.step.recipe import Recipe
 from memcore.symbols import measure
@@ -92,6 +93,10 @@ class Work:
     keys: int
     """Elements of keys and values of a token, over all layers."""
     sequence: int
+    routed: int = 0
+    """Of the parameters, those of routed experts."""
+    chosen: int = 0
+    """Experts of a token, over all layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,8 @@ class Plan:
     """Parameters and gradients are moved from and to the host."""
     chunks: int = 1
     """Model chunks of a stage."""
+    experts: int = 1
+    """Ranks among which routed experts are divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,7 @@ class Cost:
     data: float
     context: float
     tensor: float
+    expert: float
     pipeline: float
     host: float
     """Bytes of each kind."""
@@ -177,6 +185,7 @@ def _work(known: _Known, sequence: int) -> Work:
     looked_up = 0 if ends.tied else model.size(ends.embedding.shape)
     positions = model.size(ends.positions.shape) if ends.positions is not None else 0
     operations = keys = 0.0
+    routed = chosen = 0
     for layer, count in model.layers:
         for mixer in layer.mixers:
             if isinstance(mixer, Attention | LatentAttention):
@@ -185,6 +194,10 @@ def _work(known: _Known, sequence: int) -> Work:
                 seen = min(sequence, model.window or sequence) if mixer.mask != "full" else sequence
                 operations += count * 2 * seen * measure(heads.query, sizes) * width / (1 if seen < sequence else 2)
                 keys += count * measure(heads.key, sizes) * width
+        for feed in layer.feeds:
+            if isinstance(feed, Experts):
+                routed += count * sum(model.size(weight.shape) for weight in feed.experts)
+                chosen += count * sizes[feed.routed]
     return Work(
         products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
         attention=operations * sequence,
@@ -193,6 +206,8 @@ def _work(known: _Known, sequence: int) -> Work:
         hidden=sizes["h"],
         keys=int(keys),
         sequence=sequence,
+        routed=routed,
+        chosen=chosen,
     )
 
 
@@ -211,8 +226,13 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     tensor_bytes = passes * (2 + plan.products_again) * 4 * local * work.hidden * size * shared
     turned = work.keys / tensor / stages * local * size * (context - 1)
     context_bytes = plan.micro_batches * (3 + plan.attention_again) * turned
-    part = work.parameters / (tensor * stages)
-    data_bytes = part * _shared(plan.shards) * (size * plan.gathers + plan.sums * plan.reduces)
+    part = (work.parameters - work.routed) / (tensor * stages)
+    own = work.routed / (tensor * stages * plan.experts)
+    sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
+    data_bytes = sent * (size * plan.gathers + plan.sums * plan.reduces)
+    part += own
+    travels = plan.micro_batches * work.chosen / stages * local / tensor * work.hidden * size
+    expert_bytes = travels * 2 * (2 + plan.products_again) * _shared(plan.experts)
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     host_bytes = part / plan.shards * (4 * plan.gathers + 4 * plan.reduces) if plan.offloaded else 0.0
@@ -221,11 +241,12 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     computing = flops / (roofline.flops * roofline.flops_efficiency)
     hidden = context_bytes / _rate(links, reach) + data_bytes / _rate(links, tensor * plan.shards)
     hidden += spread / _rate(links, tensor * ranks)
-    exposed = tensor_bytes / _rate(links, tensor) + pipeline_bytes / (far * rate) + host_bytes / roofline.host
+    exposed = tensor_bytes / _rate(links, tensor) + expert_bytes / _rate(links, reach * plan.experts)
+    exposed += pipeline_bytes / (far * rate) + host_bytes / roofline.host
     bubble = (stages - 1) / (plan.micro_batches * plan.chunks)
     seconds = (max(computing, hidden) + exposed) * (1 + bubble)
     tokens = sequences * work.sequence
-    moved = (data_bytes + spread, context_bytes, tensor_bytes, pipeline_bytes, host_bytes)
+    moved = (data_bytes + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
     return Cost(plan.gpus, tokens, flops, again, bubble, *moved, computing, hidden, exposed, seconds)
 
 
@@ -267,6 +288,7 @@ def plan_of(job: Job) -> Plan:
         computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
         sums=int(ITEMSIZE[recipe.precision.reduce]),
         offloaded=recipe.sharding.offloaded,
+        experts=sizes.get("ep", 1),
     )
 
 

@@ -6,14 +6,26 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 from memcore.advising import advise
 from memcore.config.settings import SETTINGS, Config
+from memcore.costs import Roofline, roofline_of
+from memcore.hardware import ACCELERATORS
 from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
+from memcore.render.search import search_data, search_text
 from memcore.render.solution import solution_data, solution_text
+from memcore.searching.found import Progress
+from memcore.searching.layouts import Layout
+from memcore.searching.records import COLUMNS, csv_line, json_line, record, recorded
+from memcore.searching.search import KEEP, search
 from memcore.solving import SOLVABLE, solve
+from memcore.units import parse_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,93 @@ def _solve_options(parser: argparse.ArgumentParser) -> None:
         goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help="that fits")
 
 
+def _search(config: Config, options: argparse.Namespace) -> bool | None:
+    counts = [parse_count(each) for each in options.counts.split(",")] if options.counts else None
+    kinds = [each.id for each in ACCELERATORS] if options.on == "all" else options.on.split(",") if options.on else None
+    sizes = tuple(parse_count(each) for each in options.micro_batches.split(","))
+    assumed = None
+    if options.assume:
+        given = dict(each.split("=", 1) for each in options.assume)
+        name = config.hardware.accelerator
+        assumed = roofline_of(name, config.hardware.gpus_per_node).adjusted(**{k: float(v) for k, v in given.items()})
+    output = Path(options.write) if options.write else None
+    known = _known(output)
+    pool = ProcessPoolExecutor(options.jobs) if options.jobs > 1 else None
+    run = search(
+        config, gpus=counts, accelerators=kinds, sequences=options.sequences, roofline=assumed, keep=options.keep,
+        every=options.every, micro_batches=sizes, executor=pool, skip=known,
+    )  # fmt: skip
+    last = _followed(run, output)
+    if pool is not None:
+        pool.shutdown(cancel_futures=True)
+    if options.json:
+        print_json(search_data(last, config))
+    elif options.csv:
+        print_csv(COLUMNS, [list(record(each).values()) for each in last.best])
+    else:
+        print(search_text(last, config), end="")
+    return bool(last.best)
+
+
+def _known(output: Path | None) -> list[tuple[str | None, Layout]]:
+    """The layouts that a file has already."""
+    if output is None or not output.exists():
+        return []
+    with output.open(encoding="utf-8", newline="") as lines:
+        return list(recorded(lines))
+
+
+def _followed(run: Iterator[Progress], output: Path | None) -> Progress:
+    """Take a search to its end: rows to a file as they come, and a bar to a terminal."""
+    bar = sys.stderr.isatty()
+    as_csv = output is not None and output.suffix == ".csv"
+    with _opened(output) as file:
+        for last in run:
+            for each in last.new if file else ():
+                file.write(csv_line(each) if as_csv else json_line(each))
+            if bar:
+                share = last.seen / max(last.total, 1)
+                print(f"\r[{'#' * int(40 * share):<40}] {last.seen:,} of {last.total:,}", end="", file=sys.stderr)
+    if bar:
+        print("\r" + " " * 72 + "\r", end="", file=sys.stderr)
+    return last
+
+
+def _search_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--counts", metavar="N,N", help="numbers of GPUs that are tried (default: the config's)")
+    parser.add_argument("--on", metavar="ID,ID", help="accelerators that are tried, or `all` (default: the config's)")
+    parser.add_argument("--sequences", type=int, metavar="N", help="sequences of a step of the whole job")
+    parser.add_argument(
+        "--micro-batches", default="1,2,4,8", metavar="N,N", help="sizes that are tried (default: 1,2,4,8)"
+    )
+    parser.add_argument(
+        "--keep", type=int, default=KEEP, metavar="N", help=f"the cheapest that are kept (default: {KEEP})"
+    )
+    parser.add_argument("--every", action="store_true", help="measure every layout, also those that cannot be best")
+    parser.add_argument(
+        "--assume", action="append", metavar="NAME=VALUE", help=f"of the cost model: {', '.join(_INPUTS)}"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the work (default: 1)")
+    parser.add_argument(
+        "--write", metavar="FILE", help="write measured layouts there as they come (.csv or .jsonl), and resume"
+    )
+    parser.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
+
+
+_INPUTS = tuple(each.name for each in fields(Roofline))
+
+
+def _opened(output: Path | None) -> Any:
+    """A file to append to, its heading written."""
+    if output is None:
+        return nullcontext()
+    new = not output.exists()
+    file = output.open("a", encoding="utf-8", newline="", buffering=1)
+    if new and output.suffix == ".csv":
+        file.write(csv_line())
+    return file
+
+
 def print_json(found: object) -> None:
     """An object as JSON on standard output."""
     print(json.dumps(found, indent=2, ensure_ascii=False))
@@ -74,5 +173,6 @@ DECISIONS: Mapping[str, Decision] = {
         _advise, _advise_options, "every change that applies: what it saves, what it costs, and how to make it"
     ),
     "solve": Decision(_solve, _solve_options, "the largest or smallest value of a setting that fits, and what binds"),
+    "search": Decision(_search, _search_options, "all layouts of a cluster: those that fit, cheapest first"),
 }
 """By name."""

@@ -62,6 +62,7 @@ LAYERS = (
     {"speeds"},
     {"costs"},
     {"native", "changes"},
+    {"searching"},
     {"describe"},
     {"advising"},
     {"describe_serving"},

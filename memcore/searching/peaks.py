@@ -88,8 +88,7 @@ class Fixed:
                 if self.granules[size] % divisor == 0:
                     return size, divisor
         if isinstance(axis, Rounded) and axis.limit is None and isinstance(axis.axis, str):
-            if self.granules.get(axis.axis, 1) % axis.multiple == 0:
-                return axis.axis, 1
+            return (axis, 1) if self.granules.get(axis.axis, 1) % axis.multiple else (axis.axis, 1)
         return axis, 1
 
 

@@ -19,14 +19,16 @@ from math import gcd
 from operator import mul
 
 from memcore.config.settings import Config
+from memcore.eager.tape import ALIGNMENT
 from memcore.errors import MemcoreError
 from memcore.job import Job, resolve
-from memcore.model.network import Model
+from memcore.model.network import Layer, Model
 from memcore.model.stages import layers_of
 from memcore.persistent import Persistent, bytes_of, persistent
 from memcore.pipeline import stage_job
-from memcore.searching.layouts import Layout, Settings, config_of
+from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
+from memcore.searching.spaces import Space
 from memcore.step.record import program_of
 from memcore.timeline import Program
 
@@ -34,6 +36,8 @@ Sizes = Mapping[str, int]
 
 COUNTS = ("mb", "mu", "mf")
 """Symbols for micro-batches, which stages add."""
+FEW = 4
+"""Evaluations after which a program is reduced to what can be its peak; that takes as long as some of them."""
 _RUN = "run "
 
 
@@ -56,12 +60,14 @@ class Structure:
     """The number of what ranks have of the model, as they keep it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Cut:
     """A stage of a structure."""
 
     job: Job
     program: Program
+    uses: int = 0
+    """How often it was evaluated event by event; a program that is needed more often is reduced first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +98,12 @@ class Line:
 
 
 class Totals:
-    """Totals of the layouts of one config. `layouts` are those of the search, from which it learns its ranges."""
+    """Totals of the layouts of one config."""
 
-    def __init__(self, base: Config, policies: Sequence[Settings], layouts: Iterable[Layout]) -> None:
+    def __init__(self, base: Config, space: Space) -> None:
         self.base = base
-        self.policies = policies
+        self.space = space
+        self.policies = space.policies
         self._points: dict[tuple[int, ...], Point | MemcoreError] = {}
         self._kinds: dict[object, int] = {}
         self._structures: dict[tuple[object, ...], Structure | MemcoreError] = {}
@@ -108,10 +115,7 @@ class Totals:
         self._kept: dict[tuple[object, ...], tuple[int, int]] = {}
         self._lines: dict[tuple[int, ...], Line] = {}
         self._numbers: dict[tuple[int, int], tuple[int, ...]] = {}
-        self._tried: dict[tuple[int, int], list[Layout]] = {}
-        seen = {(each.tensor, each.context, each.experts, each.shards, each.micro_batch): each for each in layouts}
-        for each in seen.values():
-            self._tried.setdefault((each.tensor, each.experts), []).append(each)
+        self._growths: dict[tuple[int, ...], int | None] = {}
 
     def total(self, layout: Layout) -> int | MemcoreError:
         """Bytes in tensors at the peak of the worst rank, or why engine or model cannot do it."""
@@ -128,6 +132,25 @@ class Totals:
         point = self._point(layout)
         found = point if isinstance(point, MemcoreError) else self._structure(layout, point)
         return found if isinstance(found, MemcoreError) else found.job
+
+    def growth(self, layout: Layout) -> int | None:
+        """Bytes that each layer surely keeps of one sequence between its passes, from a step without a pipeline.
+
+        Blocks are rounded up; several sequences have as many blocks as one, so that their rounding is taken off.
+        """
+        key = layout.tensor, layout.context, layout.experts, self.space.keeps_like(layout.policy)
+        if key not in self._growths:
+            sizes = {"stages": 1, "replicas": 1, "micro_batch": 1, "micro_batches": 1}
+            shards = max(layout.context, layout.experts, min(2, layout.shards))
+            plain = layout._replace(**sizes, shards=shards, policy=key[3])
+            point = self._point(plain)
+            structure = point if isinstance(point, MemcoreError) else self._structure(plain, point)
+            if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError):
+                self._growths[key] = None
+            else:
+                cut = self._cut(plain, structure, 0)
+                self._growths[key] = _growth(cut.program, {**cut.job.sizes, **point.sizes})
+        return self._growths[key]
 
     def _point(self, layout: Layout) -> Point | MemcoreError:
         key = layout.tensor, layout.context, layout.experts, layout.shards, layout.micro_batch
@@ -179,6 +202,8 @@ class Totals:
             layout.micro_batch,
         )
         line = self._lines.get(key)
+        if line is None and self._cut(layout, structure, number).uses < FEW:
+            return self._one(layout, point, structure, number)
         if line is None:
             line = self._lines[key] = self._line(layout, point, structure, number)
         values = line.values.get(layout.shards)
@@ -188,7 +213,17 @@ class Totals:
         core, ending = self._keeps(layout, point, structure, number)
         highest_end = line.end[0] + sum(map(mul, line.end[1], values)) + ending
         peak = max([base + sum(map(mul, counts, values)) for base, counts in line.candidates])
-        return core + line.variable + max(peak, highest_end)
+        return int(core + line.variable + max(peak, highest_end))
+
+    def _one(self, layout: Layout, point: Point, structure: Structure, number: int) -> int:
+        """The same for a program that few layouts have needed until now."""
+        self._cut(layout, structure, number).uses += 1
+        job = self._sized(layout, point, structure, number)
+        keeps = persistent(job)
+        moments = self._cut(layout, structure, number).program.moments(job.sizes, keeps.before_step)
+        last = moments[-1]
+        peak = max(moment.peak for moment in moments if moment.turn[0] == last.turn[0])
+        return max(peak, last.end + max(keeps.clipping, keeps.stepping))
 
     def _keeps(self, layout: Layout, point: Point, structure: Structure, number: int) -> tuple[int, int]:
         """What a stage keeps whatever the micro-batch is, and what its step's end needs for a moment."""
@@ -268,9 +303,24 @@ class Totals:
         key = layout.tensor, layout.experts
         found = self._regions.get(key)
         if found is None:
-            tried = [(each.shards, self._point(each)) for each in self._tried[key]]
+            tried = [(each.shards, self._point(each)) for each in self.space.points(*key)]
             found = self._regions[key] = _region_of([(z, each) for z, each in tried if isinstance(each, Point)])
         return found
+
+
+def _growth(program: Program, sizes: Sizes) -> int | None:
+    """The least that one more layer of any run adds to the end of the forward pass; None where no run says."""
+    runs = [span.repeats for span in program.spans if span.repeats is not None and span.repeats.startswith(_RUN)]
+    found = []
+    for name in dict.fromkeys(runs):
+        ends = [_forward_end(program, {**sizes, name: sizes[name] + more}) for more in (0, 1)]
+        found.append(ends[1] - ends[0])
+    return max(min(found) - ALIGNMENT * len(program.shapes), 0) if found else None
+
+
+def _forward_end(program: Program, sizes: Sizes) -> int:
+    last = program.segments[-1].turn
+    return next(each.end for each in reversed(program.moments(sizes)) if each.phase == "forward" and each.turn == last)
 
 
 def _region_of(points: Sequence[tuple[int, Point]]) -> Region:
@@ -284,7 +334,11 @@ def _region_of(points: Sequence[tuple[int, Point]]) -> Region:
         groups.setdefault((point.sizes["b"], point.sizes["s"]), []).append(point.sizes)
     varying = {name for name in low if low[name] != high[name]} | {"b", "s", "z", "cp", *COUNTS}
     shard_names = {"z"} | {
-        name for group in groups.values() for other in group[1:] for name, size in other.items() if size != group[0][name]
+        name
+        for group in groups.values()
+        for other in group[1:]
+        for name, size in other.items()
+        if size != group[0][name]
     }
     granules = {name: reduce(gcd, (each.sizes.get(name, 0) for _, each in points)) or 1 for name in varying}
     granules |= dict.fromkeys(shard_names | set(COUNTS), 1)
@@ -315,7 +369,8 @@ def _extremes(model: Model, stages: int) -> Iterable[int]:
     """
     yield 0
     kinds = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
-    start, seen = 0, []
+    start = 0
+    seen: list[list[Layer]] = []
     for number, count in enumerate(layers_of(len(kinds), stages)):
         layers = kinds[start : start + count]
         start += count

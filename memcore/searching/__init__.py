@@ -1,0 +1,1 @@
+"""Many layouts of one job: which fit, and which of these cost least."""

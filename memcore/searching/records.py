@@ -1,0 +1,73 @@
+"""What a search has measured, as rows that are written as they come, and read again to resume a broken sweep."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from memcore.searching.found import Found
+from memcore.searching.layouts import Layout
+
+COLUMNS = (
+    "accelerator",
+    *Layout._fields,
+    "gpus",
+    "allocated",
+    "device",
+    "capacity",
+    "fits",
+    "gpu_seconds_per_token",
+    "settings",
+)
+"""Names of a row's values."""
+
+
+def record(found: Found) -> dict[str, object]:
+    """A layout as a row."""
+    settings = {path: value for path, value in found.policy.items() if value is not None}
+    return {
+        "accelerator": found.accelerator,
+        **found.layout._asdict(),
+        "gpus": found.gpus,
+        "allocated": found.allocated,
+        "device": found.device,
+        "capacity": found.capacity,
+        "fits": found.fits,
+        "gpu_seconds_per_token": found.cost.per_token,
+        "settings": settings,
+    }
+
+
+def json_line(found: Found) -> str:
+    """A row of JSON Lines, with its end."""
+    return json.dumps(record(found), separators=(",", ":")) + "\n"
+
+
+def csv_line(found: Found | None = None) -> str:
+    """A row of CSV, with its end; without a layout, the heading."""
+    text = io.StringIO()
+    row = COLUMNS if found is None else [_cell(each) for each in record(found).values()]
+    csv.writer(text, lineterminator="\n").writerow(row)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping) else value
+
+
+def recorded(lines: Iterable[str]) -> Iterator[tuple[str | None, Layout]]:
+    """The layouts of rows that were written before, in either form; a last row that was cut off is left out.
+
+    >>> list(recorded(['{"accelerator":null,"tensor":2,"stages":1']))
+    []
+    """
+    kept = [line for line in lines if line.endswith("\n") and line.strip()]
+    if kept and not kept[0].startswith("{"):
+        rows: Iterable[Mapping[str, object]] = csv.DictReader(kept)
+    else:
+        rows = (json.loads(line) for line in kept)
+    for row in rows:
+        accelerator = row["accelerator"]
+        yield str(accelerator) if accelerator else None, Layout(*(int(str(row[name])) for name in Layout._fields))

@@ -1,0 +1,258 @@
+"""The layouts of a cluster: all that are valid, those that fit, and the cheapest of them.
+
+Layouts are looked at from the cheapest by the cost model on. One that a bound says cannot fit is passed over, and
+so is, once enough were found, one that leaves hardly more headroom than a cheaper one. What is left is measured, and
+what is recommended has passed `estimate`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from memcore.config.settings import Config
+from memcore.costs import Cost, Roofline, Work, cost, roofline_of, work_of
+from memcore.dtypes import ITEMSIZE
+from memcore.errors import ConfigError, Problem
+from memcore.estimation import Estimate, estimate
+from memcore.hardware import context, find_accelerator
+from memcore.job import Job
+from memcore.searching.found import Found, Progress, Tally
+from memcore.searching.layouts import Layout
+from memcore.searching.spaces import Floor, Space, floor_of, plan, space_of
+from memcore.searching.tasks import Answer, Task, performed, totals_of
+
+KEEP = 5
+"""Layouts that a search recommends, if as many fit."""
+NOTICEABLE = 10
+"""Beyond these a layout is recommended if it leaves this part of the capacity more than all cheaper ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A config on one kind of accelerator and number of GPUs."""
+
+    config: Config
+    text: str
+    space: Space
+    floor: Floor
+    work: Work
+    roofline: Roofline
+    computes: int
+    sums: int
+    capacity: int | None
+    outside: int
+    failed: list[Layout] = field(default_factory=list)
+    """Layouts that were measured and do not fit."""
+
+    def cost(self, layout: Layout) -> Cost:
+        """What a layout costs."""
+        return cost(self.work, plan(self.space, layout, self.computes, self.sums), self.roofline)
+
+    @property
+    def ceiling(self) -> int | None:
+        """Bytes in tensors above which nothing fits."""
+        return None if self.capacity is None else self.capacity - self.outside
+
+    def found(self, layout: Layout, price: Cost, answer: tuple[int, int | None]) -> Found:
+        """A layout with what was measured."""
+        policy = self.space.row.policies[layout.policy].settings
+        return Found(layout, policy, self.config.hardware.accelerator, *answer, self.capacity, price)
+
+
+def search(
+    config: Config | Mapping[str, object],
+    *,
+    gpus: Sequence[int] | None = None,
+    accelerators: Sequence[str] | None = None,
+    sequences: int | None = None,
+    roofline: Roofline | None = None,
+    keep: int = KEEP,
+    every: bool = False,
+    micro_batches: Sequence[int] = (1, 2, 4, 8),
+    executor: Executor | None = None,
+    skip: Iterable[tuple[str | None, Layout]] = (),
+) -> Iterator[Progress]:
+    """Look at all layouts of a training job, and yield progress with what was found until now.
+
+    Model, training, engine and hardware are the config's; the division of ranks, micro-batches, checkpointing and the
+    engine's policies vary. All layouts have the same step of `sequences` sequences (default: the config's). `gpus` and
+    `accelerators` try several clusters. With `every`, each layout is measured, not only what can be among the best
+    `keep`. An `executor` does the work in chunks. Layouts in `skip` (see `memcore.searching.records`) are passed over.
+    Stop the iteration to cancel.
+
+    >>> job = {"model": "llama-3.2-1b", "training": {"sequence_length": 8192},
+    ...        "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}}
+    >>> *_, last = search(job, keep=1)
+    >>> best = last.best[0]
+    >>> best.fits, best.layout.gpus
+    (True, 2)
+
+    Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
+    """
+    base = config if isinstance(config, Config) else Config.from_dict(config)
+    questions = list(_questions(base, gpus, accelerators, sequences, roofline, tuple(micro_batches)))
+    known = set(skip)
+    priced = [
+        (price.per_token, number, layout, price)
+        for number, question in enumerate(questions)
+        for layout in question.space.layouts()
+        if (question.config.hardware.accelerator, layout) not in known
+        for price in (question.cost(layout),)
+    ]
+    tally = Tally(len(priced))
+    yield tally.progress(done=False)
+    if not every:
+        priced.sort(key=lambda each: (each[0], each[2]))
+    tasks = _tasks(questions, priced, tally, keep=keep, every=every, size=_CHUNK if every or executor else 1)
+    prices = {(number, layout): price for _, number, layout, price in priced}
+    for task, answers in performed(tasks, executor, _AHEAD):
+        question = questions[_number(task)]
+        for layout, answer in zip(task.layouts, answers, strict=True):
+            _note(tally, question, layout, prices[_number(task), layout], answer)
+        yield tally.progress(done=False)
+    tally.best = tally.best if every else _shortened(tally.best, keep)
+    yield tally.progress(done=True)
+
+
+_CHUNK, _AHEAD, _MANY = 64, 8, 2**20
+
+
+def _number(task: Task) -> int:
+    return task.number // _MANY
+
+
+def _questions(
+    base: Config,
+    gpus: Sequence[int] | None,
+    accelerators: Sequence[str] | None,
+    sequences: int | None,
+    roofline: Roofline | None,
+    micro_batches: tuple[int, ...],
+) -> Iterator[Question]:
+    first = _job(base)
+    names: Sequence[str | None] = accelerators or [base.hardware.accelerator]
+    for accelerator in names:
+        named = base.replaced("hardware.accelerator", find_accelerator(accelerator).id if accelerator else None)
+        job = first if accelerator == base.hardware.accelerator else _job(named)
+        for count in gpus or [job.num_gpus]:
+            space = space_of(named, job, count, sequences)
+            space = Space(**{**_fields(space), "micro_batches": micro_batches})  # type: ignore[arg-type]
+            assumed = roofline or roofline_of(accelerator, named.hardware.gpus_per_node)
+            yield Question(
+                config=named,
+                text=json.dumps(named.to_dict(), sort_keys=True),
+                space=space,
+                floor=floor_of(job),
+                work=work_of(job.model, space.sequence),
+                roofline=assumed,
+                computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
+                sums=int(ITEMSIZE[job.recipe.precision.reduce]),
+                capacity=job.capacity,
+                outside=context(job.accelerator).expected,
+            )
+
+
+def _fields(space: Space) -> dict[str, object]:
+    return {name: getattr(space, name) for name in Space.__dataclass_fields__}
+
+
+def _job(config: Config) -> Job:
+    found = estimate(config)
+    if not isinstance(found, Estimate):
+        raise ConfigError([Problem("engine.type", "layouts are searched for training; found a server")])
+    return found.job
+
+
+def _tasks(
+    questions: Sequence[Question],
+    priced: Sequence[tuple[float, int, Layout, Cost]],
+    tally: Tally,
+    *,
+    keep: int,
+    every: bool,
+    size: int,
+) -> Iterator[Task]:
+    """What must be measured, decided as late as possible: what was found until then prunes the rest."""
+    waiting: dict[int, list[Layout]] = {}
+    serial = 0
+    for _, number, layout, price in priced:
+        question = questions[number]
+        if not every and _is_beaten(question, layout, price, tally, keep):
+            tally.pruned += 1
+            continue
+        waiting.setdefault(number, []).append(layout)
+        if len(waiting[number]) >= size:
+            ceiling = None if every else _below(question, layout, tally, keep)
+            yield Task(number * _MANY + serial, question.text, question.space, tuple(waiting.pop(number)), ceiling)
+            serial += 1
+    for number, layouts in waiting.items():
+        ceiling = None if every else questions[number].ceiling
+        yield Task(number * _MANY + serial, questions[number].text, questions[number].space, tuple(layouts), ceiling)
+
+
+def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
+    """Whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them."""
+    if question.ceiling is None:
+        return False
+    left = question.ceiling - question.floor.bytes(question.space, layout)
+    if left < 0 or any(_needs_no_less(layout, each, question.space) for each in question.failed):
+        return True
+    needed = _needed(question, layout, tally, keep)
+    if left < needed:
+        return True
+    if not question.space.row.shared:
+        return False
+    growth = totals_of(question.text, question.space).growth(layout)
+    return question.ceiling - question.floor.bytes(question.space, layout, growth) < needed
+
+
+def _below(question: Question, layout: Layout, tally: Tally, keep: int) -> int | None:
+    """Bytes in tensors from which on a layout is not worth asking for more."""
+    return None if question.ceiling is None else question.ceiling - _needed(question, layout, tally, keep)
+
+
+def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:
+    """The headroom that makes a layout worth a look: once enough were found, noticeably more than a cheaper one's."""
+    if len(tally.best) < keep or question.capacity is None:
+        return 0
+    most = max((each.headroom or 0 for each in tally.best if each.gpus <= layout.gpus), default=0)
+    return most + question.capacity // NOTICEABLE
+
+
+def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
+    """Whether a layout surely holds at least as much as another: with more sequences at once, or fewer shards.
+
+    Gradients that wait for a second micro-batch are more, so that only a layout that has them too compares with one
+    that has them; what stays gathered is more than what is freed.
+    """
+    same = layout[:4] == other[:4] and layout.micro_batch >= other.micro_batch and layout.shards <= other.shards
+    waits = layout.micro_batches > 1 or other.micro_batches == 1
+    mine, its = space.row.policies[layout.policy], space.row.policies[other.policy]
+    alike = mine == its or (space.keeps_like(layout.policy) == other.policy and not mine.resharded)
+    return same and waits and alike
+
+
+def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer: Answer) -> None:
+    if isinstance(answer, str):
+        tally.refuse(answer)
+        return
+    tally.measured += 1
+    found = question.found(layout, price, answer)
+    tally.new.append(found)
+    if found.fits or (question.capacity is None and len(tally.best) < KEEP):
+        tally.best.append(found)
+    elif found.fits is False:
+        question.failed.append(layout)
+
+
+def _shortened(best: Sequence[Found], keep: int) -> list[Found]:
+    """The cheapest, and those dearer ones that leave more headroom or take fewer GPUs than all cheaper ones."""
+    ordered = sorted(best, key=lambda each: (each.cost.per_token, each.gpus))
+    found = ordered[:keep]
+    for each in ordered[keep:]:
+        if all((each.headroom or 0) > (other.headroom or 0) or each.gpus < other.gpus for other in found):
+            found.append(each)
+    return found

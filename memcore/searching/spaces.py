@@ -1,0 +1,360 @@
+"""Which layouts there are: one row for each engine, and the rules of models and networks of GPUs that they obey.
+
+A row says what an engine divides and which policies it has. What `resolve` refuses is no candidate; a new engine joins
+by a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from memcore.config.settings import Config
+from memcore.costs import Plan
+from memcore.dtypes import ITEMSIZE
+from memcore.errors import ConfigError, Problem
+from memcore.job import Job
+from memcore.model.parts import Attention, Experts
+from memcore.searching.layouts import Layout, Settings
+
+_AC = "training.activation_checkpointing"
+_CLEARED: Settings = dict.fromkeys(
+    (f"{_AC}.mode", f"{_AC}.every", f"{_AC}.method", f"{_AC}.num_layers", f"{_AC}.modules")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Settings beside sizes, what they compute again and send, and what each layer keeps at least."""
+
+    settings: Settings
+    again: tuple[float, float] = (0.0, 0.0)
+    """Shares of the forward pass's products and attention that run twice."""
+    resharded: bool = True
+    """Parameters are freed between forward and backward pass."""
+    offloaded: bool = False
+    chunks: int = 1
+    """Model chunks of a pipeline's stage."""
+    keeps: tuple[int, int, int, int] = (1, 0, 0, 0)
+    """Elements that a layer surely keeps for each token: hidden sizes, queries, keys or values, feed-forward widths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What an engine can be searched for."""
+
+    divides: frozenset[str]
+    """Of tensor, stages, context, experts, shards."""
+    policies: tuple[Policy, ...]
+    shared: bool = False
+    """Layouts share recorded steps (`memcore.searching.totals`); else each is estimated on its own."""
+    sharded: str = "parameters"
+    """What data-parallel ranks share: parameters, or optimizer states, or nothing."""
+
+
+def _checkpointing(policy: str, **more: object) -> Settings:
+    return {**_CLEARED, f"{_AC}.policy": policy, **{f"{_AC}.{name}": value for name, value in more.items()}}
+
+
+_FULL = Policy(settings=_checkpointing("full"), again=(1.0, 1.0))
+_NONE = Policy(settings=_checkpointing("none"), keeps=(1, 2, 2, 1))
+_BY_OPERATION = Policy(settings=_checkpointing("selective", mode="op"), again=(0.5, 0.0), keeps=(1, 1, 0, 0))
+
+
+def _with(policy: Policy, path: str, value: object, **more: object) -> Policy:
+    """A policy with one more setting."""
+    changed = {name: getattr(policy, name) for name in ("again", "resharded", "offloaded", "chunks", "keeps")}
+    return Policy(settings={**policy.settings, path: value}, **{**changed, **more})
+
+
+_ENGINE, _RESHARD, _VIRTUAL = (
+    "engine.type",
+    "engine.reshard_after_forward",
+    "parallelism.virtual_pipeline_parallel_size",
+)
+_FSDP = tuple(
+    _with(_with(policy, _ENGINE, "fsdp"), _RESHARD, value, resharded=value)
+    for policy in (_NONE, _BY_OPERATION, _FULL)
+    for value in (False, True)
+)
+_MEGATRON_FULL = Policy(settings=_checkpointing("full", method="uniform", num_layers=1), again=(1.0, 1.0))
+_MEGATRON_SELECTIVE = Policy(settings=_checkpointing("selective"), again=(0.0, 1.0), keeps=(1, 1, 2, 0))
+_MEGATRON = tuple(
+    _with(_with(policy, _ENGINE, "megatron"), _VIRTUAL, chunks if chunks > 1 else None, chunks=chunks)
+    for policy in (_NONE, _MEGATRON_SELECTIVE, _MEGATRON_FULL)
+    for chunks in (1, 2, 4)
+)
+
+ROWS: Mapping[str, Row] = {
+    "none": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
+    "ddp": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
+    "fsdp": Row(divides=frozenset({"tensor", "stages", "context", "experts", "shards"}), policies=_FSDP, shared=True),
+    "megatron": Row(
+        divides=frozenset({"tensor", "stages", "context", "experts"}), policies=_MEGATRON, sharded="states"
+    ),
+}
+"""By the value of `engine.type`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Every layout of a job on some GPUs."""
+
+    engine: str
+    gpus: int
+    sequences: int
+    """Of a step of the whole job, which all layouts share."""
+    node: int
+    """GPUs in a node, within which tensor parallelism stays."""
+    layers: int
+    heads: int
+    experts: int
+    sequence: int
+    micro_batches: tuple[int, ...] = (1, 2, 4, 8)
+    """Micro-batch sizes that are tried."""
+
+    @property
+    def row(self) -> Row:
+        """What the engine can be searched for."""
+        return ROWS[self.engine]
+
+    @property
+    def policies(self) -> list[Settings]:
+        """The settings of each policy."""
+        return [each.settings for each in self.row.policies]
+
+    def keeps_like(self, policy: int) -> int:
+        """The policy that keeps the same of each layer, and no gathered parameters."""
+        mine = self.row.policies[policy]
+        alike = (each for each in self.row.policies if each.keeps == mine.keeps and each.again == mine.again)
+        return self.row.policies.index(next(each for each in alike if each.resharded))
+
+    def points(self, tensor: int, experts: int) -> Iterator[Layout]:
+        """One layout for all sizes that come with a tensor and expert division."""
+        seen = set()
+        for prefix in self.prefixes():
+            if (prefix[0], prefix[3]) == (tensor, experts):
+                for each in self.block(prefix):
+                    key = each.context, each.shards, each.micro_batch
+                    if key not in seen:
+                        seen.add(key)
+                        yield each
+
+    def prefixes(self) -> Iterator[tuple[int, int, int, int]]:
+        """Tensor, pipeline, context and expert divisions."""
+        for tensor in self._sizes("tensor", min(self.node, self.gpus)):
+            for stages in self._stages(tensor):
+                for context in self._sizes("context", self.gpus // (tensor * stages)):
+                    if self.sequence % (2 * context * tensor) == 0 or context * tensor == 1:
+                        ranks = self.gpus // (tensor * stages)
+                        most = min(self.experts, ranks) if "experts" in self.row.divides else 1
+                        for experts in _powers(max(most, 1)):
+                            if ranks % experts == 0 and self.experts % experts == 0:
+                                yield tensor, stages, context, experts
+
+    def _sizes(self, name: str, most: int) -> Iterator[int]:
+        if name not in self.row.divides:
+            yield 1
+            return
+        for size in _powers(most):
+            if self.gpus % size == 0 and (name != "tensor" or self.heads % size == 0):
+                yield size
+
+    def _stages(self, tensor: int) -> Iterator[int]:
+        most = min(self.layers, self.gpus // tensor, self.sequences) if "stages" in self.row.divides else 1
+        for stages in range(1, most + 1):
+            even = stages & (stages - 1) == 0 or self.layers % stages == 0
+            if even and self.gpus % (tensor * stages) == 0:
+                yield stages
+
+    def block(self, prefix: tuple[int, int, int, int]) -> Iterator[Layout]:
+        """All layouts that begin so."""
+        tensor, stages, context, experts = prefix
+        ranks = self.gpus // (tensor * stages)
+        if ranks % context:
+            return
+        data = ranks // context
+        for micro_batch in self.micro_batches:
+            micro_batches, rest = divmod(self.sequences, data * micro_batch)
+            if rest or micro_batches < stages:
+                continue
+            for number, policy in enumerate(self.row.policies):
+                if policy.chunks > 1 and (stages == 1 or self.layers % (stages * policy.chunks)):
+                    continue
+                if policy.chunks > 1 and micro_batches % stages:
+                    continue
+                for shards in self._shards(ranks, context, experts):
+                    sizes = tensor, stages, context, experts, shards, ranks // shards
+                    yield Layout(*sizes, micro_batch, micro_batches, number)
+
+    def _shards(self, ranks: int, context: int, experts: int) -> Iterator[int]:
+        """Shard groups: all ranks, or whole nodes and more of them."""
+        if "shards" not in self.row.divides or ranks == 1:
+            yield 1 if self.row.sharded == "nothing" else ranks
+            return
+        for shards in _powers(ranks):
+            least = max(min(self.node, ranks), context, experts)
+            if shards >= least and shards % context == 0 and shards % experts == 0 and ranks % shards == 0:
+                yield shards
+        if ranks & (ranks - 1):
+            yield ranks
+
+    def layouts(self) -> Iterator[Layout]:
+        """All of them."""
+        for prefix in self.prefixes():
+            yield from self.block(prefix)
+
+
+def _powers(most: int) -> Iterator[int]:
+    size = 1
+    while size <= most:
+        yield size
+        size *= 2
+
+
+def space_of(config: Config, job: Job, gpus: int, sequences: int | None = None) -> Space:
+    """The space of a config's engine on some GPUs.
+
+    Raises ConfigError for an engine without a row.
+    """
+    engine = job.engine.name
+    if engine not in ROWS:
+        message = f"layouts of {engine!r} are not searched yet; engines: {', '.join(ROWS)}"
+        raise ConfigError([Problem("engine.type", message)])
+    sizes = job.model.sizes
+    return Space(
+        engine=engine,
+        gpus=gpus,
+        sequences=sequences or sequences_of(job),
+        node=config.hardware.gpus_per_node or 8,
+        layers=job.model.num_layers,
+        heads=sizes.get("a", sizes["h"]),
+        experts=sizes.get("E", 1),
+        sequence=job.sizes["s"] * job.sizes["cp"],
+    )
+
+
+def sequences_of(job: Job) -> int:
+    """Sequences of a step of the whole job."""
+    data = job.num_gpus // (job.stages * job.sizes["tp"] * job.sizes["cp"])
+    return data * job.sizes["b"] * job.micro_batches
+
+
+def plan(space: Space, layout: Layout, computes: int, sums: int) -> Plan:
+    """What the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`."""
+    policy, count = space.row.policies[layout.policy], layout.micro_batches
+    sharded = space.row.sharded == "parameters"
+    gathers, reduces = (count * (1 + policy.resharded), count) if sharded else (1, 1)
+    if sharded and layout.stages > 1:
+        gathers, reduces = gathers if policy.resharded else 1, 1
+    return Plan(
+        gpus=layout.gpus,
+        tensor=layout.tensor,
+        stages=layout.stages,
+        context=layout.context,
+        shards=layout.shards,
+        replicas=layout.replicas,
+        micro_batch=layout.micro_batch,
+        micro_batches=count,
+        products_again=policy.again[0],
+        attention_again=policy.again[1],
+        gathers=gathers if space.row.sharded != "nothing" else 0,
+        reduces=reduces,
+        computes=computes,
+        sums=sums,
+        offloaded=policy.offloaded,
+        chunks=policy.chunks,
+        experts=layout.experts,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A number of bytes below which no layout can be: parameters, and what each layer keeps for each token."""
+
+    dense: int
+    """Parameters of the layers, those of routed experts left out."""
+    routed: int
+    """Parameters of routed experts, which expert parallelism divides."""
+    parameter: int
+    """Bytes that are there for each parameter at least."""
+    hidden: int
+    queries: int
+    keys: int
+    width: int
+    layers: int
+    uniform: bool
+    """All layers are alike."""
+    gathered: int
+    """Bytes of a parameter that was gathered and not freed."""
+    summed: int
+    """Bytes of a gradient that a pipeline's stage keeps whole until its last micro-batch."""
+
+    def bytes(self, space: Space, layout: Layout, growth: int | None = None) -> int:
+        """Below this the highest stage of a layout cannot be.
+
+        `growth`: bytes that a layer surely keeps of one sequence, where a recorded step says it.
+        """
+        tensor, stages = layout.tensor, layout.stages
+        shards = layout.shards if space.row.sharded == "parameters" else 1
+        layers = self.layers // stages
+        parameters = self.dense // (tensor * shards) + self.routed // (tensor * max(shards, layout.experts))
+        one, two, three, four = space.row.policies[layout.policy].keeps
+        kept = one * self.hidden + two * self.queries + three * self.keys + four * self.width
+        tokens = layout.micro_batch * space.sequence // layout.context
+        each = tokens * kept * _SIZE // tensor if growth is None else layout.micro_batch * growth
+        if stages > 1 and not self.uniform:
+            return layers * each
+        activations = min(stages, layout.micro_batches) * layers * each
+        whole = self._whole(space, layout) * (self.dense + self.routed // layout.experts) // tensor
+        return (parameters * self.parameter + whole) * layers // self.layers + activations
+
+    def _whole(self, space: Space, layout: Layout) -> int:
+        """Bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
+        if space.row.sharded != "parameters" or layout.shards == 1:
+            return 0
+        kept = 0 if space.row.policies[layout.policy].resharded else self.gathered
+        return kept + (self.summed if layout.micro_batches > layout.stages > 1 else 0)
+
+
+_SIZE = 2
+"""Bytes of an element that a layer keeps, at least."""
+
+
+def floor_of(job: Job) -> Floor:
+    """What the layouts of a job cannot be below: every layer keeps its input, without checkpoints more."""
+    model, sizes = job.model, job.model.sizes
+    routed = sum(
+        count * sum(model.size(weight.shape) for weight in feed.experts)
+        for layer, count in model.layers
+        for feed in layer.feeds
+        if isinstance(feed, Experts)
+    )
+    layers = sum(count * sum(model.size(weight.shape) for weight in layer.weights()) for layer, count in model.layers)
+    uniform = len(model.network.kinds) == 1
+    plain = uniform and not routed and all(isinstance(each, Attention) for each in model.network.kinds[0].mixers)
+    named = plain and {"a", "k", "d", "f"} <= set(sizes)
+    frozen = model.network.adapted or job.recipe.sharding.offloaded
+    return Floor(
+        dense=layers - routed,
+        routed=routed,
+        parameter=_bytes_of_parameter(job),
+        hidden=sizes["h"],
+        queries=sizes["a"] * sizes["d"] if named else 0,
+        keys=sizes["k"] * sizes["d"] if named else 0,
+        width=sizes["f"] if named else 0,
+        layers=model.num_layers,
+        uniform=uniform,
+        gathered=0 if frozen else int(ITEMSIZE[job.recipe.precision.compute]),
+        summed=0 if frozen else int(ITEMSIZE[job.recipe.precision.reduce]),
+    )
+
+
+def _bytes_of_parameter(job: Job) -> int:
+    """Of a parameter and of states that are like it; of what is frozen, elsewhere or in few bits nothing is said."""
+    if job.model.network.adapted or job.recipe.sharding.offloaded:
+        return 0
+    if not ROWS[job.engine.name].shared:
+        return 1
+    like = sum(state.of == "like" and state.dtype is None for state in job.optimizer.states)
+    return int(ITEMSIZE[job.recipe.precision.parameter]) * (1 + like)

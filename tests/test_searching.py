@@ -1,0 +1,273 @@
+"""Searching layouts: exact totals, bounds that are sound, recommendations that pass `estimate`, executors and records."""
+
+import pickle
+import random
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from itertools import islice
+
+import pytest
+
+from memcore import ConfigError, MemcoreError, estimate, search
+from memcore.cli import main
+from memcore.config.settings import Config
+from memcore.job import resolve
+from memcore.render.search import scatter, search_data, search_html, search_text
+from memcore.searching.found import pareto
+from memcore.searching.layouts import Layout, config_of
+from memcore.searching.peaks import Fixed, Peaks
+from memcore.searching.records import csv_line, json_line, recorded
+from memcore.searching.search import _questions
+from memcore.searching.spaces import space_of
+from memcore.searching.tasks import Task, perform
+from memcore.searching.totals import Totals
+from memcore.step.record import program_of
+
+DENSE = {
+    "model": "llama-3.1-8b",
+    "training": {"sequence_length": 8192, "implementation": "torchtitan"},
+    "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+}
+SPARSE = {
+    "model": "deepseek-v2-lite",
+    "training": {"sequence_length": 4096, "implementation": "torchtitan"},
+    "parallelism": {"expert_parallel_size": 4},
+    "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+}
+TRANSFORMERS = {
+    "model": "qwen2.5-0.5b",
+    "training": {"sequence_length": 2048},
+    "hardware": {"num_gpus": 4, "accelerator": "t4"},
+}
+MEGATRON = {
+    "model": "llama-3.1-8b",
+    "training": {"sequence_length": 8192},
+    "engine": {"type": "megatron", "distributed_optimizer": True},
+    "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+}
+JOBS = {"dense": DENSE, "sparse": SPARSE, "transformers": TRANSFORMERS, "megatron": MEGATRON}
+
+
+def space(job):
+    """The config and the layouts of a job's cluster."""
+    config = Config.from_dict(job)
+    found = estimate(config).job
+    return config, space_of(config, found, found.num_gpus)
+
+
+@pytest.mark.parametrize("job", [DENSE, SPARSE, TRANSFORMERS], ids=["dense", "sparse", "transformers"])
+def test_totals_are_those_of_estimate(job):
+    """A random sample of layouts, each measured until programs are reduced, and by `estimate` on its own."""
+    config, where = space(job)
+    layouts = list(where.layouts())
+    sample = random.Random(7).sample(layouts, min(24, len(layouts)))
+    totals = Totals(config, where)
+    for each in sample:
+        for _ in range(6):
+            found = totals.total(each)
+        try:
+            wanted = estimate(config_of(config, each, where.policies)).allocated.expected
+        except MemcoreError:
+            assert isinstance(found, MemcoreError)
+        else:
+            assert found == wanted, each
+
+
+def test_bounds_are_below_totals():
+    """What a search rules out by a bound, it rules out rightly."""
+    for job in (DENSE, TRANSFORMERS, MEGATRON, SPARSE):
+        config = Config.from_dict(job)
+        question = next(_questions(config, None, None, None, None, (1, 2)))
+        layouts = list(question.space.layouts())
+        totals = Totals(config, question.space)
+        for each in random.Random(3).sample(layouts, min(12, len(layouts))):
+            try:
+                total = estimate(config_of(config, each, question.space.policies)).allocated.expected
+            except MemcoreError:
+                continue
+            assert question.floor.bytes(question.space, each) <= total
+            if question.space.row.shared:
+                assert question.floor.bytes(question.space, each, totals.growth(each)) <= total
+
+
+def test_reduced_programs_keep_their_peak():
+    """The few moments that are left give the same maximum as all, for any sizes."""
+    job = resolve(Config.from_dict(DENSE).replaced("training.micro_batch_size", 2))
+    program = program_of(job.recipe)
+    varying = {"b": 1, "s": 128, "z": 1}
+    peaks = Peaks(program, Fixed({k: v for k, v in job.sizes.items() if k not in varying}, varying))
+    assert len(peaks.candidates) < len(program.events) / 5
+    for b, s, z, run in [(2, 128, 1, 1), (3, 8192, 8, 12), (16, 1024, 3, 40)]:
+        sizes = {**job.sizes, "b": b, "s": s, "z": z, "run 0": run}
+        each = [amount.bytes(sizes) for amount in peaks.amounts]
+        weights = each + [size * (run - 1) for size in each]
+        highest = max(sum(map(int.__mul__, counts, weights)) for counts in peaks.candidates)
+        assert highest == max(moment.peak for moment in program.moments(sizes))
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_what_is_recommended_passes_estimate(job):
+    """Every layout that is recommended fits, with the bytes that are said, on as many GPUs and for the same step."""
+    config = Config.from_dict(job)
+    *_, last = search(config, keep=2, micro_batches=(1,))
+    assert last.done
+    assert last.seen == last.total
+    assert last.best
+    tokens = {each.cost.tokens for each in last.best}
+    assert len(tokens) == 1
+    for each in last.best:
+        found = estimate(each.config(config))
+        assert found.fits
+        assert found.job.num_gpus == each.gpus
+        assert (found.allocated.expected, found.device.expected) == (each.allocated, each.device)
+    costs = [each.cost.per_token for each in last.best]
+    assert costs == sorted(costs)
+
+
+def test_nothing_cheaper_fits():
+    """Of all layouts that fit, the first is the cheapest: the search passes over nothing that it should not."""
+    config, where = space(TRANSFORMERS)
+    *_, last = search(config, keep=1, micro_batches=(1, 2))
+    *_, every = search(config, every=True, micro_batches=(1, 2))
+    assert every.measured + every.refused == every.total
+    for each in every.best:
+        assert each.cost.per_token >= last.best[0].cost.per_token or not estimate(each.config(config)).fits
+    assert where.sequences == 4
+
+
+def test_progress_streams_and_can_be_stopped():
+    """Progress comes after every measurement, and nothing happens after the last look."""
+    run = search(DENSE, keep=2)
+    first, *some = islice(run, 4)
+    assert (first.seen, first.done) == (0, False)
+    assert [each.measured for each in some] == [1, 2, 3]
+    run.close()
+
+
+def test_several_clusters():
+    """How many of which GPU: fewer GPUs and other accelerators compete, and the front names both."""
+    *_, last = search(
+        DENSE, gpus=[2, 4], accelerators=["h200-sxm-141gb", "h100-sxm-80gb"], sequences=8, keep=4, micro_batches=(1,)
+    )
+    assert {each.gpus for each in last.best} <= {2, 4}
+    assert {each.accelerator for each in last.front} <= {"h200-sxm-141gb", "h100-sxm-80gb"}
+    assert tuple(pareto(last.best)) == last.front
+
+
+def outcome(progress):
+    """What a search found, for comparison."""
+    return {(each.accelerator, each.layout): each.allocated for each in progress.new}
+
+
+def swept(**more):
+    """Everything that a sweep measures."""
+    found = {}
+    for progress in search(TRANSFORMERS, every=True, micro_batches=(1, 2), **more):
+        found |= outcome(progress)
+    return found
+
+
+def test_processes_find_the_same():
+    """A pool of processes measures what one process measures."""
+    with ProcessPoolExecutor(2) as pool:
+        assert swept(executor=pool) == swept()
+
+
+def test_a_dask_cluster_finds_the_same():
+    """Unchanged on an engine that runs already: a local cluster of Dask."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        assert swept(executor=client.get_executor()) == swept()
+
+
+class Unreliable(Executor):
+    """Loses the first tasks, as a worker does that dies."""
+
+    def __init__(self, losses):
+        self.losses = losses
+        self.sent = 0
+
+    def submit(self, function, /, *arguments, **named):
+        """Do it at once, or lose it."""
+        self.sent += 1
+        future = Future()
+        if self.losses:
+            self.losses -= 1
+            future.set_exception(ConnectionError("the worker is gone"))
+        else:
+            future.set_result(function(*arguments, **named))
+        return future
+
+
+def test_lost_work_is_done_again():
+    """A task whose worker was lost is sent again, and at last done here."""
+    for losses in (1, 2, 50):
+        executor = Unreliable(losses)
+        assert swept(executor=executor) == swept()
+        assert executor.sent > 1
+
+
+def test_messages_are_small():
+    """A task is the config and its layouts, its answer one or two numbers for each."""
+    _, where = space(DENSE)
+    layouts = tuple(islice(where.layouts(), 64))
+    task = Task(0, '{"model": "gpt2"}', where, layouts, None)
+    assert len(pickle.dumps(task)) < 64 * 64
+    answers = perform(Task(0, '{"model":"llama-3.2-1b"}', where, layouts[:2], None))
+    assert len(pickle.dumps(answers)) < 400
+
+
+@pytest.mark.parametrize("line", [json_line, csv_line], ids=["json", "csv"])
+def test_a_broken_sweep_is_resumed(line):
+    """Rows that were written are not measured again; a row that was cut off is."""
+    rows = [each for progress in search(TRANSFORMERS, every=True, micro_batches=(1,)) for each in progress.new]
+    lines = ([csv_line()] if line is csv_line else []) + [line(each) for each in rows[:5]]
+    lines[-1] = lines[-1][:-9]
+    known = list(recorded(lines))
+    assert known == [(each.accelerator, each.layout) for each in rows[:4]]
+    rest = [each for p in search(TRANSFORMERS, every=True, micro_batches=(1,), skip=known) for each in p.new]
+    assert {each.layout for each in rest} == {each.layout for each in rows[4:]}
+
+
+def test_servers_and_engines_without_a_row_are_refused():
+    """A search says what it cannot look at."""
+    with pytest.raises(ConfigError, match="searched for training"):
+        next(search({"model": "gpt2", "engine": {"type": "vllm"}}))
+
+
+def test_a_layout_is_a_config():
+    """Sizes of 1 are left out, and the shard group where it is all ranks."""
+    config = config_of(Config.from_dict(DENSE), Layout(2, 2, 1, 1, 2, 1, 1, 4, 0), ({},))
+    assert config.to_dict()["parallelism"] == {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
+    assert (config.hardware.num_gpus, config.training.gradient_accumulation_steps) == (8, 4)
+
+
+def test_faces(capsys, tmp_path):
+    """Terminal, JSON, page and picture show the same layouts; the command writes and resumes."""
+    config = Config.from_dict(TRANSFORMERS)
+    *_, last = search(config, keep=2, micro_batches=(1,))
+    text, data = search_text(last, config), search_data(last, config)
+    assert data["found"][0]["allocated"] == last.best[0].allocated
+    assert "cheapest first" in text
+    assert search_html(last, config).count("<tr") == len(last.best) + 1
+    assert scatter(last).count("<circle") == len(last.best)
+    output = tmp_path / "sweep.jsonl"
+    command = [
+        "search",
+        "--model",
+        "gpt2",
+        "--seq",
+        "512",
+        "--gpus",
+        "2",
+        "--accelerator",
+        "t4",
+        "--micro-batches",
+        "1",
+    ]
+    assert main([*command, "--every", "--write", str(output), "--json"]) in (0, 1)
+    written = output.read_text().splitlines()
+    assert written
+    assert main([*command, "--every", "--write", str(output), "--csv"]) in (0, 1)
+    assert output.read_text().splitlines() == written
+    capsys.readouterr()
