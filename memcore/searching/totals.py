@@ -22,14 +22,14 @@ from memcore.config.settings import Config
 from memcore.eager.tape import ALIGNMENT
 from memcore.errors import MemcoreError
 from memcore.job import Job, resolve
-from memcore.model.network import Layer, Model
-from memcore.model.stages import layers_of
+from memcore.model.network import Layer
 from memcore.persistent import Persistent, bytes_of, persistent
 from memcore.pipeline import stage_job
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
 from memcore.searching.spaces import Space
 from memcore.step.record import program_of
+from memcore.step.schedules import LOOPED
 from memcore.timeline import Program
 
 Sizes = Mapping[str, int]
@@ -187,7 +187,7 @@ class Totals:
         key = structure.share, stages
         found = self._numbers.get(key)
         if found is None:
-            found = self._numbers[key] = tuple(_extremes(structure.job.model, stages))
+            found = self._numbers[key] = tuple(_extremes(structure.job, stages))
         return found
 
     def _stage(self, layout: Layout, point: Point, structure: Structure, number: int) -> int:
@@ -362,19 +362,20 @@ def _received(keeps: Persistent) -> int:
     return sum(entry.bytes for entry in keeps.receive_buffers())
 
 
-def _extremes(model: Model, stages: int) -> Iterable[int]:
+def _extremes(job: Job, stages: int) -> Iterable[int]:
     """The first and the last stage, and the first of those between that have the same layers, or more of them.
 
     Later stages have fewer micro-batches in flight, and those with the same kinds of layers, but fewer, keep less.
     """
+    if job.schedule in LOOPED:
+        yield from range(stages)
+        return
     yield 0
-    kinds = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
-    start = 0
     seen: list[list[Layer]] = []
-    for number, count in enumerate(layers_of(len(kinds), stages)):
-        layers = kinds[start : start + count]
-        start += count
-        if 0 < number < stages - 1 and not any(_within(layers, other) for other in seen):
+    for number in range(1, stages - 1):
+        model = job.engine.stage(job.model, number, stages)
+        layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
+        if not any(_within(layers, other) for other in seen):
             seen.append(layers)
             yield number
     if stages > 1:
