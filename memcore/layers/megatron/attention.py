@@ -16,6 +16,7 @@ from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.megatron.core_attention import KERNELS, Core, local
 from memcore.layers.megatron.fused import norm
 from memcore.layers.megatron.linear import Weights, linear, local_linear, local_row_linear, norm_linear
+from memcore.layers.megatron.recompute import recomputes, run_again
 from memcore.model.parts import Attention, LatentAttention
 from memcore.model.weights import Norm
 from memcore.step.megatron import MegatronPlan
@@ -61,6 +62,31 @@ def attention(
         return linear(out, part.output, weights, how, biased=False), bias
 
 
+def cross_attention(
+    x: Tensor, seen: Tensor, part: Attention, before: Norm, weights: Weights, around: Around
+) -> tuple[Tensor, Parameter | None]:
+    """Keys and values of the encoder's result; the norm before it is a module of its own."""
+    how, run = around.how, local_linear if around.local else linear
+    with x.tape.module(part.module):
+        x = norm(x, before, weights)
+        key, value = _halves(run(seen, part.inputs[1], weights, how), part)
+        query = run(x, part.inputs[0], weights, how)
+        out = core(query, key, value, part, around, packed=False)
+        del query, key, value
+        finish = local_row_linear if around.local else linear
+        return finish(out, part.output, weights, how, biased=False), weights.get(f"{part.output.name}.bias")
+
+
+def _halves(mixed: Tensor, part: Attention) -> list[Tensor]:
+    """Keys and values side by side in each head."""
+    shape = (*mixed.shape[:2], part.heads.key, part.heads.width)
+    outs = [view(mixed, shape, cut=3) for _ in range(2)]
+    if tracked(mixed):
+        tape, full, dtype = mixed.tape, mixed.shape, mixed.dtype
+        attach(outs, [mixed], [], lambda g, s: [new(tape, full, dtype, "cat")])
+    return outs
+
+
 def core(
     query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, around: Around, *, packed: bool
 ) -> Tensor:
@@ -69,11 +95,15 @@ def core(
     causal = not (isinstance(part, Attention) and part.bidirectional)
     given = Core(around.how, heads, part.dropout, around.mask, packed, causal)
     with query.tape.module("core_attention"):
-        if around.local:
-            return local(query, key, value, given)
-        if not packed:
+        if not around.local and not packed:
             query, key, value = (contiguous(each) for each in (query, key, value))
-        return KERNELS[around.kernel](query, key, value, given)
+        kernel = local if around.local else KERNELS[around.kernel]
+
+        def run(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return kernel(query, key, value, given)
+
+        again = recomputes(around.how, "core_attn")
+        return run_again(run, query, key, value) if again else run(query, key, value)
 
 
 def heads_of(part: Attention | LatentAttention) -> Heads:

@@ -15,7 +15,9 @@ from memcore.model.network import Ends
 from memcore.step.megatron import MegatronPlan
 
 
-def embedded(tokens: Tensor, positions: Tensor | None, ends: Ends, weights: Weights, how: MegatronPlan) -> Tensor:
+def embedded(
+    tokens: Tensor, positions: Tensor | None, ends: Ends, weights: Weights, how: MegatronPlan, *, drops: bool = True
+) -> Tensor:
     """Embedded tokens, (s, b, h); under sequence parallelism this rank's."""
     tape = tokens.tape
     with tape.at("embedding"):
@@ -29,7 +31,7 @@ def embedded(tokens: Tensor, positions: Tensor | None, ends: Ends, weights: Weig
             x = contiguous(permute(x, 1, 0, 2))
         if how.sequence and not early:
             x = clone(part_of(x))
-        return dropout(x, ends.embedding_dropout)
+        return dropout(x, ends.embedding_dropout) if drops else x
 
 
 def _words(tokens: Tensor, weight: Parameter, how: MegatronPlan) -> Tensor:
