@@ -116,7 +116,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         stages=stages,
         schedule=schedule,
         stages_each=chunks,
-        clips=read.take("training.gradient_clipping", True),
+        clips=read.take("training.gradient_clipping", recipe.steps_in_backward is None),
         num_gpus=num_gpus,
         accelerator=accelerator,
         capacity=capacity,
@@ -268,7 +268,12 @@ def _optimizer(read: Defaults) -> tuple[Optimizer, Implementation]:
         read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
     how = row.implementations.get(chosen, row.implementations[row.default])
     exempts = chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
-    return replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts), how
+    row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts)
+    if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
+        return row, how
+    if read.given("engine.optimizer_in_bwd"):
+        read.refuse("training.offload.optimizer", "the step on the host comes after the backward pass")
+    return replace(row, on_host=True, maps=0), Implementation()
 
 
 def _with_states(read: Defaults, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:

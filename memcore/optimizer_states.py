@@ -75,23 +75,27 @@ class Optimizer:
     """Maps of 256 numbers that all parameters share."""
     from_start: bool = False
     """States are there before the first step."""
+    on_host: bool = False
+    """States and step are on the host."""
 
     def states_of(
         self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str
     ) -> Iterator[tuple[str, Shape, str | None]]:
         """The states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each."""
         for state, found in self._all(shape, sizes, kind):
-            if not self._pages(state, found, sizes):
+            if not self._hosts(state, found, sizes):
                 yield state.rule, found, state.dtype
 
-    def paged_of(self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str) -> Iterator[tuple[Shape, str]]:
-        """Shape and dtype of those in managed memory."""
+    def hosted_of(
+        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str
+    ) -> Iterator[tuple[Shape, str | None]]:
+        """Shape and dtype of those in managed memory, or on the host."""
         for state, found in self._all(shape, sizes, kind):
-            if self._pages(state, found, sizes):
-                yield found, state.dtype or "fp32"
+            if self._hosts(state, found, sizes):
+                yield found, state.dtype
 
-    def _pages(self, state: State, shape: Shape, sizes: Mapping[str, int]) -> bool:
-        return state.paged and product(shape, sizes) >= PAGED_FROM
+    def _hosts(self, state: State, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        return self.on_host or (state.paged and product(shape, sizes) >= PAGED_FROM)
 
     def _all(self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str) -> Iterator[tuple[State, Shape]]:
         whole: Shape = tuple(axis for axes in shape for axis in axes)

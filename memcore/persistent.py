@@ -122,13 +122,18 @@ class Persistent:
             yield self._entry("receive_buffer", "", shape, dtype, self.job.micro_batches, "from the first step on")
 
     @property
-    def paged(self) -> int:
-        """Bytes of optimizer states in CUDA's managed memory, which is neither PyTorch's nor only the GPU's."""
+    def hosted(self) -> int:
+        """Bytes of optimizer states in CUDA's managed memory, which moves, or on the host."""
         return sum(
-            each.learning * product(shape, self.job.sizes) * ITEMSIZE[dtype]
+            each.learning * product(shape, self.job.sizes) * ITEMSIZE[dtype or each.updated]
             for each in self.stored
-            for shape, dtype in self.job.optimizer.paged_of(each.axes, self.job.sizes, each.weight.kind)
+            for shape, dtype in self.job.optimizer.hosted_of(each.axes, self.job.sizes, each.weight.kind)
         )
+
+    @property
+    def paged(self) -> int:
+        """Those of them that move to the GPU when they are used."""
+        return 0 if self.job.optimizer.on_host else self.hosted
 
     @property
     def _counted(self) -> list[tuple[Weight, int]]:

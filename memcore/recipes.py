@@ -18,6 +18,7 @@ from memcore.layers.fused_loss import chunks_recorded
 from memcore.layout import STAGES, pipeline_plan, ring
 from memcore.model.network import Layer, Model, Network
 from memcore.model.quantized import STORAGES
+from memcore.optimizers import OPTIMIZERS
 from memcore.pictures import pictures, tower_repeats
 from memcore.recurrence import is_recurrent, recurrence
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
@@ -58,6 +59,21 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
     if read.given("engine.autocast") is not None:
         autocast = (given or _half(compute)) if read.given("engine.autocast") else None
     return Precision(parameter=stored, compute=compute, reduce=reduce, autocast=autocast)
+
+
+def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
+    """Temporaries like a gradient, if the optimizer steps in the backward pass: one parameter at a time."""
+    path = "engine.optimizer_in_bwd"
+    if not read.given(path):
+        return None
+    if micro_batches > 1:
+        read.refuse(path, f"found true with {micro_batches} micro-batches; gradients are gone before they can add up")
+    if read.given("training.gradient_clipping"):
+        read.refuse("training.gradient_clipping", f"found true; with {path} no moment has all gradients")
+    name = read.given("training.optimizer.name") or "adamw"
+    row = OPTIMIZERS[name]
+    how = row.implementations.get(read.given("training.optimizer.implementation") or row.default)
+    return 0 if how is None else how.temporaries + how.own
 
 
 def _half(dtype: str) -> str:
@@ -179,6 +195,8 @@ def recipe_of(
         units=frozenset(unit_axes(sizes)),
         use_cache=_use_cache(read, code),
         quantization=_quantization(read, precision),
+        offloads_activations=read.given("training.offload.activations") is not None,
+        steps_in_backward=_steps_in_backward(read, micro_batches),
         ring_turns=ring(read, implementation, kernel, sizes),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
         tower_repeats=tower_repeats(model),
@@ -288,7 +306,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         reshard_after_forward=reshards,
         root_reshards=read.take("engine.root_reshard_after_forward", False),
         replicated=shards < ranks,
-        offloaded=read.take("engine.cpu_offload", False),
+        offloaded=read.take("engine.cpu_offload", read.given("training.offload.parameters") is not None),
         syncs_every_micro_batch=not read.take("engine.no_sync", framework_of(read).skips_sync),
         gathers=shards > 1,
         original_parameters=read.take("engine.use_orig_params", framework_of(read).original_parameters),

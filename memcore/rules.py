@@ -74,6 +74,9 @@ RULES: Mapping[str, Rule] = {
     "conv1d": Rule("grouped convolution over tokens", "lit_gpt, lit_gpt/lora.py, LoRAQKVLinear.conv1d"),
     "conv1d_backward": Rule("gradient of a grouped convolution", f"{_FORMULAS}, convolution"),
     "index_copy": Rule("rows put into a copy of zeros", "lit_gpt, lit_gpt/lora.py, LoRAQKVLinear.zero_pad"),
+    "offloaded_activation": Rule(
+        "saved tensor, back from the host", "torchtune, torchtune/training/_activation_offloading.py"
+    ),
     "exp_avg": Rule("Adam's first moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "exp_avg_sq": Rule("Adam's second moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "step_count": Rule(

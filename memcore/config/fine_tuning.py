@@ -66,3 +66,12 @@ class FineTuning(ServerFlags):
         default="false",
         advanced=True,
     )
+    optimizer_in_bwd: bool | None = setting(
+        Flag(),
+        "Optimizer in backward",
+        "The optimizer steps as soon as a gradient is there, and lets go of it.",
+        flag="optimizer-in-backward",
+        engines=("none",),
+        default="false",
+        advanced=True,
+    )

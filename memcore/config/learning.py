@@ -108,9 +108,10 @@ class Offload:
     optimizer: str | None = setting(
         Choice(("cpu",)),
         "Offloaded optimizer",
-        "Optimizer states, and the step itself, on the host (Megatron's HybridDeviceOptimizer).",
+        "Optimizer states, and the step itself, on the host (Megatron's HybridDeviceOptimizer, torchao's "
+        "CPUOffloadOptimizer).",
         flag="offload-optimizer",
-        engines=("megatron", "megatron-fsdp"),
+        engines=("megatron", "megatron-fsdp", "none", "ddp", "fsdp"),
         default="none",
         advanced=True,
     )
@@ -122,4 +123,21 @@ class Offload:
         engines=("megatron", "megatron-fsdp"),
         default="1",
         advanced=True,
+    )
+    parameters: str | None = setting(
+        Choice(("cpu",)),
+        "Offloaded parameters",
+        "FSDP keeps shards, gradients and optimizer on the host: the same as its CPU offload.",
+        flag="offload-parameters",
+        engines=("fsdp",),
+        default="none",
+        advanced=True,
+    )
+    activations: str | None = setting(
+        Choice(("cpu",)),
+        "Offloaded activations",
+        "What layers save for the backward pass goes to the host and comes back (torchtune, TRL, save_on_cpu).",
+        flag="offload-activations",
+        engines=("none", "ddp", "fsdp"),
+        default="none",
     )

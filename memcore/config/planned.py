@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KEYS: Mapping[str, str] = {
-    "training.offload": "parameters activations",
     "parallelism": "ulysses_parallel_size",
-    "engine": "zero_quantized_weights zero_quantized_gradients partition_activations optimizer_in_bwd ",
+    "engine": "zero_quantized_weights zero_quantized_gradients partition_activations ",
 }
 
 ENGINES = ("megatron-deepspeed",)

@@ -89,7 +89,12 @@ class _Accumulate:
 
     def __call__(self, gradients: list[Gradient], saved: list[Tensor]) -> Sequence[Gradient]:
         gradient = gradients[0]
-        if self._parameter.grad is None and gradient is not None and not self._parameter.bucketed:
+        tape = self._parameter.tape
+        if tape.steps is not None and gradient is not None:
+            # The optimizer steps at once and lets go of the gradient (`register_post_accumulate_grad_hook`).
+            held = [tape.allocate(gradient.shape, gradient.dtype, "optimizer_temporary") for _ in range(tape.steps)]
+            del held
+        elif self._parameter.grad is None and gradient is not None and not self._parameter.bucketed:
             self._parameter.grad = gradient.detach()
             if gradient.storage is not None:
                 gradient.tape.gradients.add(gradient.storage.block)
@@ -275,9 +280,9 @@ class Frame:
     ) -> None:
         self._tape = tape
         self._function = function
-        self._inputs = [tensor.detach() for tensor in inputs]
-        for kept, tensor in zip(self._inputs, inputs, strict=True):
-            kept.requires_grad = tensor.requires_grad
+        pack = tape.offload or Kept
+        self._inputs = [pack(memory_of(tensor)) for tensor in inputs]
+        self._learns = [tensor.requires_grad for tensor in inputs]
         self._early_stop = early_stop
         self._holes: list[ref[_Hole]] = []
         """What stands for each saved tensor; those of operations that nothing depends on go, and need no tensor."""
@@ -319,9 +324,12 @@ class Frame:
 
         before = tape.grad_enabled, tape.recomputing
         tape.grad_enabled = tape.recomputing = True
+        inputs = [entry.unpack().detach() for entry in self._inputs]
+        for tensor, learns in zip(inputs, self._learns, strict=True):
+            tensor.requires_grad = learns
         try:
             with tape.at(self._where), tape.packing(collect), self._autocasting(), self._recalling():
-                self._function(*self._inputs)
+                self._function(*inputs)
         except _Stop:
             pass
         finally:

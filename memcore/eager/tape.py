@@ -107,6 +107,10 @@ class Tape:
         """What becomes of tensors saved for the backward pass; None keeps them."""
         self.select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]] | None = None
         """What becomes of operations whose results a selective checkpoint may keep; None runs them."""
+        self.offload: Callable[[Tensor], Saved] | None = None
+        """What becomes of the inputs of checkpoints; None keeps them."""
+        self.steps: int | None = None
+        """The optimizer steps as soon as a gradient is there, with so many temporaries like it."""
         self.turn = (0, 0)
         """The step and the micro-batch that are running."""
         self.sequence = 0

@@ -166,6 +166,10 @@ class Recipe:
     units: frozenset[Axis]
     """Symbols and parts of sizes that are 1."""
     use_cache: bool = False
+    offloads_activations: bool = False
+    """What layers save for the backward pass goes to the host."""
+    steps_in_backward: int | None = None
+    """The optimizer steps when a gradient is there, with so many temporaries like it; None: at the step's end."""
     quantization: Quantization | None = None
     """How frozen matrices are stored and computed with."""
     recurrence: Recurrence = Recurrence()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
 from memcore.eager.autograd import backward, checkpoint
 from memcore.eager.basics import new
+from memcore.eager.offloading import Offload
 from memcore.eager.tape import Held, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Runtime
@@ -55,6 +57,7 @@ class Step:
     def __init__(self, recipe: Recipe, runtime: Callable[[Tape, Recipe], Runtime], tape: Tape | None = None) -> None:
         self.recipe = recipe
         self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
+        self.tape.steps = recipe.steps_in_backward
         self.runtime = runtime(self.tape, recipe)
         self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
         for tower in recipe.network.towers if recipe.pictures else ():
@@ -154,11 +157,24 @@ class Step:
             seen = [self.runtime.cast(each) for each in more]
             x = self.runtime.enter(slot.unit, x)
             run = partial(forward, slot)
-            y = self._checkpoint(run, x, *seen) if slot.checkpointed else run(x, *seen)
+            with self._offloading():
+                y = self._checkpoint(run, x, *seen) if slot.checkpointed else run(x, *seen)
             del seen
             y = self.runtime.leave(slot.unit, y)
         self._backward_begins(y, "backward", slot.unit, slot.repeats)
         return y
+
+    @contextmanager
+    def _offloading(self) -> Iterator[None]:
+        if not self.recipe.offloads_activations or self.tape.recomputing:
+            yield
+            return
+        offload = Offload()
+        self.tape.offload = offload.pack
+        with self.tape.packing(offload.pack):
+            yield
+        self.tape.offload = None
+        offload.finish()
 
     def _checkpoint(self, run: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         checkpoints = self.recipe.checkpoints
