@@ -160,13 +160,16 @@ def copy_runtime(wheel: Path) -> None:
     wheels = [path for path in sorted(WORK.glob("*.whl")) if path != wheel]
     for path in wheels:
         shutil.copyfile(path, target / path.name)
-    (target / "pyodide-lock.json").write_text(json.dumps(locked(pyodide / "pyodide-lock.json", wheels)))
     run(tool("node"), VENDOR / "compile.mjs", pyodide, target / "python_stdlib.zip", wheel, *wheels)
+    (target / "pyodide-lock.json").write_text(json.dumps(locked(pyodide / "pyodide-lock.json", wheels, wheel)))
     copy_pyscript(DIST / "pyscript")
 
 
-def locked(stock: Path, wheels: Sequence[Path]) -> dict[str, Any]:
-    """Pyodide's lock with only the packages that the page serves itself, and their real hashes."""
+def locked(stock: Path, wheels: Sequence[Path], wheel: Path) -> dict[str, Any]:
+    """Pyodide's lock with only the packages that the page serves itself, and their real hashes.
+
+    With memcore in it, Pyodide itself loads the wheel while it starts, and no installer runs.
+    """
     lock: dict[str, Any] = json.loads(stock.read_text())
     packages = {}
     for path in wheels:
@@ -174,7 +177,17 @@ def locked(stock: Path, wheels: Sequence[Path]) -> dict[str, Any]:
         package = lock["packages"][name]
         package |= {"version": version, "file_name": path.name, "sha256": sha256(path).hex()}
         packages[name] = package
+    packages["memcore"] = {
+        "name": "memcore", "version": wheel.name.split("-")[1], "file_name": f"../{home(wheel)}/{wheel.name}",
+        "install_dir": "site", "sha256": sha256(wheel).hex(), "package_type": "package", "imports": ["memcore"],
+        "depends": [], "unvendored_tests": False,
+    }  # fmt: skip
     return {**lock, "packages": packages}
+
+
+def home(wheel: Path) -> str:
+    """Where the wheel is published: a folder for each content, so that no cache mixes versions."""
+    return f"wheels/{sha256(wheel).hex()[:12]}"
 
 
 def copy_pyscript(target: Path) -> None:
@@ -193,13 +206,13 @@ def sha256(path: Path) -> bytes:
 
 def write_site(wheel: Path) -> None:
     """The page itself, with the answer for the example already in it."""
-    home = f"wheels/{sha256(wheel).hex()[:12]}"
-    (DIST / home).mkdir(parents=True)
-    shutil.copyfile(wheel, DIST / home / wheel.name)
+    folder = home(wheel)
+    (DIST / folder).mkdir(parents=True)
+    shutil.copyfile(wheel, DIST / folder / wheel.name)
     for name in PLAIN_FILES:
         shutil.copyfile(SITE / name, DIST / name)
     (DIST / ".nojekyll").touch()
-    address = f"./{home}/{wheel.name}"
+    address = f"./{folder}/{wheel.name}"
     fill(SITE / "pyscript.json", DIST / "pyscript.json", {"wheel": address})
     rendered = render(wheel)
     fill(SITE / "index.html", DIST / "index.html", {**rendered["sections"], "wheel": address})

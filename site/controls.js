@@ -139,6 +139,7 @@ function listenToButtons() {
     if (doing) act(doing);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
+    else if (near(event, "[data-sort]")) sort(near(event, "[data-sort]"));
     else if (plan) {
       event.preventDefault();
       follow(plan.getAttribute("href"));
@@ -184,6 +185,20 @@ function listenToButtons() {
     open("");
   });
   byId("hub-fetch").addEventListener("click", fetchFromHub);
+}
+
+// Rows by a column, the other way round at the second click.
+function sort(button) {
+  const column = Number(button.dataset.sort);
+  const head = button.closest("th");
+  const down = head.getAttribute("aria-sort") === "ascending";
+  for (const each of head.parentElement.children) each.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const body = head.closest("table").tBodies[0];
+  const value = (row) => row.children[column].dataset.value;
+  const order = (one, other) => Number(one) - Number(other) || one.localeCompare(other);
+  const rows = [...body.rows].sort((one, other) => (down ? -1 : 1) * order(value(one), value(other)));
+  body.append(...rows);
 }
 
 let hovered;

@@ -348,3 +348,227 @@ def test_an_update_waits_for_a_click(dist, watched, site):
         expect(watched.locator('[name="model"]')).to_have_value("gpt2")
     finally:
         worker.write_text(original, encoding="utf-8")
+
+
+def test_from_a_blank_page_to_a_link(context, watched, site):
+    """Which layout for my 70B on 64 GPUs, and the link to send: five actions."""
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    live(watched, site)
+    watched.locator('[name="model"]').fill("llama-3.1-70b")
+    watched.locator('[name="hardware.num_gpus"]').fill("64")
+    watched.get_by_role("button", name="Find layouts that fit").click()
+    watched.locator("#search table a").first.click(timeout=50_000)
+    expect(watched.locator("#verdict")).to_have_attribute("data-fits", "true")
+    expect(watched).to_have_url(re.compile("model=llama-3.1-70b.*gpus=64"))
+    watched.locator("#copy").click()
+    expect(watched.locator("#notice")).to_have_text("Link copied.")
+    config = decode_fragment(watched.evaluate("navigator.clipboard.readText()"))
+    assert config.hardware.num_gpus == 64
+    assert numbers(watched)["device-bytes"] == str(estimate(config).device.expected)
+    watched.locator("#undo").click()
+    expect(watched.locator('[name="training.gradient_accumulation_steps"]')).to_have_value("")
+
+
+def test_three_views_and_the_drawer(watched, site):
+    """A component is chosen in every view at once, by pointer or keyboard, and explained; Escape closes."""
+    live(
+        watched, f"{site}#v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
+    )
+    assert watched.locator("#ranks svg text").count() > 2
+    watched.locator('#legend [data-part="parameters"]').click()
+    drawer = watched.locator("#drawer")
+    expect(drawer).to_be_visible()
+    expect(drawer).to_contain_text("Source")
+    for view in ("bar", "legend", "timeline", "ranks"):
+        expect(watched.locator(f'#{view} [data-part="parameters"]').first).to_have_attribute("aria-pressed", "true")
+    watched.keyboard.press("Escape")
+    expect(drawer).to_be_hidden()
+    first = watched.locator('#bar [data-part][tabindex="0"]')
+    first.focus()
+    watched.keyboard.press("ArrowRight")
+    second = watched.evaluate("document.activeElement.dataset.part")
+    watched.keyboard.press("Enter")
+    expect(watched.locator("#drawer-heading")).to_have_text(second.replace("-", " "))
+
+
+def test_what_leaves_the_page_comes_back(watched, site, tmp_path):
+    """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive is the page."""
+    from zipfile import ZipFile
+
+    link = f"{site}#v1&model=gpt2&seq=512&accelerator=t4"
+    live(watched, link)
+    watched.get_by_role("button", name="Export").click()
+    dialog = watched.locator("#exports")
+    for text in ("max_length: 512", "memcore estimate --model gpt2", "memcore.estimate(", "| component |", '"config"'):
+        expect(dialog).to_contain_text(text)
+    files = {}
+    for kind in ("svg", "png", "json"):
+        with watched.expect_download() as saved:
+            dialog.locator(f'[data-kind="{kind}"][data-way="save"]').click()
+        files[kind] = tmp_path / f"plan.{kind}"
+        saved.value.save_as(files[kind])
+    with watched.expect_download(timeout=60_000) as saved:
+        watched.locator("#offline").click()
+    saved.value.save_as(tmp_path / "page.zip")
+    with ZipFile(tmp_path / "page.zip") as archive:
+        assert archive.testzip() is None
+        assert {"memcore/index.html", "memcore/sw.js", "memcore/main.py"} <= set(archive.namelist())
+    for path in files.values():
+        watched.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
+        watched.locator(SEQUENCE).fill("256")
+        watched.get_by_role("button", name="Import").click()
+        watched.locator("#import-file").set_input_files(path)
+        expect(watched.locator(SEQUENCE)).to_have_value("512")
+        expect(watched.locator("#import")).to_be_hidden()
+
+
+def test_own_things_stay_in_this_browser(watched, site):
+    """Theme, language and plans survive a reload and are not in the link; a shared link leaves them alone."""
+    live(watched, site)
+    watched.locator("#theme").select_option("dark")
+    watched.locator("#language").select_option("zh")
+    expect(watched.locator("#verdict")).to_contain_text("可以放下")
+    assert watched.locator("html").get_attribute("lang") == "zh-CN"
+    watched.keyboard.press("Escape")
+    watched.locator('[data-open="plans"]').click()
+    watched.locator("#plan-name").fill("<b>mine</b>")
+    watched.locator("#plan-save").click()
+    expect(watched.locator("#plans-list")).to_contain_text("<b>mine</b>")
+    assert "dark" not in watched.url
+    live(watched, f"{site}?again#v1&model=gpt2&seq=512")
+    assert watched.locator("html").get_attribute("data-theme") == "dark"
+    expect(watched.locator("#verdict")).to_contain_text("需要")
+    watched.locator('[data-open="plans"]').click()
+    watched.get_by_role("button", name="<b>mine</b>", exact=True).click()
+    expect(watched.locator('[name="model"]')).to_have_value("llama-3.1-8b")
+    watched.locator("#language").select_option("en")
+    expect(watched.locator("#verdict")).to_contain_text("Fits: needs")
+
+
+def test_without_storage(browser, site):
+    """Where storage is blocked the page answers all the same, and says that nothing can be kept."""
+    context = browser.new_context()
+    context.add_init_script(
+        """for (const name of ["localStorage", "sessionStorage"])
+             Object.defineProperty(window, name, { get() { throw new DOMException("blocked", "SecurityError"); } });"""
+    )
+    page = live(context.new_page(), site)
+    page.locator(SEQUENCE).fill("4096")
+    expect(page.locator("#verdict")).to_contain_text("30.0 GiB")
+    page.locator('[data-open="plans"]').click()
+    page.locator("#plan-save").click()
+    expect(page.locator("#notice")).to_contain_text("does not store anything")
+    context.close()
+
+
+def test_the_hub_is_asked_at_a_click_only(context, page, site):
+    """The one foreign request: this model's config.json, when its button is pressed, with nothing else sent."""
+    asked = []
+    context.on(
+        "request", lambda request: None if request.url.startswith((site, "data:", "blob:")) else asked.append(request)
+    )
+    model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3}
+    context.route(
+        "https://huggingface.co/**",
+        lambda route: route.fulfill(json=model, headers={"access-control-allow-origin": "*"}),
+    )
+    live(page, site)
+    page.locator('[data-open="import"]').click()
+    page.locator("#hub-id").fill("not an id")
+    page.locator("#hub-fetch").click()
+    expect(page.locator("#import-error")).to_contain_text("Write an id")
+    assert asked == []
+    page.locator("#hub-id").fill("some-org/some-model")
+    page.locator("#hub-fetch").click()
+    expect(page.locator("#model-json")).to_have_value(json.dumps(model, indent=2))
+    assert [request.url for request in asked] == ["https://huggingface.co/some-org/some-model/resolve/main/config.json"]
+    assert "cookie" not in asked[0].headers
+    assert page.evaluate("fetch('https://example.org/').then(() => 'sent', () => 'blocked')") == "blocked"
+
+
+def test_keys(watched, site):
+    """`?` shows the map, single keys act outside of fields, and can be turned off."""
+    live(watched, site)
+    watched.keyboard.press("?")
+    expect(watched.locator("#help")).to_be_visible()
+    expect(watched.locator("#help")).to_contain_text("Ctrl Z")
+    watched.keyboard.press("Escape")
+    watched.keyboard.press("/")
+    assert watched.evaluate("document.activeElement.name") == "model"
+    watched.keyboard.type("?")
+    expect(watched.locator("#help")).to_be_hidden()
+    watched.keyboard.press("Backspace")
+    watched.locator(SEQUENCE).focus()
+    watched.keyboard.press("ArrowUp")
+    expect(watched.locator(SEQUENCE)).to_have_value("16384")
+    watched.locator(SEQUENCE).blur()
+    expect(watched).to_have_url(re.compile("seq=16384"))
+    watched.keyboard.press("Control+z")
+    expect(watched.locator(SEQUENCE)).to_have_value("8192")
+    watched.keyboard.press("c")
+    expect(watched.locator("#compare-part")).to_be_visible()
+    watched.keyboard.press("?")
+    watched.locator("#shortcuts").uncheck()
+    watched.locator('[data-close="help"]').click()
+    watched.keyboard.press("?")
+    expect(watched.locator("#help")).to_be_hidden()
+
+
+def test_nothing_blocks_and_nothing_jumps(watched, site):
+    """While layouts are searched the page draws and answers; from the first paint on its layout does not jump."""
+    watched.add_init_script(
+        """window.moved = 0; window.longest = 0;
+           new PerformanceObserver((list) => { for (const each of list.getEntries()) if (!each.hadRecentInput) moved += each.value; })
+             .observe({ type: "layout-shift", buffered: true });"""
+    )
+    live(watched, site)
+    assert watched.evaluate("moved") < 0.1
+    watched.evaluate(
+        """let last = performance.now();
+           const tick = () => { const now = performance.now(); longest = Math.max(longest, now - last); last = now; requestAnimationFrame(tick); };
+           requestAnimationFrame(tick); true"""
+    )
+    watched.locator("[data-do=search]").click()
+    expect(watched.locator("#search-status")).to_contain_text("layouts tried")
+    watched.locator(SEQUENCE).fill("4096")
+    expect(watched.locator("#verdict")).to_contain_text("30.0 GiB")
+    watched.locator("#cancel").click()
+    expect(watched.locator("#search-status")).to_contain_text("Cancelled")
+    assert watched.evaluate("longest") < 500  # 50 ms on an idle machine: benchmarks/page.py measures it
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_accessibility_of_everything_that_opens(browser, site, width):
+    """axe finds nothing in dialogs, the drawer, a comparison, suggestions and the Chinese page."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": width, "height": 800}, bypass_csp=True, locale="zh-CN")
+    page = live(
+        context.new_page(),
+        f"{site}#v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb",
+    )
+    tags = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+    def check(name):
+        found = Axe().run(page, options=tags).response["violations"]
+        assert [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found] == [], name
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+    page.locator("[data-do=pin]").click()
+    page.locator("[data-do=curve]").click()
+    page.locator("[data-do=advise]").click()
+    page.locator("[data-do=search]").click()
+    expect(page.locator("#advice table")).to_be_visible()
+    expect(page.locator("#search table")).to_be_visible()
+    page.locator("#cancel").click()
+    page.evaluate("for (const each of document.querySelectorAll('#answer details')) each.open = true")
+    check("everything")
+    page.locator('#legend [data-part="parameters"]').click()
+    expect(page.locator("#drawer")).to_be_visible()
+    check("drawer")
+    page.keyboard.press("Escape")
+    for dialog in ("presets", "import", "plans", "help"):
+        page.evaluate(f"document.getElementById('{dialog}').showModal()")
+        check(dialog)
+        page.evaluate(f"document.getElementById('{dialog}').close()")
+    context.close()

@@ -371,3 +371,25 @@ def test_resetting_keeps_model_and_gpus():
         "model", "hardware.accelerator", "hardware.num_gpus", "training.sequence_length", "model-json",
     }  # fmt: skip
     assert visit.html["problems"] == ""
+
+
+def test_layouts_that_fit():
+    """A search streams progress and layouts; each that it offers fits by `estimate`; cancelling keeps what was found."""
+    link = "#v1&model=llama-3.2-1b&seq=2048&engine=fsdp&accelerator=rtx-4090&gpus=4"
+    visit = Visit(link).do("search")
+    done = [patch["progress"] for patch in visit.patches if "progress" in patch]
+    assert done[0] == 0
+    assert done[-1] is None
+    assert done[1:-1] == sorted(done[1:-1])
+    links = re.findall(r'href="(#v1&amp;[^"]+)"', visit.html["search"])
+    assert links
+    assert all(estimate(decode_fragment(each.replace("&amp;", "&"))).fits for each in links[:5])
+    assert 'data-sort="5"' in visit.html["search"]
+    assert "svg" in visit.html["search"]
+    steps = handle(visit.session, {"do": "search", "texts": visit.texts})
+    for _ in range(4):
+        next(steps)
+    visit.do("cancel")
+    assert list(steps) == []
+    assert "Cancelled" in visit.html["search-status"]
+    assert "server" in Visit("#v1&model=gpt2&engine=vllm").do("search").html["search"]

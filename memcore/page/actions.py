@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memcore.config.settings import Config
-from memcore.page import answering, comparing, deciding, exchanging, explaining, exploring, framing
+from memcore.page import answering, comparing, deciding, exchanging, explaining, exploring, framing, layouts
 from memcore.page.presets import presets
 from memcore.page.session import Action, Message, Patch, Session
 from memcore.render import page
@@ -37,6 +37,8 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "import": ("answer", exchanging.take),
     "language": ("answer", framing.switch_language),
     "advise": ("advise", deciding.suggest),
+    "search": ("search", layouts.search),
+    "cancel": ("search", layouts.cancel),
     "solve": ("solve", exploring.most),
     "curve": ("curve", exploring.curve),
     "explain": ("explain", explaining.explain),

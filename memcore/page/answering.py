@@ -17,6 +17,7 @@ from memcore.page.explaining import explained
 from memcore.page.session import Message, Patch, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import html, page
+from memcore.render.curve import curve_options
 from memcore.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.render.page import Form
 from memcore.words import say
@@ -62,6 +63,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     }
     for stage in stages:
         yield {"html": stage}
+    yield {"html": {"curve-setting": curve_options(engine)}}
     if session.part:
         yield {"html": explained(found, session.part)}
     if session.pins:

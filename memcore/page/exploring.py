@@ -11,15 +11,10 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.page.answering import config_of, form_of
 from memcore.page.session import Message, Patch, Session
-from memcore.render.curve import Point, curve_html
-from memcore.render.form import is_shown
+from memcore.render.curve import CURVES, Point, curve_html
 from memcore.solving import SOLVABLE, Solution, solve
 from memcore.words import label, say
 
-CURVES = tuple(
-    path for path in SOLVABLE if path.startswith(("training.", "inference.", "parallelism.", "hardware.num"))
-)
-"""Settings that a curve can be drawn for."""
 REACH = 6
 """Doublings on either side of the value."""
 
@@ -50,17 +45,6 @@ def solved(path: str, found: Solution) -> str:
     return (
         f'{escape(say(key, value=text))} <button type="button" class="fix" data-do="set" data-path="{path}" '
         f'data-value="{escape(text)}">{escape(use)}</button>'
-    )
-
-
-def curve_options(engine: str) -> str:
-    """The settings that a curve can be drawn for, as options."""
-    usual = ("training.sequence_length", "inference.max_model_len")
-    every = [path for path in CURVES if is_shown(path, engine, "")]
-    return "".join(
-        f'<option value="{path}"{" selected" if path in usual else ""}>'
-        f"{escape(label(path, SETTINGS[path].label))}</option>"
-        for path in every
     )
 
 

@@ -49,6 +49,8 @@ class Session:
     """What the page shows of each field."""
     proposals: dict[str, Config] = field(default_factory=dict)
     """Configs that a button on the page may load, by key."""
+    searched: object = None
+    """How far the last search came."""
     turns: dict[str, int] = field(default_factory=dict)
     """How many messages each channel has had."""
 

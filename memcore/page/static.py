@@ -14,10 +14,10 @@ from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
 from memcore.formats import flag
-from memcore.page.exploring import curve_options
 from memcore.page.framing import frame
 from memcore.page.tasks import task_of, titles
 from memcore.render import html
+from memcore.render.curve import curve_options
 from memcore.render.form import Values, form
 from memcore.render.page import defaults, example, sections
 from memcore.render.svg import COLOURS, STRIP_COLOURS

@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from html import escape
 from math import log2
 
+from memcore.config.settings import SETTINGS
+from memcore.render.form import is_shown
 from memcore.render.html import exact, html_table
 from memcore.render.svg import caption, picture
+from memcore.solving import SOLVABLE
 from memcore.units import GiB, format_bytes, format_count
-from memcore.words import say
+from memcore.words import label, say
 
+CURVES = tuple(
+    path for path in SOLVABLE if path.startswith(("training.", "inference.", "parallelism.", "hardware.num"))
+)
+"""Settings that a curve can be drawn for."""
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 97.0, 20, 196, 232
 
 
@@ -24,6 +31,17 @@ class Point:
     expected: int
     high: int
     fits: bool | None
+
+
+def curve_options(engine: str) -> str:
+    """The settings that a curve can be drawn for, as options."""
+    usual = ("training.sequence_length", "inference.max_model_len")
+    every = [path for path in CURVES if is_shown(path, engine, "")]
+    return "".join(
+        f'<option value="{path}"{" selected" if path in usual else ""}>'
+        f"{escape(label(path, SETTINGS[path].label))}</option>"
+        for path in every
+    )
 
 
 def curve_html(title: str, points: Sequence[Point], capacity: int | None, here: int) -> str:
