@@ -322,3 +322,20 @@ def test_the_load_of_experts_is_a_range():
     capped = estimate(changed(job, engine={"moe_expert_capacity_factor": 1.25}))
     assert capped.job.worst_imbalance == 1.25
     assert worst.worst_routing is None
+
+
+def test_recipes_of_megatron_bridge():
+    """What a recipe sets where the job leaves it open is noted; the optimizer's step can then be the peak."""
+    job = {
+        "model": "moonshotai/Moonlight-16B-A3B",
+        "training": {"sequence_length": 4096, "activation_checkpointing": {"policy": "full"}},
+        "parallelism": {"tensor_parallel_size": 2, "expert_parallel_size": 8, "data_parallel_size": 4,
+                        "sequence_parallel": True},
+        "engine": {"type": "megatron", "framework": "Megatron-Bridge", "distributed_optimizer": True},
+    }  # fmt: skip
+    found = estimate(job)
+    noted = {each.path: each.value for each in found.assumptions if "recipe" in each.reason}
+    assert noted["engine.exp_avg_dtype"] == "bf16"
+    assert found.peak.phase == "optimizer_step"
+    plain = estimate(changed(job, engine={"framework": "Megatron-LM"}))
+    assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)

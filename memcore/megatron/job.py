@@ -13,6 +13,7 @@ from memcore.engines.base import Engine
 from memcore.errors import ConfigError
 from memcore.hardware import Accelerator, find_accelerator
 from memcore.job import Job
+from memcore.megatron.bridge import with_recipe
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.plan import plan_of
 from memcore.megatron.ranks import Ranks, ranks_of
@@ -62,10 +63,13 @@ def resolve(config: Config) -> MegatronJob:
 
     Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
     """
+    found = find_model(config.model)
+    config, noted = with_recipe(config, found.name)
     read = Defaults(config)
+    read.assumptions += noted
     engine = ENGINES[str(read.given("engine.type"))]
     _refuse_foreign(read, engine)
-    model = as_megatron(find_model(config.model))
+    model = as_megatron(found)
     model = replace(model, network=with_dropout(read, model))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)

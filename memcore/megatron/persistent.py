@@ -215,7 +215,10 @@ class MegatronPersistent:
             for layer, count in chunk.share.layers
             for _ in range(count)
         ]
-        others = (each for each in self.stored if not each.path.startswith(f"{PATH}."))
+        others = [each for each in self.stored if not each.path.startswith(f"{PATH}.")]
+        if phase == "loss":
+            tied = self.job.chunks[-1].share.network.ends.tied
+            others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
         beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
         states, largest = self.job.states, max(layers, default=0)
         if states.shares_parameters and layers:

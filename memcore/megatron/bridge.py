@@ -1,0 +1,51 @@
+"""Recipes of Megatron Bridge: what its configurations for well-known models set where a job leaves it open.
+
+Source: Megatron-Bridge, src/megatron/bridge/recipes. A recipe is used when `engine.framework` names Megatron Bridge and
+the model is one that has a recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.settings import Config
+from memcore.defaults import Assumption
+
+_FEW_BITS: Mapping[str, object] = {
+    "engine.distributed_optimizer": True,
+    "engine.grad_reduce_in_bf16": True,
+    "engine.precision_aware_optimizer": True,
+    "engine.main_grads_dtype": "bf16",
+    "engine.exp_avg_dtype": "bf16",
+    "engine.exp_avg_sq_dtype": "bf16",
+}
+"""Gradients and moments in bf16, in an optimizer that is aware of it."""
+_KERNELS: Mapping[str, object] = {
+    "engine.moe_token_dispatcher": "alltoall",
+    "engine.moe_permute_fusion": True,
+    "engine.moe_grouped_gemm": True,
+    "engine.cross_entropy_loss_fusion": True,
+    "engine.cross_entropy_fusion_impl": "te",
+    "engine.overlap_grad_reduce": True,
+    "engine.overlap_param_gather": True,
+    "parallelism.expert_tensor_parallel_size": 1,
+}
+
+RECIPES: Mapping[str, Mapping[str, object]] = {
+    "moonlight-16b": {**_FEW_BITS, **_KERNELS, "engine.moe_shared_expert_overlap": True},
+    "deepseek-v3": {**_FEW_BITS, **_KERNELS},
+}
+"""By a part of the model's name: recipes/moonlight/moonlight_16b.py, recipes/deepseek/deepseek_v3.py."""
+
+
+def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
+    """A config with what the model's recipe sets, and what that was."""
+    if "bridge" not in (config.engine.framework or "").lower():
+        return config, []
+    row = next((values for part, values in RECIPES.items() if part in name.lower()), {})
+    noted = []
+    for path, value in row.items():
+        if config.get(path) is None:
+            config = config.replaced(path, value)
+            noted.append(Assumption(path, value, "Megatron Bridge's recipe for this model", notable=True))
+    return config, noted
