@@ -14,6 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
 from memcore.frameworks import framework_of
 from memcore.layers import IMPLEMENTATIONS, LayerCode
+from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.layout import STAGES, pipeline_plan, ring
 from memcore.model.network import Layer, Model, Network
@@ -204,19 +205,25 @@ def recipe_of(
         tensor=tensor,
         positioned=tensor is not None and code.computes_loss,
         pipeline=pipeline_plan(read, code),
-        compiled=(compiled := _compiled(read, implementation)),
+        compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
         float8=_float8(read, implementation, fused=compiled),
         expert_parallel=parallel,
         fake=fake,
     )
 
 
-def _compiled(read: Defaults, implementation: str) -> bool:
-    compiled = bool(read.take("training.compile", False))
-    if compiled and implementation != "torchtitan":
-        message = f"compiled blocks are modelled for 'torchtitan' layers only, found {implementation!r}; allowed: false"
-        raise UnsupportedError("training.compile", message)
-    return compiled
+def _compiled(read: Defaults, model: Model, implementation: str, precision: Precision, kernel: str) -> bool:
+    path = "training.compile"
+    if not read.take(path, False):
+        return False
+    found = obstacles(model.network) if implementation == "transformers" else []
+    if implementation not in ("torchtitan", "transformers"):
+        found = [f"layers of {implementation!r}"]
+    found += ["torch.autocast"] if precision.autocast else []
+    found += ["attention 'math'"] if kernel == "math" else []
+    if found:
+        raise UnsupportedError(path, f"compiled blocks are not modelled for {', '.join(found)}; allowed: false")
+    return True
 
 
 def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | None:

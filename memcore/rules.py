@@ -352,6 +352,10 @@ RULES: Mapping[str, Rule] = {
     "shard_mask": Rule("words outside this rank's part of the vocabulary, or no target", _MASK_PARTIAL),
     "masked_indices": Rule("words counted from the first of this rank's part", _MASK_PARTIAL),
     "amax": Rule("largest logit of each row", _LOSS_PARALLEL),
+    "flex_attention": Rule("result of attention", "pytorch, torch/_inductor/kernel/flex/flex_attention.py"),
+    "flex_delta": Rule(
+        "a number of each row for its gradient", "pytorch, torch/_inductor/kernel/flex/flex_attention.py"
+    ),
     "fused_product": Rule("a product and its activation in one compiled kernel", _PARTITIONER),
     "fused_product_backward": Rule("gradient of a product in one compiled kernel", _PARTITIONER),
     "float8_operand": Rule("operand of a product in float8", "torchao, torchao/float8/float8_linear.py"),

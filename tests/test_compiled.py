@@ -63,6 +63,21 @@ def test_what_a_layer_keeps(training, bytes_for_each_token):
     assert found == pytest.approx(bytes_for_each_token, abs=2 * H / 4 + 4)
 
 
+def test_compiled_layers_of_transformers_keep_as_much():
+    """Eager norms keep an fp32 copy and a normalized one each, compiled ones what the layer before returned.
+
+    What the first of four layers is given is the embedding's.
+    """
+    eager, compiled = (kept(job(implementation="transformers", compile=each)) for each in (False, True))
+    assert eager - compiled == pytest.approx(8 * H + 2 * F + 2 * H / 4)
+
+
+def test_flex_attention_keeps_no_random_state():
+    """Its result and a statistic of each row, as the other kernels; nothing else."""
+    sizes = {kernel: kept(job(attention=kernel)) for kernel in ("flash", "flex")}
+    assert sizes["flash"] - sizes["flex"] == pytest.approx(2 * 512 / TOKENS)
+
+
 def gathered(found):
     """Bytes of the all-gather of one layer."""
     program, sizes = found.rank.program, found.job.sizes
@@ -93,7 +108,8 @@ def test_float8_keeps_its_operands_in_high_precision():
 @pytest.mark.parametrize(
     ("arguments", "path"),
     [
-        ({"compile": True, "implementation": "transformers"}, "training.compile"),
+        ({"compile": True, "precision": "bf16-autocast"}, "training.compile"),
+        ({"compile": True, "attention": "math"}, "training.compile"),
         ({"precision": "fp8-mixed", "implementation": "transformers"}, "training.precision"),
         ({"engine": {"fp8_recipe": "rowwise"}}, "engine.fp8_recipe"),
         ({"engine": {"fp8_recipe": "delayed"}, "precision": "fp8-mixed"}, "engine.fp8_recipe"),

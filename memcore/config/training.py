@@ -295,12 +295,13 @@ class Training:
     )
     attention: str | None = setting(
         Choice(
-            ("sdpa", "flash", "efficient", "cudnn", "math"),
+            ("sdpa", "flash", "efficient", "cudnn", "math", "flex"),
             {
                 "sdpa": "PyTorch chooses: flash if it can, else memory-efficient, else math",
                 "flash": "FlashAttention 2",
                 "efficient": "the memory-efficient kernel of SDPA",
                 "cudnn": "the cuDNN kernel of SDPA",
+                "flex": "FlexAttention, compiled, in torchtitan's layers",
                 "math": "eager attention: all scores in memory, quadratic in the sequence",
             },
         ),

@@ -137,6 +137,8 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str,
         out = new(tape, shape, dtype, f"{kernel}_attention", order=order)
         rows = Rounded(length, 32) if kernel == "efficient" else length
         statistics = new(tape, (batch, query_heads, rows), "fp32", "logsumexp")
+        if kernel == "flex":
+            return [out, statistics]
         return [out, statistics, *(new(tape, (), "int64", "random_state") for _ in range(2))]
 
     out, *kept = selectable(tape, "sdpa", run)
@@ -202,7 +204,24 @@ def _cudnn_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]
     return [like(each, "attention_backward") for each in saved[:3]]
 
 
-_BACKWARD = {"flash": _flash_backward, "efficient": _efficient_backward, "cudnn": _cudnn_backward}
+def _flex_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+    """FlexAttention's compiled backward pass: one fp32 number per query and head besides the gradients.
+
+    Source: torch/_inductor/kernel/flex/flex_attention.py, `flex_attention_backward` (delta).
+    """
+    results: list[Gradient] = [like(each, "attention_backward") for each in saved[:3]]
+    batch, heads, length, _ = saved[0].shape
+    delta = new(saved[0].tape, (batch, heads, length), "fp32", "flex_delta")
+    del delta
+    return results
+
+
+_BACKWARD = {
+    "flash": _flash_backward,
+    "efficient": _efficient_backward,
+    "cudnn": _cudnn_backward,
+    "flex": _flex_backward,
+}
 
 
 def _math(query: Tensor, key: Tensor, value: Tensor, heads: Heads, mask: Tensor | None) -> Tensor:

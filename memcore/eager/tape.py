@@ -97,6 +97,8 @@ class Tape:
         """Tensors are fake tensors, a tensor subclass: PyTorch then avoids some in-place operations."""
         self.grad_enabled = True
         self.recomputing = False
+        self.compiled = False
+        """What runs is compiled."""
         self.float8: Float8 | None = None
         """Linear layers multiply in float8."""
         self.autocast: str | None = None
@@ -216,6 +218,15 @@ class Tape:
             self.autocast = before
             if before is None:
                 self.let_go(self._casts, "end of autocast")
+
+    @contextmanager
+    def compiling(self, compiled: bool) -> Iterator[None]:
+        """What runs inside is compiled."""
+        before, self.compiled = self.compiled, compiled
+        try:
+            yield
+        finally:
+            self.compiled = before
 
     @contextmanager
     def multiplying(self, float8: Float8 | None) -> Iterator[None]:

@@ -18,7 +18,7 @@ from memcore.eager.running import masked_fill
 from memcore.eager.selection import selectable
 from memcore.eager.slices import reshape, unsqueeze
 from memcore.eager.tensor import Tensor
-from memcore.layers.torchtitan.compiled import gated
+from memcore.layers.compiled import gated
 from memcore.layers.torchtitan.parts import Weights, feed_forward, leaf
 from memcore.model.parts import Experts
 from memcore.model.separate_experts import ROWS

@@ -11,8 +11,8 @@ from memcore.eager.autograd import Gradient, attach, tracked
 from memcore.eager.basics import cat, like, narrow, new, only, to
 from memcore.eager.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt, scale
 from memcore.eager.tensor import Parameter, Tensor
+from memcore.layers.compiled import gated, unread
 from memcore.layers.tensor_parallel import normalized, prepared
-from memcore.layers.torchtitan.compiled import gated, unread
 from memcore.layers.transformers.context import Weights, leaf, project
 from memcore.model.parts import FeedForward
 from memcore.model.weights import Norm

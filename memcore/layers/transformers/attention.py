@@ -9,6 +9,7 @@ from memcore.eager.basics import cat, contiguous, permute, to, unmerged
 from memcore.eager.operations import add, dropout, matmul, scale, softmax, tanh
 from memcore.eager.pointwise import clamp, clamp_
 from memcore.eager.tensor import Tensor
+from memcore.layers.compiled import rotated
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.norms import norm
@@ -24,7 +25,9 @@ def attend(
     """An attention module. Eager attention also returns its scores, which the layer holds until it ends."""
     with hidden_states.tape.module(part.module):
         query_states, key_states, value_states, *_fused = _project_heads(hidden_states, weights, part)
-        if context.rotary is not None:
+        if context.rotary is not None and hidden_states.tape.compiled:
+            query_states, key_states = rotated(query_states), rotated(key_states)
+        elif context.rotary is not None:
             query_states, key_states, *_kept = ROTATIONS[part.rotary](query_states, key_states, *context.rotary)
         if part.norm_place == "after" and part.query_norm is not None and part.key_norm is not None:
             query_states = norm(query_states, weights, part.query_norm)

@@ -6,6 +6,7 @@ from memcore.eager.basics import new, split
 from memcore.eager.moments import std
 from memcore.eager.operations import ACTIVATIONS, add, mean, mul, relu, sub
 from memcore.eager.tensor import Tensor
+from memcore.layers.compiled import gated, unread
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.xielu import xielu
 from memcore.model.parts import FeedForward
@@ -20,6 +21,10 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Contex
         if part.gate is not None:
             if part.gating != "plain":
                 return _gemma3n(x, weights, part, part.gate)
+            if x.tape.compiled:
+                product = gated(project(x, weights, part.gate), project(x, weights, part.up))
+                with unread(x.tape):
+                    return project(product, weights, part.down)
             gate = ACTIVATIONS[part.activation]
             return project(mul(gate(project(x, weights, part.gate)), project(x, weights, part.up)), weights, part.down)
         hidden_states = project(x, weights, part.up)

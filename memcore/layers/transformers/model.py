@@ -135,7 +135,8 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 continue
             context = _with_own(context, start, slot.layer, outputs)
             arguments = context.arguments
-            run = partial(_run_layer, context.without_arguments(), tuple(arguments))
+            compiled = step.recipe.compiled
+            run = partial(_run_layer, context.without_arguments(), tuple(arguments), compiled)
             layer_outputs = step.layer(slot, run, hidden_states, *arguments.values())
             hidden_states = layer_outputs
             if start.seen:
@@ -165,6 +166,9 @@ def _with_own(context: Context, start: Start, layer: Layer, outputs: Sequence[Te
     return context
 
 
-def _run_layer(context: Context, names: Sequence[str], slot: Slot, hidden_states: Tensor, *arguments: Tensor) -> Tensor:
+def _run_layer(
+    context: Context, names: Sequence[str], compiled: bool, slot: Slot, hidden_states: Tensor, *arguments: Tensor
+) -> Tensor:
     given = context.given(dict(zip(names, arguments, strict=True)))
-    return decoder_layer(hidden_states, slot.weights, slot.layer, given)
+    with hidden_states.tape.compiling(compiled):
+        return decoder_layer(hidden_states, slot.weights, slot.layer, given)

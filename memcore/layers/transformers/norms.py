@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from memcore.eager.basics import cat, split, to
-from memcore.eager.operations import add_scalar, layer_norm, mean, mul, power, rsqrt, sub
+from memcore.eager.operations import add_scalar, layer_norm, mean, mul, power, rms_norm, rsqrt, sub
 from memcore.eager.tensor import Tensor
 from memcore.layers.tensor_parallel import normalized
 from memcore.layers.transformers.context import Weights, leaf
@@ -19,7 +19,13 @@ def norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
     with x.tape.module(leaf(part.name)):
         if part.listed is not None:
             return _per_head(x, weights, part, part.listed)
-        return normalized(NORMS[part.kind], x, weights, part)
+        run = _compiled_rms_norm if x.tape.compiled and part.kind == "rms" else NORMS[part.kind]
+        return normalized(run, x, weights, part)
+
+
+def _compiled_rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+    """One kernel, which keeps its input and a statistic of each row, as PyTorch's own does."""
+    return rms_norm(x, weights[f"{part.name}.weight"])
 
 
 def _per_head(hidden_states: Tensor, weights: Weights, part: Norm, heads: int) -> Tensor:

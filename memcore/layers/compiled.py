@@ -1,0 +1,67 @@
+"""What `torch.compile` makes of a block: pointwise operations are one kernel, and results that nobody reads go.
+
+Source: torch/_functorch/partitioners.py (`min_cut_rematerialization_partition`, `default_partition`): fusible
+operations are computed again from what stays anyway; selective checkpoints mark what must stay, of what the backward
+pass reads. That is a block's set of saved tensors. How the compiler orders its kernels, and so the temporaries of a
+block, is taken from eager execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memcore.eager.autograd import attach, save, tracked
+from memcore.eager.basics import like, only
+from memcore.eager.tape import Tape
+from memcore.eager.tensor import Tensor
+from memcore.model.network import Layer, Network
+from memcore.model.parts import Attention, FeedForward
+
+
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    """act(gate) · up in one kernel: keeps both; its backward pass yields both gradients."""
+    needs = tracked(gate, up)
+    saved = save(gate.tape, gate, up) if needs else []
+    out = like(up, "fused_product")
+    if needs:
+        attach([out], [gate, up], saved, lambda g, s: [like(only(g), "fused_product_backward") for _ in range(2)])
+    return out
+
+
+def rotated(x: Tensor) -> Tensor:
+    """A rotation in one kernel: its table is there anyway."""
+    out = like(x, "fused_product")
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [like(only(g), "fused_product_backward")])
+    return out
+
+
+def obstacles(network: Network) -> list[str]:
+    """What a network has that is not modelled in compiled blocks of transformers."""
+    return list(dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer)))
+
+
+def _of_layer(layer: Layer) -> Iterator[str]:
+    mixer, feed = layer.mixer, layer.feed_forward
+    plain = isinstance(mixer, Attention) and mixer.variant == "attention" and len(mixer.inputs) == 3
+    if not plain or not isinstance(mixer, Attention) or mixer.rotary != "full" or mixer.gated or mixer.softcap:
+        yield "other mixers than attention with rotated heads"
+    elif mixer.sinks is not None or mixer.biased or mixer.norm_place not in ("head", "after"):
+        yield "attention with sinks, biases by distance or norms of its own"
+    if not isinstance(feed, FeedForward) or feed.gate is None or feed.fused or feed.gating != "plain":
+        yield "other feed-forward layers than gated ones of three matrices"
+    if layer.residual != "sequential" or layer.second_mixer or layer.second_feed_forward or layer.extra:
+        yield f"layers wired as {layer.residual!r}"
+    yield from (f"norms of kind {norm.kind!r}" for norm in layer.norms if norm.kind != "rms")
+
+
+@contextmanager
+def unread(tape: Tape) -> Iterator[None]:
+    """Inside, a selective checkpoint keeps nothing: the backward pass does not read a sum's terms."""
+    before = tape.select
+    if before is None:
+        yield
+        return
+    with tape.selecting(lambda operation, make: before("unread", make)):
+        yield
