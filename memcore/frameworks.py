@@ -34,6 +34,8 @@ class Framework:
 
 
 TRAINER = Framework()
+UNNAMED = Framework(exempts_embeddings=False)
+"""The optimizer as its library makes it."""
 _LOOP = Framework(keeps_outputs=True, exempts_embeddings=False)
 
 FRAMEWORKS: Mapping[str, Framework] = {
@@ -51,9 +53,10 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "torchtune": Framework(exempts_embeddings=False),
     "torchtitan": Framework(exempts_embeddings=False),
 }
-"""By the value of `engine.framework` in lower case; all others drive Hugging Face's Trainer."""
+"""By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
 
 
 def framework_of(read: Defaults) -> Framework:
     """The row of the framework that a config names."""
-    return FRAMEWORKS.get(str(read.given("engine.framework") or "").lower(), TRAINER)
+    name = read.given("engine.framework")
+    return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)

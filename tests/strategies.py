@@ -6,7 +6,19 @@ from conftest import truth
 from hypothesis import strategies as st
 
 from memcore import Config
-from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Listed, ModelName, Names, Number, Version
+from memcore.config.kinds import (
+    Choice,
+    Counted,
+    Flag,
+    FlagOrCount,
+    Integer,
+    Layout,
+    Listed,
+    ModelName,
+    Names,
+    Number,
+    Version,
+)
 from memcore.config.settings import SETTINGS
 
 TINY = [case["config"]["model"] for case in truth("tapes").values()]
@@ -106,6 +118,7 @@ def jobs(draw, engines=("none", "ddp", "fsdp")):
 
 _MATRICES = st.sampled_from(["q_proj", "k_proj", "gate_proj", "all-linear"])
 _SAMPLES = {
+    Layout: st.lists(st.integers(0, 99), min_size=1, max_size=5) | st.sampled_from(["Et*3|(tt|)*29m|L", "2,3"]),
     Names: _MATRICES | st.lists(_MATRICES, min_size=1, max_size=3),
     Version: st.integers(0, 999) | st.sampled_from(["0.19.0", "1.2", "v0.6.3.post1", "7"]),
 }

@@ -160,9 +160,15 @@ def test_the_trainer_keeps_embeddings_in_32_bits():
     """Hugging Face's Trainer exempts nn.Embedding: eight bytes for each of its elements."""
     optimizer = {"name": "adamw-8bit", "implementation": "bitsandbytes"}
     config = {"model": MODEL, "training": {"sequence_length": 64, "precision": "bf16", "optimizer": optimizer}}
-    kept = memcore.estimate(config).ranks[0].persistent
-    embedding = [each for each in kept.optimizer_states() if each.module == "model.embed_tokens.weight"]
-    assert sum(each.bytes for each in embedding) == 8 * 32000 * 1024
+    alone, trainer = (
+        memcore.estimate({**config, "engine": {"type": "none", "framework": name}}).ranks[0].persistent
+        for name in (None, "transformers")
+    )
+    held = [
+        sum(each.bytes for each in kept.optimizer_states() if each.module == "model.embed_tokens.weight")
+        for kept in (alone, trainer)
+    ]
+    assert held == [(2 + 2 * 4 / 256) * 32000 * 1024, 8 * 32000 * 1024]
 
 
 def test_paged_states_lie_outside_the_pool():

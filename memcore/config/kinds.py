@@ -336,14 +336,14 @@ class Layout:
 
     def check(self, value: object) -> object:
         if isinstance(value, str) and _LAYOUT.fullmatch(value):
-            return value
+            counts = value.split(",")
+            return [int(each) for each in counts] if all(each.isdecimal() for each in counts) else value
         if isinstance(value, (list, tuple)) and value and all(type(each) is int and each >= 0 for each in value):
             return list(value)
         raise ValueError(f"expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value!r:.80}")
 
     def parse(self, text: str) -> object:
-        counts = text.split(",")
-        return self.check([int(each) for each in counts] if all(each.isdecimal() for each in counts) else text)
+        return self.check(text)
 
     def spell(self, value: object) -> str:
         return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
