@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -10,22 +10,15 @@ from math import lcm
 
 from memcore.allocator import Surroundings
 from memcore.dtypes import ITEMSIZE
-from memcore.hardware import matmul_workspaces
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
-from memcore.megatron.job import MegatronJob
-from memcore.model.megatron.parts import PATH
-from memcore.model.weights import Weight
-from memcore.rules import RULES
-from memcore.symbols import Quotient, Shape, Total, product, split_over
+from memcore.megatron.workspaces import Stored, Workspaces, total
+from memcore.symbols import Quotient, Shape, Total, product
 from memcore.timeline import aligned
-from memcore.units import MiB
 
 _ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"
 _FROM_FIRST_USE = "from the first use on"
-_DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
-_PASSING = "while layers run"
 _OPTIMIZING = "during the optimizer's step"
 _UNTIL_NEXT = "from the optimizer's step until the next step begins"
 _MOMENTS = ("moment_1", "moment_2")
@@ -33,64 +26,65 @@ _START = 64
 """Elements that the beginning of a parameter is aligned to in a flat buffer."""
 _END = 128
 """Elements that the end of a bucket is aligned to, beside the ranks that share it."""
-_AHEAD, _QUEUED = 500_000_000, 1_000_000_000
-"""Elements that Megatron-FSDP gathers ahead, and whose gradients it lets wait (`suggested_communication_unit_size`)."""
-_STREAMS = 4
-"""Streams of grouped products, each with a workspace."""
-
-_BUFFER_STREAMS = 3
-"""Streams of user buffers, each with a workspace (`_NUM_MAX_UB_STREAMS`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A parameter of this rank."""
-
-    weight: Weight
-    path: str
-    count: int
-    expert: bool
-    """It is in the buffers of experts."""
 
 
 @dataclass(frozen=True)
-class MegatronPersistent:
+class MegatronPersistent(Workspaces):
     """What one rank keeps; all numbers are bytes."""
-
-    job: MegatronJob
-
-    @cached_property
-    def stored(self) -> tuple[Stored, ...]:
-        """The parameters of all chunks."""
-        apart = self.job.ranks.experts_apart
-        found: dict[tuple[Weight, str], int] = {}
-        for chunk in self.job.chunks:
-            for weight, path, count in chunk.share.tensors:
-                found[weight, path] = found.get((weight, path), 0) + count
-        return tuple(
-            Stored(weight, path, count, apart and weight.kind == "routed-expert")
-            for (weight, path), count in found.items()
-        )
 
     @cached_property
     def parameters(self) -> int:
         """Parameters as the layers see them."""
-        return _sum(self._parameters())
+        states = self.job.states
+        shared = Fraction(1) if states.shares_parameters else None
+        found = self._bytes(states.parameter, shared)
+        return found + sum(2 * each.count * aligned(size) for each, size in self._measured() if self._cached(each))
 
     @cached_property
     def buffers(self) -> int:
         """Gradient buffers and master weights, which are there from the start."""
-        return _sum(self._held())
+        states = self.job.states
+        masters = 0 if states.master is None else self._part(states.master, stays=states.master_stays)
+        return masters + total(self._flat())
 
     @cached_property
     def states(self) -> int:
         """Adam's moments, from the first step on."""
-        return _sum(self.optimizer_states())
+        return sum(self._part(dtype) for dtype in self.job.states.moments)
+
+    def _measured(self) -> Iterator[tuple[Stored, int]]:
+        return zip(self.stored, self.elements, strict=True)
+
+    def _bytes(self, dtype: str, share: Fraction | None) -> int:
+        """Bytes of something for each parameter: of all of it, or of a share of this rank's part."""
+        item, sizes = ITEMSIZE[dtype], self.job.sizes
+        if share is None:
+            return sum(each.count * aligned(size * item) for each, size in self._measured())
+        found = 0
+        for each, size in self._measured():
+            ranks = sizes["ze" if each.expert else "z"] * share.denominator
+            found += each.count * aligned(-(-size * share.numerator // ranks) * item)
+        return found
+
+    def _part(self, dtype: str, *, stays: bool = False) -> int:
+        """Bytes of what `_sharded` lists."""
+        kept = self._kept(stays=stays)
+        if not kept:
+            return 0
+        if self.job.states.sharded:
+            return self._bytes(dtype, kept)
+        if kept == 1:
+            return self._bytes(dtype, None)
+        return total(self._sharded("master_weight", dtype, _ALWAYS, stays=stays))
+
+    def _kept(self, *, stays: bool) -> Fraction:
+        """The share of parameters whose optimizer is on the GPU."""
+        return Fraction(1) if stays else 1 - Fraction(self.job.states.offloaded).limit_denominator(1000)
 
     @cached_property
     def workspaces(self) -> int:
         """What PyTorch's matrix products take."""
-        return _sum(self._matmul_workspaces())
+        return total(self._matmul_workspaces())
 
     @property
     def paged(self) -> int:
@@ -100,7 +94,7 @@ class MegatronPersistent:
     @cached_property
     def before_step(self) -> int:
         """What is there before every step but the first."""
-        own = _sum(self._own_workspaces()) + _sum(self.receive_buffers())
+        own = total(self._own_workspaces()) + total(self.receive_buffers())
         return self.parameters + self.buffers + self.states + self.workspaces + own
 
     @property
@@ -111,17 +105,17 @@ class MegatronPersistent:
     @cached_property
     def stepping(self) -> int:
         """What the optimizer's step adds."""
-        return _sum(self.step_entries())
+        return total(self.step_entries())
 
     @cached_property
     def copies(self) -> int:
         """fp32 gradients that stay until the next step begins."""
-        return _sum(self._copies())
+        return total(self._copies())
 
     @cached_property
     def initialization(self) -> int:
         """The peak while buffers are built: the model's own parameters are there too."""
-        gradients = _sum(entry for entry in self._held() if entry.rule == "main_gradient")
+        gradients = total(entry for entry in self._held() if entry.rule == "main_gradient")
         return 2 * self.parameters + gradients
 
     def resident(self) -> Iterator[Entry]:
@@ -134,18 +128,26 @@ class MegatronPersistent:
         for each in self.stored:
             shape = self._shared(each) if states.shares_parameters else each.weight.shape
             yield self._entry("parameter", each.path, shape, states.parameter, each.count, _ALWAYS)
-            if self._cached_in_fp8(each.weight):
+            if self._cached(each):
                 copies = 2 * each.count
                 yield self._entry("fp8_weight", each.path, each.weight.shape, "fp8", copies, _FROM_FIRST_USE)
 
-    def _cached_in_fp8(self, weight: Weight) -> bool:
-        plan = self.job.recipe.megatron
+    def _cached(self, each: Stored) -> bool:
+        """There are FP8 copies of it."""
+        weight, plan = each.weight, self.job.recipe.megatron
         gathered = bool(self.job.config.get("engine.fp8_param_gather"))
         if plan is None or plan.fp8 is None or gathered:
             return False
         return weight.split is not None and len(weight.axes) > 1 and weight.kind not in ("embedding", "head")
 
     def _held(self) -> Iterator[Entry]:
+        states = self.job.states
+        yield from self._flat()
+        if states.master is not None:
+            yield from self._sharded("master_weight", states.master, _ALWAYS, stays=states.master_stays)
+
+    def _flat(self) -> Iterator[Entry]:
+        """Gradient buffers, and buffers of the model."""
         states = self.job.states
         for expert in (False, True):
             shapes = tuple((each.count, *each.weight.shape) for each in self.stored if each.expert == expert)
@@ -156,8 +158,6 @@ class MegatronPersistent:
                     whole = (Quotient(whole, "ze" if expert else "z"),)
                 yield self._entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS)
                 yield from self._padding(expert)
-        if states.master is not None:
-            yield from self._sharded("master_weight", states.master, _ALWAYS, stays=states.master_stays)
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
@@ -188,58 +188,10 @@ class MegatronPersistent:
         """This rank's part of a parameter."""
         return (Quotient(each.weight.shape, "ze" if each.expert else "z"),)
 
-    def passing_bytes(self, phase: str) -> int:
-        """The same as bytes."""
-        return _sum(self.passing(phase))
-
-    def passing(self, phase: str) -> Sequence[Entry]:
-        """What is there while micro-batches run, beside their activations: nothing that stays over the step."""
-        if phase not in self._passing:
-            self._passing[phase] = (*self.deferred_entries(), *self._gathered(phase))
-        return self._passing[phase]
-
-    @cached_property
-    def _passing(self) -> dict[str, Sequence[Entry]]:
-        return {}
-
-    def _gathered(self, phase: str) -> Iterator[Entry]:
-        """Layers that Megatron-FSDP has gathered ahead, and gradients that it has yet to scatter.
-
-        The backward pass of the head, which belongs to the loss, already gathers the last layers.
-        """
-        if not self.job.states.shares_gradients:
-            return
-        layers = [
-            sum(product(weight.shape, self.job.sizes) for weight in layer.weights())
-            for chunk in self.job.chunks
-            for layer, count in chunk.share.layers
-            for _ in range(count)
-        ]
-        others = [each for each in self.stored if not each.path.startswith(f"{PATH}.")]
-        if phase == "loss":
-            tied = self.job.chunks[-1].share.network.ends.tied
-            others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
-        beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
-        states, largest = self.job.states, max(layers, default=0)
-        if states.shares_parameters and layers:
-            ahead = min(sum(layers), largest + _AHEAD)
-            yield self._entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
-        if phase != "forward":
-            waiting = beside + (sum(layers) if phase == "backward" else 0)
-            queued = min(waiting, max(_QUEUED, 2 * largest))
-            yield self._entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
-
-    def _stays_gathered(self) -> Iterator[Entry]:
-        """What is no layer is gathered once."""
-        for each in self.stored if self.job.states.shares_parameters else ():
-            if not each.path.startswith(f"{PATH}."):
-                dtype = self.job.states.parameter
-                yield self._entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
-
     def _sharded(self, rule: str, dtype: str, lifetime: str, *, stays: bool = False) -> Iterator[Entry]:
         """Something for each parameter whose optimizer is on this rank's GPU."""
         states = self.job.states
-        kept = Fraction(1) if stays else 1 - Fraction(states.offloaded).limit_denominator(1000)
+        kept = self._kept(stays=stays)
         for each in self.stored if kept else ():
             shape = each.weight.shape
             ranks = self.job.sizes["ze" if each.expert else "z"] if states.sharded else 1
@@ -249,83 +201,6 @@ class MegatronPersistent:
                 whole: Shape = shape if kept == 1 else (kept.numerator, *shape)
                 shape = (Quotient(whole, divisor),)
             yield self._entry(rule, each.path, shape, dtype, each.count, lifetime)
-
-    def workspace_entries(self) -> Iterator[Entry]:
-        """What libraries and modules keep once they have run."""
-        yield from self._matmul_workspaces()
-        yield from self._own_workspaces()
-
-    def _matmul_workspaces(self) -> Iterator[Entry]:
-        """PyTorch's, for the forward and for the backward thread."""
-        (rule, size), *_ = matmul_workspaces(self.job.accelerator)
-        if self.job.config.get("engine.deterministic_mode"):
-            size = 32 * MiB
-        yield self._entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_USE)
-
-    def _own_workspaces(self) -> Iterator[Entry]:
-        plan = self.job.recipe.megatron
-        if self.job.recipe.implementation == "transformer-engine":
-            major = self.job.accelerator.major if self.job.accelerator else 9
-            size = 32 * MiB if major is None or major >= 9 else 4 * MiB
-            grouped = plan is not None and plan.experts is not None and plan.experts.grouped
-            experts = any(each.weight.kind == "routed-expert" for each in self.stored)
-            streams = 1 + (_STREAMS if grouped and experts else 0)
-            streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap else 0
-            yield self._entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
-            if plan is not None and plan.fuses_weight_gradients:
-                yield from self._dummies()
-        yield from self._memory_buffer()
-        yield from self._stays_gathered()
-
-    def _dummies(self) -> Iterator[Entry]:
-        """One for each shape of a matrix that TransformerEngine multiplies."""
-        seen: dict[tuple[int, ...], Entry] = {}
-        for each in self.stored:
-            weight = each.weight
-            axes = weight.axes[1:] if weight.kind == "routed-expert" else weight.axes
-            if weight.split is None or len(axes) < 2 or weight.kind in ("embedding", "head", "other"):
-                continue
-            extents = tuple(product(axis, self.job.sizes) for axis in axes)
-            shape = tuple(axis for axes_ in axes for axis in axes_)
-            dtype = self.job.states.parameter
-            seen.setdefault(extents, self._entry("dummy_gradient", each.path, shape, dtype, 1, _FROM_FIRST_USE))
-        yield from seen.values()
-
-    def _memory_buffer(self) -> Iterator[Entry]:
-        """Megatron's own buffer, as large as its largest use."""
-        plan, recipe, sizes = self.job.recipe.megatron, self.job.recipe, self.job.sizes
-        uses: list[Entry] = []
-        local = recipe.implementation == "megatron-local"
-        dtype = recipe.precision.compute
-        if plan is not None and plan.sequence and (local or self.job.chunks[-1].share.network.ends.predicts):
-            uses.append(self._entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
-        heads = [
-            mixer.heads.query for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads")
-        ]
-        if local and recipe.attention == "math" and heads:
-            uses.append(self._entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
-        if uses:
-            yield max(uses, key=lambda entry: product(entry.shape, sizes))
-
-    def receive_buffers(self) -> Iterator[Entry]:
-        """Each chunk's model refers to its last input, whose gradient stays with it."""
-        plan = self.job.recipe.megatron
-        tokens = split_over("s") if plan is not None and plan.sequence else "s"
-        count = sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
-        if count:
-            dtype = self.job.recipe.precision.compute
-            yield self._entry("last_input", "", (tokens, "b", "h"), dtype, 2 * count, _FROM_FIRST_USE)
-
-    def deferred_entries(self) -> Iterator[Entry]:
-        """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
-        plan = self.job.recipe.megatron
-        if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
-            return
-        limit = self.job.config.engine.wgrad_deferral_limit or self.job.micro_batches
-        count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
-        tokens = split_over("s") if plan.sequence else "s"
-        for shape in ((tokens, "b", "h"), ("s", "b", split_over("V"))) if count else ():
-            yield self._entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
 
     def clipping_entries(self) -> Iterator[Entry]:
         """Nothing to speak of."""
@@ -349,23 +224,3 @@ class MegatronPersistent:
             states=[entry.each for entry in self.optimizer_states() for _ in range(entry.copies)],
             temporaries=[entry.each for entry in self.step_entries() for _ in range(entry.copies)],
         )
-
-    def _entry(self, rule: str, module: str, shape: Shape, dtype: str, copies: int, lifetime: str) -> Entry:
-        return Entry(
-            rule=rule,
-            category=RULES[rule].category or "temporaries",
-            module=module,
-            shape=shape,
-            dtype=dtype,
-            copies=copies,
-            each=_size(shape, dtype, self.job.sizes),
-            lifetime=lifetime,
-        )
-
-
-def _size(shape: Shape, dtype: str, sizes: Mapping[str, int]) -> int:
-    return aligned(product(shape, sizes) * ITEMSIZE[dtype])
-
-
-def _sum(entries: Iterable[Entry]) -> int:
-    return sum(entry.bytes for entry in entries)

@@ -52,15 +52,18 @@ def schedule(
     live = [0] * (max(kinds) + 1)
     before: tuple[list[set[Live]], list[set[Live]]] = ([set() for _ in kinds], [set() for _ in kinds])
     for index in range(len(order) + warm):
-        if index < len(order):
-            before[0][order[index]].add(tuple(live))
-            live[kinds[order[index]]] += 1
-        if index >= warm:
-            back = chunks - 1 - order[index - warm]
-            before[1][back].add(tuple(live))
-            live[kinds[back]] -= 1
-    forward, backward = (tuple(_most(each) for each in sets) for sets in before)
-    return Schedule(forward, backward, tuple(_highest(kinds, forward, backward)))
+        passes = [index < len(order), index >= warm]
+        # Passes that run side by side: when the forward pass ends, the backward pass has freed what it needed.
+        for forward in (False, True) if overlapped else (True, False):
+            if forward and passes[0]:
+                before[0][order[index]].add(tuple(live))
+                live[kinds[order[index]]] += 1
+            elif not forward and passes[1]:
+                back = chunks - 1 - order[index - warm]
+                before[1][back].add(tuple(live))
+                live[kinds[back]] -= 1
+    ahead, behind = (tuple(_most(each) for each in sets) for sets in before)
+    return Schedule(ahead, behind, tuple(_highest(kinds, ahead, behind)))
 
 
 def _highest(

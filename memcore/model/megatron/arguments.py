@@ -250,7 +250,7 @@ def _hybrid(reader: Reader, rows: _Rows) -> Runs:
         feed = {"-": rows.dense, "E": rows.sparse}.get(letter)
         made[letter] = rows.layer(mixer() if mixer else None, feed() if feed else None)
     order = [LETTERS.index(letter) for letter in main]
-    runs = [(tuple(made[LETTERS[each]] for each in pattern), times) for pattern, times in compress(order)]
+    runs = [(tuple(made[LETTERS[each]] for each in pattern), times) for pattern, times in parts.repeated(order)]
     count = reader.integer("mtp_num_layers", len(depths), least=0)
     if count != len(depths):
         reader.refuse("mtp_num_layers", f"found {count}, but {key} has {len(depths)} depths")

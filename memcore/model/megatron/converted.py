@@ -12,12 +12,15 @@ from dataclasses import replace
 from memcore.errors import UnsupportedError
 from memcore.model.megatron import parts
 from memcore.model.megatron.arguments import ends
-from memcore.model.megatron.parts import PATH, WIRING, Routing, Style
+from memcore.model.megatron.parts import PATH, WIRING, Routing, Style, repeated
 from memcore.model.network import Layer, Model, Network
 from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
 from memcore.symbols import Axis
 
 _ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "swish": "silu"}
+
+_FEW = 8
+"""Runs up to which those of the family stay as they are."""
 
 
 def as_megatron(model: Model) -> Model:
@@ -41,9 +44,16 @@ def as_megatron(model: Model) -> Model:
         tied=network.ends.tied,
         head_bias=network.ends.head.bias,
     )
-    runs = tuple(tuple(made[layer] for layer in run) for run in network.runs)
+    order = [layer for run, times in zip(network.runs, model.repeats, strict=True) for layer in run * times]
+    kinds = list(made)
+    found = repeated([kinds.index(layer) for layer in order]) if len(network.runs) > _FEW else None
+    runs, repeats = network.runs, model.repeats
+    if found is not None:
+        runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
+        repeats = tuple(times for _, times in found)
+    runs = tuple(tuple(made[layer] for layer in run) for run in runs)
     around = replace(around, embedding_dropout=network.ends.embedding_dropout)
-    return replace(model, network=Network("megatron", PATH, runs, around), sizes=sizes)
+    return replace(model, network=Network("megatron", PATH, runs, around), repeats=repeats, sizes=sizes)
 
 
 def _of_ends(model: Model) -> Iterator[str]:

@@ -7,7 +7,7 @@ the norms here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.model.parts import Attention, Experts, Extra, FeedForward, Heads, LatentAttention, SpecialMixer
@@ -196,6 +196,31 @@ def mamba(sizes: Mapping[str, int]) -> SpecialMixer:
 
 
 _PER_HEAD = ("dt_bias", "A_log", "D")
+
+
+_LONGEST = 16
+"""Layers of the longest pattern that is looked for."""
+
+
+def repeated(order: Sequence[int]) -> list[tuple[Sequence[int], int]]:
+    """Kinds of layers in runs of a repeated pattern, from the first layer on always the run that covers most."""
+    found: list[tuple[Sequence[int], int]] = []
+    start = 0
+    while start < len(order):
+        covers = ((period, _times(order, start, period)) for period in range(1, _LONGEST + 1))
+        period, times = max(covers, key=lambda each: (each[0] * each[1] if each[1] > 1 else 1, -each[0]))
+        period = period if times > 1 else 1
+        found.append((order[start : start + period], times))
+        start += period * times
+    return found
+
+
+def _times(order: Sequence[int], start: int, period: int) -> int:
+    """How often the pattern that begins there comes in a row."""
+    pattern, times = order[start : start + period], 1
+    while order[start + period * times : start + period * (times + 1)] == pattern:
+        times += 1
+    return times
 
 
 def prediction(style: Style, depths: int) -> Extra:

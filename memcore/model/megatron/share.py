@@ -30,7 +30,10 @@ def padded(vocabulary: int, divisible_by: int, ranks: int) -> int:
 
 
 def _network(network: Network) -> Network:
-    runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
+    # A network has few kinds of layers, which its runs refer to again and again.
+    layers = {id(layer): layer for run in network.runs for layer in run}
+    made = {name: _layer(layer) for name, layer in layers.items()}
+    runs = tuple(tuple(made[id(layer)] for layer in run) for run in network.runs)
     return replace(network, runs=runs, ends=_ends(network.ends))
 
 

@@ -1,0 +1,212 @@
+"""What libraries and modules of Megatron-Core keep once they have run, and what is there while micro-batches run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from memcore.dtypes import ITEMSIZE
+from memcore.hardware import matmul_workspaces
+from memcore.ledger import Entry
+from memcore.megatron.job import MegatronJob
+from memcore.model.megatron.parts import PATH
+from memcore.model.weights import Weight
+from memcore.rules import RULES
+from memcore.symbols import Shape, product, split_over
+from memcore.timeline import aligned
+from memcore.units import MiB
+
+_FROM_FIRST_USE = "from the first use on"
+_DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
+_PASSING = "while layers run"
+_AHEAD, _QUEUED = 500_000_000, 1_000_000_000
+"""Elements that Megatron-FSDP gathers ahead, and whose gradients it lets wait (`suggested_communication_unit_size`)."""
+_STREAMS = 4
+"""Streams of grouped products, each with a workspace."""
+
+_BUFFER_STREAMS = 3
+"""Streams of user buffers, each with a workspace (`_NUM_MAX_UB_STREAMS`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A parameter of this rank."""
+
+    weight: Weight
+    path: str
+    count: int
+    expert: bool
+    """It is in the buffers of experts."""
+
+
+@dataclass(frozen=True)
+class Workspaces:
+    """What one rank keeps beside its model and optimizer."""
+
+    job: MegatronJob
+
+    @cached_property
+    def stored(self) -> tuple[Stored, ...]:
+        """The parameters of all chunks."""
+        apart = self.job.ranks.experts_apart
+        found: dict[tuple[Weight, str], int] = {}
+        for chunk in self.job.chunks:
+            for weight, path, count in chunk.share.tensors:
+                found[weight, path] = found.get((weight, path), 0) + count
+        return tuple(
+            Stored(weight, path, count, apart and weight.kind == "routed-expert")
+            for (weight, path), count in found.items()
+        )
+
+    @cached_property
+    def elements(self) -> tuple[int, ...]:
+        """Elements of each parameter."""
+        return tuple(product(each.weight.shape, self.job.sizes) for each in self.stored)
+
+    def workspace_entries(self) -> Iterator[Entry]:
+        """What libraries and modules keep once they have run."""
+        yield from self._matmul_workspaces()
+        yield from self._own_workspaces()
+
+    def _matmul_workspaces(self) -> Iterator[Entry]:
+        """PyTorch's, for the forward and for the backward thread."""
+        (rule, size), *_ = matmul_workspaces(self.job.accelerator)
+        if self.job.config.get("engine.deterministic_mode"):
+            size = 32 * MiB
+        yield self._entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_USE)
+
+    def _own_workspaces(self) -> Iterator[Entry]:
+        plan = self.job.recipe.megatron
+        if self.job.recipe.implementation == "transformer-engine":
+            major = self.job.accelerator.major if self.job.accelerator else 9
+            size = 32 * MiB if major is None or major >= 9 else 4 * MiB
+            grouped = plan is not None and plan.experts is not None and plan.experts.grouped
+            experts = any(each.weight.kind == "routed-expert" for each in self.stored)
+            streams = 1 + (_STREAMS if grouped and experts else 0)
+            streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap else 0
+            yield self._entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
+            if plan is not None and plan.fuses_weight_gradients:
+                yield from self._dummies()
+        yield from self._memory_buffer()
+        yield from self._stays_gathered()
+
+    def _dummies(self) -> Iterator[Entry]:
+        """One for each shape of a matrix that TransformerEngine multiplies."""
+        seen: dict[tuple[int, ...], Entry] = {}
+        for each in self.stored:
+            weight = each.weight
+            axes = weight.axes[1:] if weight.kind == "routed-expert" else weight.axes
+            if weight.split is None or len(axes) < 2 or weight.kind in ("embedding", "head", "other"):
+                continue
+            extents = tuple(product(axis, self.job.sizes) for axis in axes)
+            shape = tuple(axis for axes_ in axes for axis in axes_)
+            dtype = self.job.states.parameter
+            seen.setdefault(extents, self._entry("dummy_gradient", each.path, shape, dtype, 1, _FROM_FIRST_USE))
+        yield from seen.values()
+
+    def _memory_buffer(self) -> Iterator[Entry]:
+        """Megatron's own buffer, as large as its largest use."""
+        plan, recipe, sizes = self.job.recipe.megatron, self.job.recipe, self.job.sizes
+        uses: list[Entry] = []
+        local = recipe.implementation == "megatron-local"
+        dtype = recipe.precision.compute
+        if plan is not None and plan.sequence and (local or self.job.chunks[-1].share.network.ends.predicts):
+            uses.append(self._entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
+        heads = [
+            mixer.heads.query for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads")
+        ]
+        if local and recipe.attention == "math" and heads:
+            uses.append(self._entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
+        if uses:
+            yield max(uses, key=lambda entry: product(entry.shape, sizes))
+
+    def _stays_gathered(self) -> Iterator[Entry]:
+        """What is no layer is gathered once."""
+        for each in self.stored if self.job.states.shares_parameters else ():
+            if not each.path.startswith(f"{PATH}."):
+                dtype = self.job.states.parameter
+                yield self._entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
+
+    def receive_buffers(self) -> Iterator[Entry]:
+        """Each chunk's model refers to its last input, whose gradient stays with it."""
+        plan = self.job.recipe.megatron
+        tokens = split_over("s") if plan is not None and plan.sequence else "s"
+        count = sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
+        if count:
+            dtype = self.job.recipe.precision.compute
+            yield self._entry("last_input", "", (tokens, "b", "h"), dtype, 2 * count, _FROM_FIRST_USE)
+
+    def deferred_entries(self) -> Iterator[Entry]:
+        """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
+        plan = self.job.recipe.megatron
+        if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
+            return
+        limit = self.job.config.engine.wgrad_deferral_limit or self.job.micro_batches
+        count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
+        tokens = split_over("s") if plan.sequence else "s"
+        for shape in ((tokens, "b", "h"), ("s", "b", split_over("V"))) if count else ():
+            yield self._entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
+
+    def passing_bytes(self, phase: str) -> int:
+        """The same as bytes."""
+        return total(self.passing(phase))
+
+    def passing(self, phase: str) -> Sequence[Entry]:
+        """What is there while micro-batches run, beside their activations: nothing that stays over the step."""
+        if phase not in self._passing:
+            self._passing[phase] = (*self.deferred_entries(), *self._gathered(phase))
+        return self._passing[phase]
+
+    @cached_property
+    def _passing(self) -> dict[str, Sequence[Entry]]:
+        return {}
+
+    def _gathered(self, phase: str) -> Iterator[Entry]:
+        """Layers that Megatron-FSDP has gathered ahead, and gradients that it has yet to scatter.
+
+        The backward pass of the head, which belongs to the loss, already gathers the last layers.
+        """
+        if not self.job.states.shares_gradients:
+            return
+        layers = [
+            sum(product(weight.shape, self.job.sizes) for weight in layer.weights())
+            for chunk in self.job.chunks
+            for layer, count in chunk.share.layers
+            for _ in range(count)
+        ]
+        others = [each for each in self.stored if not each.path.startswith(f"{PATH}.")]
+        if phase == "loss":
+            tied = self.job.chunks[-1].share.network.ends.tied
+            others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
+        beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
+        states, largest = self.job.states, max(layers, default=0)
+        if states.shares_parameters and layers:
+            ahead = min(sum(layers), largest + _AHEAD)
+            yield self._entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
+        if phase != "forward":
+            waiting = beside + (sum(layers) if phase == "backward" else 0)
+            queued = min(waiting, max(_QUEUED, 2 * largest))
+            yield self._entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
+
+    def _entry(self, rule: str, module: str, shape: Shape, dtype: str, copies: int, lifetime: str) -> Entry:
+        return Entry(
+            rule=rule,
+            category=RULES[rule].category or "temporaries",
+            module=module,
+            shape=shape,
+            dtype=dtype,
+            copies=copies,
+            each=size_of(shape, dtype, self.job.sizes),
+            lifetime=lifetime,
+        )
+
+
+def size_of(shape: Shape, dtype: str, sizes: Mapping[str, int]) -> int:
+    """Bytes of a tensor, rounded up."""
+    return aligned(product(shape, sizes) * ITEMSIZE[dtype])
+
+
+def total(entries: Iterable[Entry]) -> int:
+    """Bytes of entries."""
+    return sum(entry.bytes for entry in entries)
