@@ -39,6 +39,7 @@ LAYERS = (
     {"engines.base"},
     {"step.lending", "step.step", "step.pipelined", "step.looped"},
     {"engines", "layers"},
+    {"step.undisturbed"},
     {"step.record"},
     {"pictures", "recurrence"},
     {"config"},

@@ -166,12 +166,14 @@ def swept(**more):
     return found
 
 
+@pytest.mark.machine
 def test_processes_find_the_same():
     """A pool of processes measures what one process measures."""
     with ProcessPoolExecutor(2) as pool:
         assert swept(executor=pool) == swept()
 
 
+@pytest.mark.machine
 def test_a_dask_cluster_finds_the_same():
     """Unchanged on an engine that runs already: a local cluster of Dask."""
     distributed = pytest.importorskip("distributed")

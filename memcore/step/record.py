@@ -10,12 +10,18 @@ from memcore.step.looped import record_rank
 from memcore.step.pipelined import record_stage
 from memcore.step.recipe import Recipe
 from memcore.step.step import Step
+from memcore.step.undisturbed import undisturbed
 from memcore.timeline import Program
 
 
 @lru_cache(maxsize=512)
 def program_of(recipe: Recipe) -> Program:
     """Record a step and compile its tape."""
+    with undisturbed():
+        return _recorded(recipe)
+
+
+def _recorded(recipe: Recipe) -> Program:
     runtime, code = ENGINES[recipe.sharding.engine].runtime, IMPLEMENTATIONS[recipe.implementation]
     step = Step(recipe, runtime)
     if recipe.pipeline is None:
