@@ -24,8 +24,10 @@ from memcore.searching.layouts import Layout
 from memcore.searching.spaces import Floor, Space, floor_of, plan, space_of
 from memcore.searching.tasks import Answer, Task, performed, totals_of
 
-KEEP = 5
+KEEP = 4
 """Layouts that a search recommends, if as many fit."""
+DEAR = 2
+"""Layouts that cost more than so many times the cheapest are not looked at, once enough were found."""
 NOTICEABLE = 10
 """Beyond these a layout is recommended if it leaves this part of the capacity more than all cheaper ones."""
 
@@ -194,9 +196,16 @@ def _tasks(
 
 
 def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
-    """Whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them."""
+    """Whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
+
+    Several sequences that are shared among ranks are passed over: half of both are as many tokens, and less traffic.
+    """
     if question.ceiling is None:
         return False
+    if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
+        return True
+    if len(tally.best) >= keep and price.per_token > DEAR * min(each.cost.per_token for each in tally.best):
+        return True
     left = question.ceiling - question.floor.bytes(question.space, layout)
     if left < 0 or any(_needs_no_less(layout, each, question.space) for each in question.failed):
         return True

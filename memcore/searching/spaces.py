@@ -289,6 +289,8 @@ class Floor:
     """Bytes of a parameter that was gathered and not freed."""
     summed: int
     """Bytes of a gradient that a pipeline's stage keeps whole until its last micro-batch."""
+    logits: int = 0
+    """Bytes of each token when the loss's gradient comes: log-probabilities and their gradient, in fp32."""
 
     def bytes(self, space: Space, layout: Layout, growth: int | None = None) -> int:
         """Below this the highest stage of a layout cannot be.
@@ -307,7 +309,8 @@ class Floor:
             return layers * each
         activations = min(stages, layout.micro_batches) * layers * each
         whole = self._whole(space, layout) * (self.dense + self.routed // layout.experts) // tensor
-        return (parameters * self.parameter + whole) * layers // self.layers + activations
+        loss = tokens * self.logits // tensor if stages == 1 else 0
+        return (parameters * self.parameter + whole) * layers // self.layers + activations + loss
 
     def _whole(self, space: Space, layout: Layout) -> int:
         """Bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
@@ -347,6 +350,7 @@ def floor_of(job: Job) -> Floor:
         uniform=uniform,
         gathered=0 if frozen else int(ITEMSIZE[job.recipe.precision.compute]),
         summed=0 if frozen else int(ITEMSIZE[job.recipe.precision.reduce]),
+        logits=8 * sizes["V"] if job.recipe.loss.kind == "cross-entropy-fp32" and ROWS[job.engine.name].shared else 0,
     )
 
 

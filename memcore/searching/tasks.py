@@ -56,7 +56,9 @@ def _answer(
     if not isinstance(found, Estimate):
         return "a server has no layouts"
     allocated = found.allocated.expected
-    return allocated, found.device.expected if ceiling is not None and allocated <= ceiling else None
+    if ceiling is None or allocated > ceiling or found.rank.least_reserved > ceiling:
+        return allocated, None
+    return allocated, found.device.expected
 
 
 @lru_cache(maxsize=8)
