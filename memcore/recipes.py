@@ -117,9 +117,13 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
         read.refuse("training.loss_shift", message)
     if shift == "model" and not code.computes_loss:
         read.refuse("training.loss_shift", f"{code.title} leaves the loss to the trainer; allowed: labels-preshifted")
-    if word == "chunked" and shift != "model":
+    if word == "chunked" and (outside or (shift != "model" and code.default_wrap != "torchtitan")):
         read.refuse(
             "training.loss", "chunked is modelled inside the model only; allowed: cross-entropy-fp32, cross-entropy"
+        )
+    if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
+        read.refuse(
+            "training.loss", f"found {kind!r}, into which {sizes['s'] * sizes['b']} tokens cannot be cut equally"
         )
     if word == "fused-linear" and shift != "model":
         read.refuse("training.loss", f"{word!r} is part of the model; leave out training.loss_shift")

@@ -356,6 +356,9 @@ RULES: Mapping[str, Rule] = {
     "flex_delta": Rule(
         "a number of each row for its gradient", "pytorch, torch/_inductor/kernel/flex/flex_attention.py"
     ),
+    "collected_gradient": Rule(
+        "gradient of the hidden states, part by part", "torchtitan, torchtitan/components/loss.py, GradAccumulator"
+    ),
     "fused_product": Rule("a product and its activation in one compiled kernel", _PARTITIONER),
     "fused_product_backward": Rule("gradient of a product in one compiled kernel", _PARTITIONER),
     "float8_operand": Rule("operand of a product in float8", "torchao, torchao/float8/float8_linear.py"),

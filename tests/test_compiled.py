@@ -78,6 +78,30 @@ def test_flex_attention_keeps_no_random_state():
     assert sizes["flash"] - sizes["flex"] == pytest.approx(2 * 512 / TOKENS)
 
 
+def test_a_chunked_loss_has_logits_of_a_part():
+    """Of 1,024 tokens, an eighth at a time has fp32 logits; their gradient is collected in fp32 for all tokens.
+
+    The head's gradient adds up in fp32 on every rank until the last part (`set_requires_gradient_sync`).
+    """
+    found = job(loss="chunked:8")
+    program = found.rank.program
+    sizes = {
+        block.rule: size
+        for block, size in zip(program.blocks, program.block_sizes(found.job.sizes), strict=True)
+        if block.phase == "loss" and "layers" not in block.module and "norm" not in block.module
+    }
+    assert sizes["log_softmax"] == TOKENS // 8 * LLAMA["vocab_size"] * 4
+    assert sizes["collected_gradient"] == TOKENS * H * 4
+    assert sizes["accumulated_gradient"] == LLAMA["vocab_size"] * H * 4
+    assert found.rank.peak_of("loss") < job().rank.peak_of("loss")
+
+
+def test_chunks_beyond_the_third_look_alike():
+    """Twice as many chunks halve the logits and nothing else."""
+    few, many = (job(loss=f"chunked:{count}") for count in (4, 8))
+    assert len(few.rank.program.events) == len(many.rank.program.events)
+
+
 def gathered(found):
     """Bytes of the all-gather of one layer."""
     program, sizes = found.rank.program, found.job.sizes
@@ -110,6 +134,7 @@ def test_float8_keeps_its_operands_in_high_precision():
     [
         ({"compile": True, "precision": "bf16-autocast"}, "training.compile"),
         ({"compile": True, "attention": "math"}, "training.compile"),
+        ({"loss": "chunked:3"}, "training.loss"),
         ({"precision": "fp8-mixed", "implementation": "transformers"}, "training.precision"),
         ({"engine": {"fp8_recipe": "rowwise"}}, "engine.fp8_recipe"),
         ({"engine": {"fp8_recipe": "delayed"}, "precision": "fp8-mixed"}, "engine.fp8_recipe"),

@@ -62,6 +62,9 @@ class Runtime:
     def gather_all(self) -> None:
         """Before the first micro-batch of a schedule with several stages on a rank."""
 
+    def chunk_ended(self, *, last: bool) -> None:
+        """After head, loss and backward pass of a part of the tokens; the `last` one ends them."""
+
     def begin_micro_batch(self, *, last: bool) -> None:
         """Before the forward pass of a micro-batch; the last one ends the step."""
 

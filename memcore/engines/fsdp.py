@@ -88,6 +88,17 @@ class Fsdp(Runtime):
                 self.tape.enter("forward", "parameters of all stages", self._repeats.get(unit))
                 does(group)
 
+    def chunk_ended(self, *, last: bool) -> None:
+        """The head's gradient stays unsharded until the last part; then it is reduced, and the head resharded."""
+        group = self._groups.get("head") or self._groups.get("root")
+        if group is None:
+            return
+        if last and self.syncs:
+            group.post_backward()
+            group.finished = False
+        else:
+            group.accumulate()
+
     def begin_micro_batch(self, *, last: bool) -> None:
         """Without communication for every micro-batch, only the last one reduces gradients."""
         self.syncs = last or self.recipe.sharding.syncs_every_micro_batch

@@ -171,13 +171,12 @@ class Group:
     def post_backward(self) -> None:
         """Free the parameters; reduce the gradients, or keep them unsharded until the last micro-batch."""
         self.finished = True
-        for name in self._accumulated:
-            self.parameters[name].grad = None
         if not self._runtime.syncs:
             if self._runtime.ends_step:
                 self._unsharded = []
-            self._accumulate()
+            self.accumulate()
             return
+        self._add_up()
         if self._tape.parallel is not None:
             self._redistribute()
         gradients = list(self._accumulated.values())
@@ -209,8 +208,14 @@ class Group:
             gradients[index] = Tensor(self._tape, storage, gradient.shape, gradient.dtype)
         return before
 
-    def _accumulate(self) -> None:
+    def _add_up(self) -> None:
+        """Gradients are added to those that are there."""
+        for name in self._accumulated:
+            self.parameters[name].grad = None
+
+    def accumulate(self) -> None:
         """Keep each gradient in the reduce dtype (`to_accumulated_grad_if_needed`)."""
+        self._add_up()
         reduce = self._precision.reduce
         gradient: Tensor | None = None
         for name, parameter in self.parameters.items():

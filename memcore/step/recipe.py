@@ -44,6 +44,11 @@ class Loss:
     keeps_outputs: bool = False
     """The model's output object, and with it the logits, lives through the backward pass."""
 
+    @property
+    def of_a_chunk(self) -> Loss:
+        """The loss of one part of the tokens: logits are upcast."""
+        return Loss(kind="cross-entropy-fp32", shifts_labels=False)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:

@@ -204,6 +204,10 @@ class Step:
         self.tape.enter("loss", "head and loss")
         self._backward_begins(hidden_states, "backward", "final norm")
 
+    def begin_loss(self, place: str) -> None:
+        """A stretch of head and loss begins."""
+        self.tape.enter("loss", place)
+
     def _backward_begins(self, x: Tensor, phase: str, place: str, repeats: str | None = None) -> None:
         tape = self.tape
         if x.node is not None:

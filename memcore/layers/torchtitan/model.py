@@ -8,6 +8,7 @@ Source: torchtitan/models. Until 2025 (9dec370) Llama's keys and values were cop
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from memcore.eager.operations import add
 from memcore.eager.tensor import Tensor
@@ -15,6 +16,7 @@ from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
 from memcore.layers.tensor_parallel import embedded, headed
 from memcore.layers.torchtitan.attention import attention, latent_attention
+from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
 from memcore.layers.torchtitan.parts import Weights, dense, norm, project
 from memcore.model.network import Ends, Layer, Network
@@ -91,13 +93,22 @@ def _buffers(network: Network) -> Iterator[Buffer]:
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch; the trainer's `pred` lives until the loss is known."""
-    pred = _transformer(step, batch.tokens)
-    if not step.recipe.network.ends.predicts:
-        return pred, None
-    return causal_lm_loss(pred, batch.labels, step.recipe.loss), pred
+    ends, loss = step.recipe.network.ends, step.recipe.loss
+    h = _decoder(step, batch.tokens)
+    if not ends.predicts:
+        return step.leave("root", h), None
+    head = partial(headed, lambda x: project(x, step.weights, ends.head))
+    if loss.kind == "chunked":
+        hidden_states = step.leave("root", step.leave("head", h))
+        del h
+        return chunked_loss(step, hidden_states, batch.labels, head), None
+    pred = step.leave("root", step.leave("head", head(h)))
+    del h
+    return causal_lm_loss(pred, batch.labels, loss), pred
 
 
-def _transformer(step: Step, tokens: Tensor) -> Tensor:
+def _decoder(step: Step, tokens: Tensor) -> Tensor:
+    """Up to the final norm."""
     ends = step.recipe.network.ends
     h = step.enter("root", tokens)
     if ends.reads_tokens:
@@ -110,12 +121,11 @@ def _transformer(step: Step, tokens: Tensor) -> Tensor:
         h = step.layer(slot, run_block, h)
     step.after_layers()
     if not ends.predicts:
-        return step.leave("root", h)
+        return h
     h = step.enter("head", h)
     h = norm(h, step.weights, _final(ends))
     step.loss_begins(h)
-    logits = step.leave("head", headed(lambda x: project(x, step.weights, ends.head), h))
-    return step.leave("root", logits)
+    return h
 
 
 def _final(ends: Ends) -> Norm:
