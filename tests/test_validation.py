@@ -20,7 +20,7 @@ from memcore.hardware import ACCELERATORS
 from memcore.units import GiB
 from validation import design, devices, fake_cuda
 from validation.cases import Phase, Run, cases_of
-from validation.plan import Plan, Refused, plan
+from validation.plan import Generation, Plan, Refused, plan
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parent.parent
@@ -59,6 +59,7 @@ JOBS = {
     "eager": job(attention="math", attention_mask="padded"),
     "titan": job(implementation="torchtitan"),
     "lora": job(adapter={"type": "lora", "rank": 4}),
+    "adafactor": job(optimizer="adafactor"),
     "kept": job(outputs_kept=True, use_cache=True, gradient_clipping=False),
     "too-large": {**job(hardware={"gpu_memory_gb": 0.1}), "model": {**TINY, "vocab_size": 250_000}},
 }
@@ -145,7 +146,10 @@ def test_simulated_steps_are_predicted_and_reproduce_the_truth(tool):
     sample = [case for case in truth("simulated") if case["id"].partition("@")[0] in SAMPLE]
     whole = [case for case in sample if "same_run_as" not in case]
     assert len(whole) == len(SAMPLE)
-    tiny |= {name: spread(name) for name in SPREAD}
+    tiny |= {name: spread(name) for name in SPREAD} | {
+        "eight": job(optimizer="adamw-8bit"),
+        "fused": job(loss="fused-linear"),
+    }
     found, errors = tool("validation.simulate", [*named(tiny), *whole])
     assert "refused" not in errors
     measured = bytes_of(found)
@@ -172,6 +176,17 @@ SAMPLE = {
 """Simulated cases of different kinds that take seconds."""
 
 
+def test_a_generation_is_measured(tool):
+    """Weights, and the peak of a prompt and its continuation; memcore knows the weights to the byte."""
+    lengths = {"batch_size": 2, "prompt_length": 64, "output_length": 4, "weight_dtype": "bf16"}
+    config = {"model": TINY, "inference": lengths, "engine": {"type": "transformers"}}
+    cases, _ = tool("validation.measure", [{"id": "generated", "config": config}], "--device", "cpu")
+    peak, weights = (each["measured"] for each in cases)
+    assert peak["bytes"] > weights["bytes"]
+    parameters = 2 * 1111 * 256 + 3 * (256 * 256 * 2 + 256 * 128 * 2 + 3 * 256 * 640 + 2 * 256) + 256
+    assert 0 < weights["bytes"] - 2 * parameters < 4096  # the rotary table, and blocks of 512 bytes
+
+
 def test_what_cannot_be_run_is_refused_by_name(tool):
     """Nothing that is given is ignored."""
     with pytest.raises(Refused, match=r"training\.dropout\.hidden: found 0\.5"):
@@ -191,7 +206,7 @@ def test_the_suite_is_what_the_design_says():
     assert max(Counter(each["id"] for each in SUITE).values()) == 1
     assert len(SUITE) >= 150
     for each in SUITE:
-        assert isinstance(plan(each["config"]), Plan), each["id"]
+        assert isinstance(plan(each["config"]), Generation if each["id"].startswith("generate-") else Plan)
     assert {each["id"].partition("-")[0] for each in SUITE[: len(design.TERMS)]} == set(design.TERMS)
 
 
@@ -215,7 +230,7 @@ def test_the_suite_covers_every_term():
     """Every value of every setting of a step on one GPU occurs, unless the tool refuses it by name or it is the default."""
     given = Counter()
     for each in SUITE:
-        for path, value in flat({"training": each["config"]["training"]}):
+        for path, value in flat({"training": each["config"].get("training", {})}):
             given[path, str(value).partition(":")[0]] += 1
     uncovered = set()
     for path, setting in SETTINGS.items():
@@ -272,7 +287,10 @@ def test_the_defaults_are_those_of_memcore():
     """What the tool takes for an absent setting is what memcore assumes for it."""
     compared = 0
     for each in SUITE:
-        defaults = plan(each["config"]).defaults
+        wanted = plan(each["config"])
+        if isinstance(wanted, Generation):
+            continue
+        defaults = wanted.defaults
         try:
             assumptions = estimate(each["config"]).assumptions
         except MemcoreError:

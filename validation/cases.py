@@ -132,8 +132,12 @@ def _quantities(run: Run) -> Iterator[dict[str, Any]]:
 
 def _of_generation(run: Run) -> Iterator[dict[str, Any]]:
     yield {"quantity": "max_allocated", "bytes": max(each.peak for each in run.phases), "moment": "peak"}
-    start = next(each for each in run.phases if each.kind == "after_init")
+    # Weights are what is there when the first phase ends, tokens come after it.
+    start = run.phases[0]
     yield {"quantity": "weights", "bytes": start.allocated, "moment": "after_init"}
+    shown = [each.device for each in run.phases if each.device is not None]
+    if shown:
+        yield {"quantity": "device_used", "bytes": max(shown), "moment": "peak"}
 
 
 def _moments(run: Run, last: Sequence[Phase]) -> Iterator[dict[str, Any]]:

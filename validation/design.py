@@ -224,6 +224,16 @@ def _titan() -> Iterator[tuple[str, Config]]:
     yield "compiled", _job("llama-8b-4", 2, 2048, implementation="torchtitan", compile=True)
 
 
+def _generations() -> Iterator[tuple[str, Config]]:
+    """A prompt's forward pass against a cache that grows."""
+    shapes = ((1, 4096, 16), (8, 512, 128), (1, 64, 256))
+    for model in ("llama-1b", "qwen3-0.6b"):
+        for batch, prompt, output in shapes:
+            lengths = {"batch_size": batch, "prompt_length": prompt, "output_length": output, "weight_dtype": "bf16"}
+            job = {"model": network(model), "inference": lengths, "engine": {"type": "transformers"}}
+            yield f"{model}-b{batch}p{prompt}o{output}", job
+
+
 def _too_large() -> Iterator[tuple[str, Config]]:
     """Out of memory on every GPU that there is: outcomes, not numbers."""
     yield "llama-1b", _job("llama-1b", 64, 16384)
@@ -232,7 +242,7 @@ def _too_large() -> Iterator[tuple[str, Config]]:
 TERMS = {
     "shape": _shapes, "checkpoint": _checkpoints, "attention": _attentions, "loss": _losses, "optimizer": _optimizers,
     "precision": _precisions, "lora": _adapters, "qlora": _quantized, "compile": _compiled, "loop": _loops,
-    "titan": _titan, "family": _families, "memory": _too_large,
+    "titan": _titan, "generate": _generations, "family": _families, "memory": _too_large,
 }  # fmt: skip
 """What is told apart, and by which configs."""
 

@@ -91,10 +91,11 @@ def _chunked(chunks: int) -> Callable[[Tensor, Any, Tensor], Tensor]:
         outputs = [head(chunk) for chunk in hidden.chunk(chunks, dim=1)]
         total: Any = 0.0
         for logits, part in zip(outputs, labels.chunk(chunks, dim=1), strict=True):
-            flat = logits.reshape(-1, logits.shape[-1]).float()
-            total = total + F.cross_entropy(flat, part.reshape(-1), reduction="sum")
-        made: Tensor = total / labels.numel()
-        return made
+            # No variable holds an upcast chunk: it is gone when its loss is known.
+            total = total + F.cross_entropy(
+                logits.reshape(-1, logits.shape[-1]).float(), part.reshape(-1), reduction="sum"
+            )
+        return total / labels.numel()
 
     return loss
 

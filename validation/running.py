@@ -31,8 +31,11 @@ def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Itera
     `hardware.gpu_memory_gb` is a limit: reaching it is out of memory. Raises Refused for what this tool cannot run.
     """
     wanted = _wanted(config)
-    if not isinstance(wanted, Plan):
-        raise Refused("inference: generation is measured on GPUs only")
+    if isinstance(wanted, Generation):
+        if simulated:
+            raise Refused("inference: when a generation ends depends on values, which fake tensors lack")
+        yield _generated(config, wanted, device)
+        return
     if wanted.layout.world > 1 and not simulated:
         raise Refused("hardware.num_gpus: several ranks are measured on GPUs, under torchrun, or simulated")
     if wanted.compiled and simulated:
@@ -94,6 +97,15 @@ def _one(config: Mapping[str, Any], wanted: Plan, device: str, stage: int | None
     )
 
 
+def _generated(config: Mapping[str, Any], wanted: Generation, device: str) -> Run:
+    """A prompt and its continuation on the CPU."""
+    tracker = Tracker(device)
+    with tracker:
+        _generate(wanted, tracker, device)
+    phases = [Phase(name=each.name, allocated=each.end, peak=each.peak) for each in tracker.finish()]
+    return Run(config=config, phases=phases, device=device, kind="cpu")
+
+
 def _shared(wanted: Plan, ranks: parallel.Ranks, stage: int | None, model: Any) -> Any:
     """What pipelines and tensor parallelism leave of a model."""
     staged = model if stage is None else pipeline.cut(model, wanted, stage)
@@ -132,7 +144,7 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
     categories: Mapping[str, int] | None = None
     try:
         if isinstance(wanted, Generation):
-            _generate(wanted, recorder)
+            _generate(wanted, recorder, "cuda")
         else:
             model = models.build(wanted, "cuda")
             _follow(recorder, model)
@@ -165,11 +177,12 @@ def _as_it_runs(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return described
 
 
-def _generate(wanted: Generation, recorder: steps.Recorder) -> None:
+def _generate(wanted: Generation, recorder: steps.Recorder, device: str) -> None:
     """Read a prompt and continue it greedily."""
-    model: Any = models.build_for_generation(wanted, "cuda")
+    model: Any = models.build_for_generation(wanted, device)
     recorder.phase("after_init")
-    tokens = torch.randint(0, wanted.model["vocab_size"], (wanted.batch, wanted.prompt), device="cuda")
+    tokens = torch.randint(0, wanted.model["vocab_size"], (wanted.batch, wanted.prompt), device=device)
+    recorder.phase("0.generate")
     with torch.inference_mode():
         model.generate(
             tokens,
@@ -179,5 +192,4 @@ def _generate(wanted: Generation, recorder: steps.Recorder) -> None:
             do_sample=False,
             pad_token_id=0,
         )
-    recorder.phase("0.generate")
     recorder.phase("done")
