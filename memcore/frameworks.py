@@ -52,6 +52,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     ),
     "torchtune": Framework(exempts_embeddings=False),
     "torchtitan": Framework(exempts_embeddings=False),
+    "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
 

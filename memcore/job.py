@@ -86,7 +86,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
-    optimizer, implementation = _optimizer(read)
+    optimizer, implementation = _optimizer(read, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards, sizes)
     ranks = num_gpus // (stages * tensors)
@@ -252,7 +252,7 @@ def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
         read.refuse(path, f"applies to engine.type {engines}, found engine.type {engine.name!r}")
 
 
-def _optimizer(read: Defaults) -> tuple[Optimizer, Implementation]:
+def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation]:
     name = read.take("training.optimizer.name", "adamw", "the usual optimizer for language models")
     momentum = read.given("training.optimizer.momentum")
     with_momentum = [row.removesuffix("-momentum") for row in OPTIMIZERS if row.endswith("-momentum")]
@@ -267,7 +267,8 @@ def _optimizer(read: Defaults) -> tuple[Optimizer, Implementation]:
         allowed = ", ".join((*row.implementations, *others))
         read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
     how = row.implementations.get(chosen, row.implementations[row.default])
-    exempts = chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
+    # A simulated step is nobody's Trainer.
+    exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
     row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts)
     if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
         return row, how

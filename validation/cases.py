@@ -101,9 +101,10 @@ def cases_of(run: Run) -> Iterator[Case]:
 
 def _case(run: Run, name: str, measured: Mapping[str, Any]) -> Case:
     stamp = ", ".join(f"{package} {number}" for package, number in versions().items())
+    described = {key: value for key, value in run.config.items() if not key.startswith("_")}
     return {
         "id": name,
-        "config": {key: value for key, value in run.config.items() if not key.startswith("_")},
+        "config": {**described, "engine": {**described.get("engine", {}), "framework": "memcore"}},
         "measured": {**measured, "rank": run.rank},
         "source": {"kind": run.kind, "title": f"memcore's validation suite on {run.device}", "measured_at": stamp},
         "confidence": "high",
