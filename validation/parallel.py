@@ -20,8 +20,9 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.distributed.tensor.parallel.style import ParallelStyle
 
+from validation import pipeline
 from validation.models import TORCH, layers_of
-from validation.plan import Layout, Plan
+from validation.plan import Layout, Plan, Refused
 
 Styles = dict[str, ParallelStyle]
 
@@ -142,7 +143,7 @@ def shard(model: Any, plan: Plan, mesh: DeviceMesh) -> None:
     options: dict[str, Any] = {"mesh": mesh, "mp_policy": policy if mixed else MixedPrecisionPolicy()}
     if layout.offload:
         options["offload_policy"] = CPUOffloadPolicy(pin_memory=False)
-    embedding, rest = _outside_layers(model, plan)
+    embedding, rest = _outside_layers(model, plan) if layout.wrap == "torchtitan" else (None, [])
     if layout.wrap == "torchtitan" and embedding is not None:
         fully_shard(embedding, **options, reshard_after_forward=layout.reshard)
     _, layers = layers_of(model)
@@ -158,6 +159,8 @@ def _outside_layers(model: Any, plan: Plan) -> tuple[Any, list[Any]]:
     """The embedding; and the final norm with the head."""
     if plan.implementation == "torchtitan":
         return model.tok_embeddings, [each for each in (model.norm, model.output) if each is not None]
+    if isinstance(model, pipeline.Stage):
+        raise Refused("engine.wrap: 'torchtitan' of a pipeline's stage is run with torchtitan's layers only")
     return model.get_input_embeddings(), [model.base_model.norm, model.get_output_embeddings()]
 
 
