@@ -325,23 +325,6 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
             yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)
 
 
-def host_entries(job: Job) -> Iterator[Entry]:
-    """What one process of a job keeps in host memory."""
-    weights = [(weight, count) for weight, _, count in job.share.tensors]
-    for each in job.engine.host(weights, job.recipe):
-        category, size = RULES[each.rule].category or "temporaries", _size(each.shape, each.dtype, job)
-        yield Entry(
-            rule=each.rule,
-            category=category,
-            module=each.module,
-            shape=each.shape,
-            dtype=each.dtype,
-            copies=1,
-            each=size,
-            lifetime=_ALWAYS,
-        )
-
-
 def _received(job: Job) -> tuple[Shape, ...]:
     """Hidden states from the stage before, and gradients from the stage after, for each stage of the rank."""
     plan = job.recipe.pipeline

@@ -12,9 +12,10 @@ from typing import Protocol
 
 from memcore.allocator import Surroundings, reserved
 from memcore.errors import UnsupportedError
+from memcore.host import host_entries
 from memcore.job import Job
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
-from memcore.persistent import host_entries, persistent
+from memcore.persistent import persistent
 from memcore.pipeline import stage_jobs, stages_of_rank
 from memcore.step.record import program_of
 from memcore.timeline import Moment, Program, Sample

@@ -38,6 +38,7 @@ _LOSS_PARALLEL = "pytorch, torch/distributed/tensor/parallel/loss.py"
 _LOSS = "pytorch, aten/src/ATen/native/LossNLL.cpp and SoftMax.cpp"
 
 
+_OFFLOADED = "pytorch, CPUOffloadPolicy; torchao, optim/cpu_offload.py; bitsandbytes, get_paged"
 _BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 _MEGATRON = "Megatron-LM, core/tensor_parallel"
 _EXPERTS = "Megatron-LM, core/transformer/moe"
@@ -77,6 +78,10 @@ RULES: Mapping[str, Rule] = {
     "offloaded_activation": Rule(
         "saved tensor, back from the host", "torchtune, torchtune/training/_activation_offloading.py"
     ),
+    "host_parameter": Rule("parameter on the host, pinned", _OFFLOADED, "parameters"),
+    "host_gradient": Rule("gradient on the host, pinned", _OFFLOADED, "gradients"),
+    "host_state": Rule("optimizer state on the host", _OFFLOADED, "optimizer states"),
+    "host_activation": Rule("saved tensors on the host", "torchtune, _activation_offloading.py", "activations"),
     "exp_avg": Rule("Adam's first moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "exp_avg_sq": Rule("Adam's second moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "step_count": Rule(

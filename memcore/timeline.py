@@ -111,6 +111,16 @@ class Program:
             offset += growth
         return found
 
+    def allocated(self, rule: str, values: Mapping[str, int]) -> int:
+        """Bytes of all blocks of a rule that a micro-batch allocates, one after the other."""
+        sizes, total = self.block_sizes(values), 0
+        turn = self.segments[-1].turn
+        for segment in self.segments:
+            count = 1 if segment.repeats is None else values[segment.repeats]
+            events = self.events[segment.start : segment.end] if segment.turn == turn else ()
+            total += count * sum(sizes[event] for event in events if event >= 0 and self.blocks[event].rule == rule)
+        return total
+
     def block_sizes(self, values: Mapping[str, int]) -> list[int]:
         """Bytes of each block."""
         sizes = self.sizes(values)

@@ -175,8 +175,8 @@ ACTIVATIONS = {
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
-    """Dropout; saves a mask of one byte per element, and does nothing at probability zero."""
-    if not probability:
+    """Dropout; saves a mask of one byte per element, and does nothing at probability zero or in evaluation."""
+    if not probability or x.tape.evaluating:
         return x
     out, mask = like(x, "dropout"), like(x, "dropout_mask", "bool")
     if tracked(x):

@@ -99,6 +99,8 @@ class Tape:
         self.recomputing = False
         self.compiled = False
         """What runs is compiled."""
+        self.evaluating = False
+        """Modules are in evaluation mode."""
         self.float8: Float8 | None = None
         """Linear layers multiply in float8."""
         self.autocast: str | None = None

@@ -8,6 +8,7 @@ import memcore
 from memcore.describe import symbols, verdict, when
 from memcore.estimation import Estimate
 from memcore.ledger import Entry
+from memcore.phases import phases
 from memcore.places import PHASES, place
 from memcore.readings import Reading, outside
 from memcore.timeline import Moment
@@ -37,6 +38,10 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "after_init_bytes": estimate.rank.after_init,
         "first_step_bytes": estimate.rank.first_step,
         "end_of_forward_bytes": estimate.rank.end_of_forward,
+        "phases": [
+            {"name": each.name, "bytes": each.bytes, "because": each.because, "source": each.source}
+            for each in phases(estimate.rank)
+        ],
         "moments": [_moment(moment, estimate) for moment in estimate.moments],
         "ranks": [
             {"name": rank.name, "count": rank.count, "allocated_bytes": rank.peak.peak, "because": rank.because}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from memcore.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.estimation import Estimate
 from memcore.job import Job
+from memcore.phases import phases
 from memcore.places import PHASES, place
 from memcore.readings import outside
 from memcore.rules import RULES
@@ -48,15 +50,25 @@ def summary(estimate: Estimate) -> str:
     lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
     lines += section("Readings", table(_readings(estimate), right=(1,)))
     lines += section("One step", table(_phases(estimate), right=(1,)))
+    lines += section("From start to end", table(_whole(estimate), right=(1,)))
     if len(estimate.ranks) > 1:
         lines += section("Stages", table(_stages(estimate), right=(1,)))
-    held = [(RULES[each.rule].title, format_bytes(each.bytes)) for each in estimate.rank.host]
+    on_host: Counter[str] = Counter()
+    for each in estimate.rank.host:
+        on_host[RULES[each.rule].title] += each.bytes
+    held = [(name, format_bytes(size)) for name, size in on_host.items()]
     if held:
         lines += section("Host memory of each process", table(held, right=(1,)))
     rows = list(_assumptions(estimate))
     if rows:
         lines += section("Assumed", table(rows))
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _whole(estimate: Estimate) -> Iterator[Sequence[str]]:
+    """The phases of the whole job."""
+    for each in phases(estimate.rank):
+        yield each.title, format_bytes(each.bytes), each.because
 
 
 def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:

@@ -36,3 +36,12 @@ def _recorded(recipe: Recipe) -> Program:
     program = Program(step.tape)
     del kept
     return program
+
+
+@lru_cache(maxsize=512)
+def evaluation_of(recipe: Recipe) -> Program:
+    """Record a forward pass without gradients."""
+    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
+    code = IMPLEMENTATIONS[recipe.implementation]
+    step.evaluate(code.forward, code.inputs)
+    return Program(step.tape)

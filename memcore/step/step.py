@@ -111,6 +111,18 @@ class Step:
             self._micro_batch(forward, self._batch(inputs))
         self.tape.finish()
 
+    def evaluate(self, forward: Forward, inputs: Inputs) -> None:
+        """Run a forward pass in evaluation mode; its outputs are there when it returns."""
+        self.tape.evaluating = True
+        self.runtime.begin_micro_batch(last=True)
+        self.tape.enter("forward", "inputs")
+        with self.tape.no_grad(), self.tape.autocasting(self.recipe.precision.autocast):
+            kept = forward(self, self._batch(inputs))
+        self.tape.enter("loss", "end")
+        del kept
+        self.forget_cache()
+        self.tape.finish()
+
     def _micro_batch(self, forward: Forward, batch: Batch) -> None:
         if self.recipe.precision.autocast:
             with self.tape.autocasting(self.recipe.precision.autocast):
@@ -166,7 +178,7 @@ class Step:
 
     @contextmanager
     def _offloading(self) -> Iterator[None]:
-        if not self.recipe.offloads_activations or self.tape.recomputing:
+        if not self.recipe.offloads_activations or self.tape.recomputing or self.tape.evaluating:
             yield
             return
         offload = Offload()
@@ -178,7 +190,7 @@ class Step:
 
     def _checkpoint(self, run: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         checkpoints = self.recipe.checkpoints
-        if checkpoints is None:
+        if checkpoints is None or self.tape.evaluating:
             return run(*inputs)
         return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
 
