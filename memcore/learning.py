@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memcore.defaults import Defaults
-from memcore.dtypes import ITEMSIZE
+from memcore.dtypes import FLOATING, ITEMSIZE
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
 from memcore.frameworks import framework_of
 from memcore.model.adapters import ALL, Adapter, adapted, linear_names
-from memcore.model.litgpt import TARGETS, linear_targets, litgpt
+from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.model.quantized import STORAGES, quantized
@@ -31,10 +31,14 @@ def _adapted(read: Defaults, model: Model) -> Model:
     """The model with its adapters, if it has any."""
     path = "training.adapter"
     if read.given(f"{path}.type") is None:
-        for name in ("rank", "target_modules", "dtype", "dropout"):
+        for name in ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens"):
             if read.given(f"{path}.{name}") is not None:
-                read.refuse(f"{path}.{name}", f"needs {path}.type; allowed: lora")
+                read.refuse(f"{path}.{name}", f"needs {path}.type")
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
+    if read.given(f"{path}.type") != "lora":
+        return _prompted(read, model)
+    if read.given(f"{path}.num_virtual_tokens") is not None:
+        read.refuse(f"{path}.num_virtual_tokens", "lora adds no tokens; leave it out")
     targets = _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
@@ -48,6 +52,22 @@ def _adapted(read: Defaults, model: Model) -> Model:
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return adapted(model, adapter)
+
+
+def _prompted(read: Defaults, model: Model) -> Model:
+    """The model with one of LitGPT's adapters of learned tokens."""
+    path, kind = "training.adapter", read.given("training.adapter.type")
+    if layer_code(read) != "lit-gpt":
+        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled with LitGPT's layers; allowed: lora")
+    for name in ("rank", "target_modules", "dropout"):
+        if read.given(f"{path}.{name}") is not None:
+            read.refuse(f"{path}.{name}", f"{kind!r} has none; leave it out")
+    if [len(run) for run in model.network.runs] != [1] or model.num_layers <= FIRST_PROMPTED:
+        raise UnsupportedError(f"{path}.type", f"found {kind!r}; {model.name} has several kinds of layers, or too few")
+    tokens = read.take(f"{path}.num_virtual_tokens", 10)
+    stored = read.given("training.parameter_dtype") or read.given("training.precision") or "bf16"
+    dtype = read.take(f"{path}.dtype", stored if stored in FLOATING else "fp32")
+    return prompted(litgpt(model, ()), tokens, dtype, second=kind.endswith("v2"))
 
 
 def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequence[str], Model]:

@@ -6,6 +6,7 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.model.adapters import trainable as count_trainable
 
 LLAMA = "meta-llama/Llama-2-7b-hf"
 PHI = {
@@ -58,6 +59,36 @@ def found(model, length, batch, quantization=None, adapter=LORA, **engine):
 def test_what_litgpt_measured(model, length, batch, quantization, gigabytes):
     """`torch.cuda.max_memory_allocated` on an A100, from tutorials/finetune_lora.md and resource-tables.md."""
     assert found(model, length, batch, quantization).allocated.expected == pytest.approx(gigabytes * 1e9, rel=0.007)
+
+
+@pytest.mark.parametrize(
+    ("model", "length", "quantization", "version", "trainable", "gigabytes"),
+    [
+        (STABLELM, 1034, None, "llama-adapter", 573_888, 9.10),
+        (STABLELM, 1034, "nf4", "llama-adapter", 573_888, 5.65),
+        (STABLELM, 1034, "nf4-double", "llama-adapter", 573_888, 5.48),
+        (LLAMA, 1304, None, "llama-adapter", 1_229_760, 19.98),
+        (LLAMA, 1304, "nf4", "llama-adapter", 1_229_760, 12.68),
+        (STABLELM, 1034, None, "llama-adapter-v2", 2_125_248, 10.71),
+        (STABLELM, 1034, "nf4", "llama-adapter-v2", 2_125_248, 7.41),
+        (LLAMA, 1304, None, "llama-adapter-v2", 4_279_744, 25.51),
+        (LLAMA, 1304, "nf4", "llama-adapter-v2", 4_279_744, 18.30),
+        (LLAMA, 1304, "nf4-double", "llama-adapter-v2", 4_279_744, 17.98),
+    ],
+)
+def test_learned_tokens(model, length, quantization, version, trainable, gigabytes):
+    """LLaMA-Adapter: parameters and peaks of tutorials/resource-tables.md (0f021f3a)."""
+    one = found(model, length, 1, quantization, adapter=version)
+    assert count_trainable(one.job.share) == trainable
+    assert one.allocated.expected == pytest.approx(gigabytes * 1e9, rel=0.005)
+
+
+def test_learned_tokens_are_litgpts():
+    """Transformers' layers have none of them yet, and they have no rank."""
+    with pytest.raises(UnsupportedError, match="modelled with LitGPT's layers"):
+        memcore.estimate({"model": LLAMA, "training": {"adapter": "llama-adapter"}})
+    with pytest.raises(ConfigError, match="'llama-adapter' has none"):
+        found(LLAMA, 128, 1, adapter={"type": "llama-adapter", "rank": 8})
 
 
 def test_adapters_of_a_fused_matrix_share_the_first_one():

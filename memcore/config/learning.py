@@ -61,7 +61,14 @@ class Adapter:
     """Small trainable matrices beside frozen weights; in a file also just its type."""
 
     type: str | None = setting(
-        Choice(("lora",), {"lora": "two low-rank matrices beside each targeted linear layer"}),
+        Choice(
+            ("lora", "llama-adapter", "llama-adapter-v2"),
+            {
+                "lora": "two low-rank matrices beside each targeted linear layer",
+                "llama-adapter": "learned tokens that attention sees too, with a gate (LitGPT)",
+                "llama-adapter-v2": "the same, with a factor and a bias for each matrix, and trained norms (LitGPT)",
+            },
+        ),
         "Adapter",
         "Everything but the adapter is frozen: no gradients and no optimizer states for it.",
         flag="adapter",
@@ -81,6 +88,14 @@ class Adapter:
         "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
         flag="adapter-targets",
         default="all-linear",
+        advanced=True,
+    )
+    num_virtual_tokens: int | None = setting(
+        Integer(unit="tokens"),
+        "Learned tokens",
+        "Tokens that an adapter adds.",
+        flag="adapter-tokens",
+        default="10, as in LitGPT",
         advanced=True,
     )
     dtype: str | None = setting(

@@ -11,13 +11,26 @@ from collections.abc import Sequence
 from memcore.eager.attention import choose_kernel, sdpa
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import cat, clone, contiguous, like, new, only, permute, split, to, view
-from memcore.eager.operations import ACTIVATIONS, add, add_scalar, dropout, embedding, linear, mean, mul, rsqrt, scale
-from memcore.eager.slices import split_sizes
+from memcore.eager.operations import (
+    ACTIVATIONS,
+    add,
+    add_scalar,
+    dropout,
+    embedding,
+    linear,
+    matmul,
+    mean,
+    mul,
+    rsqrt,
+    scale,
+    softmax,
+)
+from memcore.eager.slices import expand, split_sizes
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import cross_entropy
 from memcore.layers.transformers.attention import heads_of
-from memcore.layers.transformers.context import Weights, leaf, project
+from memcore.layers.transformers.context import Weights, leaf, project, scaled
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotations import parted, rotated
 from memcore.model.network import Layer, Network
@@ -25,7 +38,7 @@ from memcore.model.parts import Attention, FeedForward
 from memcore.model.weights import Linear, Norm
 from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
-from memcore.symbols import Axis, Quotient, Shape
+from memcore.symbols import Axis, Quotient, Rounded, Shape
 
 _PARALLEL, _SHARED = "parallel", "parallel-shared"
 
@@ -156,8 +169,43 @@ def _attention(x: Tensor, weights: Weights, part: Attention, step: Step, tables:
         q, k = cat([q_roped], q.shape), cat([k_roped], k.shape)
         kernel = step.recipe.attention
         kernel = choose_kernel(q, v, heads, masked=False) if kernel == "sdpa" else kernel
-        y = contiguous(permute(sdpa(q, k, v, heads, kernel, None), 0, 2, 1, 3))
+        y = permute(sdpa(q, k, v, heads, kernel, None), 0, 2, 1, 3)
+        if part.beside:
+            y = _attend_to_prompt(y, q, weights, part)
+        y = contiguous(y)
         return project(y, weights, part.output)
+
+
+def _attend_to_prompt(y: Tensor, q: Tensor, weights: Weights, part: Attention) -> Tensor:
+    """What the learned tokens add, times its gate (lit_gpt/adapter.py, `CausalSelfAttention`).
+
+    They are one sequence: with several, no fused kernel takes them, and SDPA falls back to matrix products.
+    """
+    tape, heads = q.tape, part.heads.query
+    table = weights[f"{part.module}.adapter_wte.weight"]
+    prefix = view(table, (1, "va", *table.inner))
+    prefix.requires_grad, prefix.node = True, None
+    attach([prefix], [table], [], lambda g, s: [view(only(g), table.shape)])
+    aqkv = permute(_qkv(prefix, weights, part.inputs[0]), 0, 2, 1, 3)
+    own = heads_of(part)
+    _, ak, av = split_sizes(aqkv, 1, (own.query, own.key, own.key))
+    if own.shared:
+        ak, av = _spread(ak, heads), _spread(av, heads)
+    amask = new(tape, (q.shape[2], "va"), "bool", "attention_mask")
+    bias = like(amask, "attention_bias", q.dtype)
+    if q.shape[0] in (1, *tape.units):
+        padded = new(tape, (q.shape[2], Rounded("va", 8)), q.dtype, "pad")
+        ay = sdpa(q, ak, av, own.repeated(), "efficient", padded)
+    else:
+        scores = matmul(scale(q), scale(permute(_shared_keys(ak, q.shape[0]), 0, 1, 3, 2)))
+        ay = matmul(softmax(scores), _shared_keys(av, q.shape[0]))
+    del bias, amask
+    return add(y, mul(weights[f"{part.module}.gating_factor"], permute(ay, 0, 2, 1, 3)))
+
+
+def _shared_keys(x: Tensor, batch: Axis) -> Tensor:
+    """Keys or values of one sequence for all."""
+    return expand(x, 0, batch)
 
 
 def _spread(x: Tensor, count: Axis) -> Tensor:
@@ -198,6 +246,8 @@ def _qkv(x: Tensor, weights: Weights, part: Linear) -> Tensor:
         pretrained = linear(x, weights[f"{part.name}.weight"], weights.get(f"{part.name}.bias"))
         if part.adapter_dtype is None:
             return pretrained
+        if part.adapter_kind == "scale":
+            return scaled(pretrained, weights, part)
         down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
         after_a = linear(dropout(x, part.adapter_dropout), down)
         after_b = _grouped_convolution(after_a, up)

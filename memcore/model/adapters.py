@@ -80,6 +80,6 @@ def trainable(model: Model) -> int:
 
 def learns(weight: Weight, network: Network) -> bool:
     """Whether a parameter gets a gradient."""
-    if network.trainable is not None and not {weight.kind, *weight.name.split(".")} & set(network.trainable):
-        return False
+    if network.trainable is not None:
+        return weight.trainable and bool({weight.kind, *weight.name.split(".")} & set(network.trainable))
     return weight.trainable and (weight.kind == "adapter" or not network.adapted)

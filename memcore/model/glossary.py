@@ -30,6 +30,7 @@ SYMBOLS: Mapping[str, str] = {
     "w": "width of the shared experts",
     "V": "vocabulary size",
     "ra": "rank of an adapter",
+    "va": "tokens that an adapter adds",
     "P": "longest sequence",
     "sw": "tokens in a window",
     "le": "width in which experts work",

@@ -6,11 +6,12 @@ Source: lit_gpt/model.py and lit_gpt/lora.py (8641822, October 2023), `CausalSel
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 from memcore.model.network import Layer, Model, Network
 from memcore.model.parts import Attention, FeedForward
-from memcore.model.weights import Linear
+from memcore.model.weights import Linear, Weight
 from memcore.symbols import Axis, Total
 
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -42,6 +43,50 @@ def _fused(layer: Layer, targets: Collection[str]) -> Layer:
         adapter_outer=(_total(chosen), heads.width) if 0 < len(chosen) < len(counts) else None,
     )
     return replace(layer, mixer=replace(part, inputs=(fused,), fused="litgpt"))
+
+
+def prompted(model: Model, tokens: int, dtype: str, *, second: bool) -> Model:
+    """LLaMA-Adapter: every attention layer from the third on attends to learned tokens too, with a gate for each head.
+
+    The second version also scales and shifts the result of every linear layer, and trains the norms
+    (lit_gpt/adapter.py and adapter_v2.py). The model has one kind of layer, and more than two layers.
+    """
+    network, (count,) = model.network, model.repeats
+    ((layer,),) = network.runs
+    if second:
+        layer = _scaled(layer, dtype)
+    part = layer.mixer
+    if not isinstance(part, Attention):
+        raise TypeError(part)
+    names = {"adapter_wte.weight": (("va",), ("h",)), "gating_factor": ((1,), (1,), (part.heads.query,), (1,))}
+    beside = tuple(Weight(f"{part.module}.{name}", axes, "adapter", dtype=dtype) for name, axes in names.items())
+    later = replace(layer, mixer=replace(part, beside=beside))
+    head = replace(network.ends.head, adapter_dtype=dtype, adapter_kind="scale") if second else network.ends.head
+    changed = replace(
+        network,
+        runs=((layer,), (later,)),
+        ends=replace(network.ends, head=head),
+        adapted=True,
+        trainable=("adapter", "norm") if second else None,
+    )
+    repeats = (FIRST_PROMPTED, count - FIRST_PROMPTED)
+    return replace(model, network=changed, repeats=repeats, sizes={**model.sizes, "va": tokens})
+
+
+FIRST_PROMPTED = 2
+"""The first layer with learned tokens (`adapter_start_layer`)."""
+
+
+def _scaled(part: Any, dtype: str) -> Any:
+    """The part with a factor and a bias beside every linear layer."""
+    if isinstance(part, Linear):
+        return replace(part, adapter_dtype=dtype, adapter_kind="scale")
+    if isinstance(part, tuple):
+        return tuple(_scaled(item, dtype) for item in part)
+    if is_dataclass(part) and not isinstance(part, (Weight, type)):
+        changed = {item.name: _scaled(getattr(part, item.name), dtype) for item in fields(part) if item.init}
+        return replace(part, **changed)
+    return part
 
 
 def _total(counts: Collection[Axis]) -> Axis:

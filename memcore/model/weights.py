@@ -146,6 +146,9 @@ class Linear:
     adapter_outer: Shape | None = None
     """What its adapter adds to, if not to all of the result."""
 
+    adapter_kind: str = "lora"
+    """`lora`: two matrices; `scale`: a bias and a factor for each row of the result (LLaMA-Adapter V2)."""
+
     def adapter_name(self, matrix: str) -> str:
         """The name of an adapter's matrix in PEFT's checkpoints."""
         return f"{self.name}.{matrix}.default.weight"
@@ -165,7 +168,10 @@ class Linear:
         )
         if self.bias:
             yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)
-        if self.adapter_dtype is not None:
+        if self.adapter_dtype is not None and self.adapter_kind == "scale":
+            for name in ("adapter_bias", "adapter_scale"):
+                yield Weight(f"{self.name}.{name}", (self.outer,), "adapter", dtype=self.adapter_dtype)
+        elif self.adapter_dtype is not None:
             outer = self.outer if self.adapter_outer is None else self.adapter_outer
             for matrix, shape in (("lora_A", ((self.adapter_ranks,), self.inner)), ("lora_B", (outer, ("ra",)))):
                 yield Weight(self.adapter_name(matrix), shape, "adapter", dtype=self.adapter_dtype)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memcore.eager.basics import clone, to
-from memcore.eager.operations import add, dropout, linear, scale
+from memcore.eager.operations import add, dropout, linear, mul, scale
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.tensor_parallel import finished
@@ -105,6 +105,8 @@ def _adapt(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
 
     The product of the two small matrices, scaled, is added in their dtype and cast to the result's.
     """
+    if part.adapter_kind == "scale":
+        return scaled(result, weights, part)
     if weights[f"{part.name}.weight"].quantization is not None:
         return _adapt_quantized(x, result, weights, part)
     dtype = result.dtype
@@ -112,6 +114,11 @@ def _adapt(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
     x = to(x, down.dtype)
     result = add(result, scale(linear(linear(dropout(x, part.adapter_dropout), down), up)))
     return to(result, dtype)
+
+
+def scaled(result: Tensor, weights: Weights, part: Linear) -> Tensor:
+    """The result shifted and scaled (lit_gpt/adapter_v2.py, `AdapterV2Linear.forward`)."""
+    return mul(weights[f"{part.name}.adapter_scale"], add(result, weights[f"{part.name}.adapter_bias"]))
 
 
 def _adapt_quantized(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
