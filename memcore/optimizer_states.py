@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.symbols import Quotient, Shape, product
+from memcore.symbols import Axis, Quotient, Shape, Smaller, Total, product, spell
 
 PAGED_FROM = 100_000
 """Elements from which bitsandbytes keeps a state in CUDA's managed memory (optimizer.py, `get_state_buffer`)."""
@@ -23,7 +23,8 @@ class State:
     rule: str
     of: str = "like"
     """`like` the parameter; `rows` or `columns` of a matrix, and like a vector; `blocks`: a number for each block;
-    `halves`: two in each byte; `map`: a table of `size` numbers."""
+    `halves`: two in each byte; `map`: a table of `size` numbers; `pair`: two like it; `square`: the smaller side of a
+    matrix by itself."""
     dtype: str | None = None
     """None: the parameter's."""
     size: int = 256
@@ -38,6 +39,10 @@ class Implementation:
 
     temporaries: int = 0
     """Tensors as large as all parameters of the rank, at once."""
+    matrix: tuple[State, ...] = ()
+    """Temporaries of a matrix at hand, where matrices of layers are updated in a way of their own."""
+    upcasts: bool = False
+    """The parameter at hand is copied in fp32, if it is not."""
     own: int = 0
     """Tensors like the parameter at hand, where parameters are updated one by one."""
     before: int = 0
@@ -66,6 +71,8 @@ class Optimizer:
     """Parameters with fewer elements than this keep `plain` states instead."""
     whole_blocks: bool = False
     """So do those that are no whole number of blocks."""
+    only_matrices: bool = False
+    """So do all but matrices of layers."""
     plain: tuple[State, ...] = ()
     exempts_embeddings: bool = False
     """So do embeddings."""
@@ -104,9 +111,18 @@ class Optimizer:
 
     def _states(self, axes: int, elements: int, kind: str) -> Sequence[State]:
         small = elements < self.quantized_from or (self.whole_blocks and elements % self.block)
+        small = small or (self.only_matrices and not self.is_matrix(axes, kind))
         if small or (self.exempts_embeddings and kind in ("embedding", "position")):
             return self.plain
         return self.vector if self.vector is not None and axes == 1 else self.states
+
+    def is_matrix(self, axes: int, kind: str) -> bool:
+        """Whether a parameter is a matrix of a layer."""
+        return axes == 2 and kind not in ENDS
+
+    def shape_of(self, state: State, shape: tuple[Shape, ...]) -> Shape:
+        """The shape of a state or a temporary of a parameter."""
+        return self._shape(state, shape, tuple(axis for axes in shape for axis in axes))
 
     def _shape(self, state: State, shape: tuple[Shape, ...], whole: Shape) -> Shape:
         if state.of == "blocks":
@@ -115,7 +131,17 @@ class Optimizer:
             return (Quotient(whole, 2),)
         if state.of == "map":
             return (state.size,)
+        if state.of == "pair":
+            return (2, *whole)
+        if state.of == "square":
+            side = Smaller(_one(shape[0]), _one(shape[1]))
+            return (side, side)
         if state.of == "like" or len(shape) == 1:
             return whole
         leading = tuple(axis for axes in shape[:-2] for axis in axes)
         return (*leading, *(shape[-2] if state.of == "rows" else shape[-1]))
+
+
+def _one(axes: Shape) -> Axis:
+    """A product of sizes as one size."""
+    return axes[0] if len(axes) == 1 else Total(spell(axes), (axes,))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.optimizer_states import Implementation, Optimizer, State
+from memcore.optimizers_further import FURTHER
 from memcore.optimizers_in_few_bits import FP32_MOMENTS, KERNEL, QUANTIZED
 
 _MOMENTS = (State("exp_avg"), State("exp_avg_sq"))
@@ -144,13 +145,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         default="bitsandbytes",
         source="bitsandbytes/optim/lion.py: one moment in fp32; the kernel works in place",
     ),
-    "lamb": Optimizer(
-        title="LAMB",
-        states=FP32_MOMENTS,
-        implementations=_KERNEL,
-        default="bitsandbytes",
-        source="bitsandbytes/optim/lamb.py: two moments in fp32; the kernel works in place",
-    ),
+    **FURTHER,
     **QUANTIZED,
 }
 """Rows by name; where `momentum` is given, SGD and RMSprop are their rows with momentum."""

@@ -17,7 +17,7 @@ from memcore.model.adapters import learns
 from memcore.model.network import Layer, Model
 from memcore.model.quantized import beside
 from memcore.model.weights import Weight
-from memcore.optimizer_states import Implementation
+from memcore.optimizer_states import Implementation, State
 from memcore.recurrence import constants
 from memcore.rules import RULES
 from memcore.step.recipe import Buffer
@@ -157,10 +157,26 @@ class Persistent:
             for one, copies in ((at_hand, how.own), (before, how.before)):
                 if one is not None and copies:
                     yield self._entry("optimizer_temporary", one.path, one.shape, one.dtype, copies, _OPTIMIZING)
+        elif how.matrix or how.upcasts:
+            yield from self._one_matrix(how)
         elif not how.temporaries:
             yield from self._redistributed()
         for buffer in self._stepping():
             yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _OPTIMIZING)
+
+    def _one_matrix(self, how: Implementation) -> Iterator[Entry]:
+        """What the largest parameter needs while it is updated on its own."""
+        row, learning = self.job.optimizer, [each for each in self.stored if each.learning]
+        if how.upcasts:
+            learning = [each for each in learning if each.dtype != "fp32"]
+        else:
+            learning = [each for each in learning if row.is_matrix(len(each.axes), each.weight.kind)]
+        if not learning:
+            return
+        one = max(learning, key=lambda each: each.size)
+        for state in how.matrix or (State("optimizer_temporary", dtype="fp32"),):
+            shape, dtype = row.shape_of(state, one.axes), state.dtype or one.dtype
+            yield self._entry(state.rule, one.path, shape, dtype, 1, _OPTIMIZING)
 
     def _stepping(self) -> Sequence[Buffer]:
         """What the engine needs when the optimizer's step ends."""

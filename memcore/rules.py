@@ -82,6 +82,10 @@ RULES: Mapping[str, Rule] = {
     "host_gradient": Rule("gradient on the host, pinned", _OFFLOADED, "gradients"),
     "host_state": Rule("optimizer state on the host", _OFFLOADED, "optimizer states"),
     "host_activation": Rule("saved tensors on the host", "torchtune, _activation_offloading.py", "activations"),
+    "update_norm": Rule("norm of an update", "bitsandbytes, optim/optimizer.py, max_unorm", "optimizer states"),
+    "schedule_free_z": Rule("Schedule-Free's second sequence", "schedule_free, schedulefree", "optimizer states"),
+    "muon_update": Rule("Nesterov's update", "pytorch, torch/optim/_muon.py", "temporaries"),
+    "newton_schulz": Rule("Newton-Schulz iteration in bf16", "pytorch, torch/optim/_muon.py", "temporaries"),
     "exp_avg": Rule("Adam's first moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "exp_avg_sq": Rule("Adam's second moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "step_count": Rule(

@@ -30,6 +30,7 @@ LAYERS = (
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
     {"hardware", "optimizer_states"},
     {"optimizers_in_few_bits"},
+    {"optimizers_further"},
     {"optimizers"},
     {"eager"},
     {"model"},
