@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.rule import Rule
+from memcore.rules_fine_tuning import FINE_TUNING
 from memcore.rules_megatron import MEGATRON
 from memcore.rules_zero import ZERO
 
@@ -38,8 +39,6 @@ _LOSS_PARALLEL = "pytorch, torch/distributed/tensor/parallel/loss.py"
 _LOSS = "pytorch, aten/src/ATen/native/LossNLL.cpp and SoftMax.cpp"
 
 
-_OFFLOADED = "pytorch, CPUOffloadPolicy; torchao, optim/cpu_offload.py; bitsandbytes, get_paged"
-_BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 _MEGATRON = "Megatron-LM, core/tensor_parallel"
 _EXPERTS = "Megatron-LM, core/transformer/moe"
 _FUSIONS = "Megatron-LM, core/fusions"
@@ -50,42 +49,9 @@ _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_atten
 RULES: Mapping[str, Rule] = {
     **MEGATRON,
     **ZERO,
+    **FINE_TUNING,
     # What is there from the start to the end of the job.
     "parameter": Rule("parameter", "the model's config.json", "parameters"),
-    "quantization_scales": Rule(
-        "absolute maximum of each block of a quantized weight, or scale of each row",
-        "bitsandbytes, bitsandbytes/functional.py, quantize_4bit and int8_vectorwise_quant",
-        "parameters",
-    ),
-    "nested_scales": Rule("absolute maximum of each 256 quantized maxima", _BNB, "parameters"),
-    "quantization_code": Rule("what each value of a quantized tensor stands for", _BNB, "parameters"),
-    "quantization_offset": Rule("mean of the maxima, subtracted before they were quantized", _BNB, "parameters"),
-    "dequantized_weight": Rule(
-        "quantized weight as numbers, for one product", "bitsandbytes, bitsandbytes/autograd/_functions.py"
-    ),
-    "dequantized_scales": Rule("quantized maxima as numbers, for one product", _BNB),
-    "quantized_rows": Rule(
-        "rows in 8 bits with a scale each", "bitsandbytes, backends/cuda/ops.py, int8_vectorwise_quant"
-    ),
-    "int8_product": Rule("product of 8-bit matrices", "bitsandbytes, backends/cuda/ops.py, int8_linear_matmul"),
-    "flat_gradient": Rule(
-        "gradients of a unit in one tensor",
-        f"{_MANUAL}, split_with_sizes_backward",
-    ),
-    "conv1d": Rule("grouped convolution over tokens", "lit_gpt, lit_gpt/lora.py, LoRAQKVLinear.conv1d"),
-    "conv1d_backward": Rule("gradient of a grouped convolution", f"{_FORMULAS}, convolution"),
-    "index_copy": Rule("rows put into a copy of zeros", "lit_gpt, lit_gpt/lora.py, LoRAQKVLinear.zero_pad"),
-    "offloaded_activation": Rule(
-        "saved tensor, back from the host", "torchtune, torchtune/training/_activation_offloading.py"
-    ),
-    "host_parameter": Rule("parameter on the host, pinned", _OFFLOADED, "parameters"),
-    "host_gradient": Rule("gradient on the host, pinned", _OFFLOADED, "gradients"),
-    "host_state": Rule("optimizer state on the host", _OFFLOADED, "optimizer states"),
-    "host_activation": Rule("saved tensors on the host", "torchtune, _activation_offloading.py", "activations"),
-    "update_norm": Rule("norm of an update", "bitsandbytes, optim/optimizer.py, max_unorm", "optimizer states"),
-    "schedule_free_z": Rule("Schedule-Free's second sequence", "schedule_free, schedulefree", "optimizer states"),
-    "muon_update": Rule("Nesterov's update", "pytorch, torch/optim/_muon.py", "temporaries"),
-    "newton_schulz": Rule("Newton-Schulz iteration in bf16", "pytorch, torch/optim/_muon.py", "temporaries"),
     "exp_avg": Rule("Adam's first moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "exp_avg_sq": Rule("Adam's second moment", "pytorch, torch/optim/adam.py, _init_group", "optimizer states"),
     "step_count": Rule(

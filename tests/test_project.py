@@ -26,7 +26,19 @@ def texts():
 
 
 LAYERS = (
-    {"symbols", "units", "dtypes", "errors", "rule", "rules", "rules_megatron", "rules_zero", "untrusted", "words"},
+    {
+        "symbols",
+        "units",
+        "dtypes",
+        "errors",
+        "rule",
+        "rules",
+        "rules_fine_tuning",
+        "rules_megatron",
+        "rules_zero",
+        "untrusted",
+        "words",
+    },
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
     {"hardware", "optimizer_states"},
     {"optimizers_in_few_bits"},
