@@ -81,6 +81,9 @@ class Tape:
     `events` holds a block's index when it is allocated and the bitwise complement of the index when it is freed.
     """
 
+    evaluating = False
+    """Modules are in evaluation mode."""
+
     def __init__(
         self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None
     ) -> None:
@@ -99,8 +102,6 @@ class Tape:
         self.recomputing = False
         self.compiled = False
         """What runs is compiled."""
-        self.evaluating = False
-        """Modules are in evaluation mode."""
         self.float8: Float8 | None = None
         """Linear layers multiply in float8."""
         self.autocast: str | None = None
