@@ -31,14 +31,20 @@ def _adapted(read: Defaults, model: Model) -> Model:
     """The model with its adapters, if it has any."""
     path = "training.adapter"
     if read.given(f"{path}.type") is None:
-        for name in ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens"):
+        for name in ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens", "init_r"):
             if read.given(f"{path}.{name}") is not None:
                 read.refuse(f"{path}.{name}", f"needs {path}.type")
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
-    if read.given(f"{path}.type") != "lora":
+    kind = read.given(f"{path}.type")
+    if kind.startswith("llama-adapter"):
         return _prompted(read, model)
     if read.given(f"{path}.num_virtual_tokens") is not None:
-        read.refuse(f"{path}.num_virtual_tokens", "lora adds no tokens; leave it out")
+        read.refuse(f"{path}.num_virtual_tokens", f"{kind} adds no tokens; leave it out")
+    if kind == "ln-tuning":
+        # PEFT trains copies of the norms; their frozen originals are a few kilobytes.
+        return replace(model, network=replace(model.network, trainable=("norm",), adapted=True))
+    if kind != "lora" and (layer_code(read) != "transformers" or read.given("training.quantization") is not None):
+        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled beside unquantized layers of transformers")
     targets = _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
@@ -46,12 +52,29 @@ def _adapted(read: Defaults, model: Model) -> Model:
     for unknown in [each for each in targets if each not in known and each != ALL]:
         read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
     adapter = Adapter(
-        rank=read.take(f"{path}.rank", 8, "PEFT's default"),
+        kind=kind,
+        rank=_rank(read, kind),
         targets=tuple(targets),
         dtype=read.take(f"{path}.dtype", "fp32"),
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return adapted(model, adapter)
+
+
+_RANKS = {"vera": 256, "miss": 64, "ia3": 1, "adalora": 12}
+"""PEFT's defaults, where they are not 8."""
+
+
+def _rank(read: Defaults, kind: str) -> int:
+    """The rank that an adapter begins with."""
+    path = "training.adapter"
+    if read.given(f"{path}.init_r") is not None and kind != "adalora":
+        read.refuse(f"{path}.init_r", f"applies to adalora, found {kind!r}")
+    if kind == "ia3" and read.given(f"{path}.rank") is not None:
+        read.refuse(f"{path}.rank", "ia3 has no rank; leave it out")
+    name = "init_r" if kind == "adalora" else "rank"
+    found: int = read.take(f"{path}.{name}", _RANKS.get(kind, 8), None if kind == "ia3" else "PEFT's default")
+    return found
 
 
 def _prompted(read: Defaults, model: Model) -> Model:

@@ -13,7 +13,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.job import Job
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
-from memcore.model.adapters import learns
+from memcore.model.adapters import learns, shared_matrices
 from memcore.model.network import Layer, Model
 from memcore.model.quantized import beside
 from memcore.model.weights import Weight
@@ -325,7 +325,7 @@ def persistent(job: Job) -> Persistent:
 
 
 def _beside_quantized(model: Model) -> Iterator[Buffer]:
-    """What quantized weights keep beside their numbers."""
+    """What quantized weights keep beside their numbers, and what adapters share."""
     for layer in model.network.kinds:
         for weight in layer.weights():
             for each in beside(weight):
@@ -336,6 +336,8 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
                     dtype=each.dtype,
                     layer=layer,
                 )
+    for name, shape, dtype in shared_matrices(model):
+        yield Buffer(rule="shared_adapter", module=name, shape=shape, dtype=dtype)
     for weight in model.network.ends.weights():
         for each in beside(weight):
             yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)

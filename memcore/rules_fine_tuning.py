@@ -38,6 +38,7 @@ FINE_TUNING: Mapping[str, Rule] = {
     "offloaded_activation": Rule(
         "saved tensor, back from the host", "torchtune, torchtune/training/_activation_offloading.py"
     ),
+    "shared_adapter": Rule("frozen matrix that all adapters share", "peft, tuners/vera/model.py", "buffers"),
     "host_parameter": Rule("parameter on the host, pinned", _OFFLOADED, "parameters"),
     "host_gradient": Rule("gradient on the host, pinned", _OFFLOADED, "gradients"),
     "host_state": Rule("optimizer state on the host", _OFFLOADED, "optimizer states"),

@@ -62,9 +62,19 @@ class Adapter:
 
     type: str | None = setting(
         Choice(
-            ("lora", "llama-adapter", "llama-adapter-v2"),
+            (
+                *("lora", "dora", "adalora", "vera", "loha", "miss", "ia3", "ln-tuning"),
+                *("llama-adapter", "llama-adapter-v2"),
+            ),
             {
                 "lora": "two low-rank matrices beside each targeted linear layer",
+                "dora": "the same with a magnitude for each row; the whole weight is made in every forward pass",
+                "adalora": "three factors, whose ranks are cut while training",
+                "vera": "two vectors for each layer, around frozen matrices that all share",
+                "loha": "the elements' product of two low-rank matrices, made dense",
+                "miss": "one matrix over sums of groups of elements",
+                "ia3": "a factor for each row, or for each element of the input of a feed-forward layer's last matrix",
+                "ln-tuning": "the norms",
                 "llama-adapter": "learned tokens that attention sees too, with a gate (LitGPT)",
                 "llama-adapter-v2": "the same, with a factor and a bias for each matrix, and trained norms (LitGPT)",
             },
@@ -88,6 +98,14 @@ class Adapter:
         "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
         flag="adapter-targets",
         default="all-linear",
+        advanced=True,
+    )
+    init_r: int | None = setting(
+        Integer(),
+        "Initial rank",
+        "AdaLoRA begins with this rank.",
+        flag="adapter-init-rank",
+        default="12, as in PEFT",
         advanced=True,
     )
     num_virtual_tokens: int | None = setting(

@@ -11,6 +11,7 @@ from typing import Any
 
 from memcore.model.network import Model, Network
 from memcore.model.weights import Linear, Weight
+from memcore.symbols import Shape
 
 ALL = "all-linear"
 """Every linear layer but the output head."""
@@ -20,12 +21,29 @@ ALL = "all-linear"
 class Adapter:
     """What is added to linear layers."""
 
+    kind: str = "lora"
+    """A kind of `memcore.model.weights.Linear.adapter_kind`."""
     rank: int
     targets: Collection[str]
     """Last parts of the names of linear layers, or `all-linear`."""
     dtype: str
     """Of the added matrices; PEFT makes them fp32 beside half-precision weights."""
     dropout: float = 0.0
+
+
+_FEEDS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
+"""Linear layers whose input IA3 scales (peft/utils/constants.py, `TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD…`)."""
+
+
+def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
+    """VeRA's two matrices, which all layers share: as large as the largest of them needs, with names and dtypes."""
+    linears = [each for layer in model.network.kinds for each in _linears(layer) if each.adapter_kind == "vera"]
+    if not linears:
+        return ()
+    inner = max(model.size(each.inner) for each in linears)
+    outer = max(model.size(each.outer) for each in linears)
+    dtype = linears[0].adapter_dtype or "fp32"
+    return ("vera_A", ("ra", inner), dtype), ("vera_B", (outer, "ra"), dtype)
 
 
 def adapted(model: Model, adapter: Adapter) -> Model:
@@ -61,7 +79,8 @@ def _adapted(part: Any, adapter: Adapter) -> Any:
         name = part.name.rpartition(".")[2]
         if ALL not in adapter.targets and name not in adapter.targets:
             return part
-        return replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
+        kind = "ia3-input" if adapter.kind == "ia3" and name in _FEEDS else adapter.kind
+        return replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout, adapter_kind=kind)
     if isinstance(part, tuple):
         return tuple(_adapted(item, adapter) for item in part)
     if is_dataclass(part) and not isinstance(part, (Weight, type)):

@@ -147,7 +147,8 @@ class Linear:
     """What its adapter adds to, if not to all of the result."""
 
     adapter_kind: str = "lora"
-    """`lora`: two matrices; `scale`: a bias and a factor for each row of the result (LLaMA-Adapter V2)."""
+    """`lora`, `dora`, `adalora`, `vera`, `loha`, `miss`, `ia3`; `ia3-input`, which scales what goes in; `scale`: a bias
+    and a factor for each row of the result (LLaMA-Adapter V2)."""
 
     def adapter_name(self, matrix: str) -> str:
         """The name of an adapter's matrix in PEFT's checkpoints."""
@@ -168,10 +169,26 @@ class Linear:
         )
         if self.bias:
             yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)
-        if self.adapter_dtype is not None and self.adapter_kind == "scale":
-            for name in ("adapter_bias", "adapter_scale"):
-                yield Weight(f"{self.name}.{name}", (self.outer,), "adapter", dtype=self.adapter_dtype)
-        elif self.adapter_dtype is not None:
-            outer = self.outer if self.adapter_outer is None else self.adapter_outer
-            for matrix, shape in (("lora_A", ((self.adapter_ranks,), self.inner)), ("lora_B", (outer, ("ra",)))):
-                yield Weight(self.adapter_name(matrix), shape, "adapter", dtype=self.adapter_dtype)
+        if self.adapter_dtype is not None:
+            yield from self._adapter(self.adapter_dtype)
+
+    def _adapter(self, dtype: str) -> Iterator[Weight]:
+        """What an adapter adds, named as in PEFT's checkpoints, and as in LitGPT's."""
+        outer = self.outer if self.adapter_outer is None else self.adapter_outer
+        rank: Shape = ("ra",)
+        first, second = (((self.adapter_ranks,), self.inner), (outer, rank))
+        ones: Shape = (1,) * len(self.inner)
+        kinds: dict[str, dict[str, tuple[Shape, ...]]] = {
+            "lora": {"lora_A": first, "lora_B": second},
+            "dora": {"lora_A": first, "lora_B": second, "lora_magnitude_vector": (outer,)},
+            "adalora": {"lora_A": first, "lora_E": (rank, ones), "lora_B": second},
+            "vera": {"vera_lambda_b": (outer,), "vera_lambda_d": (rank,)},
+            "loha": {"hada_w1_a": second, "hada_w1_b": first, "hada_w2_a": second, "hada_w2_b": first},
+            "miss": {"miss_block": (rank, outer)},
+            "ia3": {"ia3_l": (outer,)},
+            "ia3-input": {"ia3_l": (self.inner,)},
+            "scale": {"adapter_bias": (outer,), "adapter_scale": (outer,)},
+        }
+        for matrix, axes in kinds[self.adapter_kind].items():
+            name = f"{self.name}.{matrix}" if self.adapter_kind == "scale" else self.adapter_name(matrix)
+            yield Weight(name, axes, "adapter", transposed=matrix == "miss_block", dtype=dtype)

@@ -11,6 +11,7 @@ from memcore.eager.operations import add, dropout, linear, mul, scale
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.tensor_parallel import finished
+from memcore.layers.transformers.adapters import ADAPTERS, scaled_input
 from memcore.model.weights import Linear
 from memcore.step.recipe import Pictures, Recurrence
 
@@ -96,6 +97,8 @@ def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
     """A linear layer."""
     with x.tape.module(leaf(part.name)):
         bias = weights.get(f"{part.name}.bias")
+        if part.adapter_kind == "ia3-input" and part.adapter_dtype is not None:
+            x = scaled_input(x, weights, part)
         result = finished(linear(x, weights[f"{part.name}.weight"], bias, addmm=part.transposed), part)
         return result if part.adapter_dtype is None else _adapt(x, result, weights, part)
 
@@ -107,6 +110,10 @@ def _adapt(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
     """
     if part.adapter_kind == "scale":
         return scaled(result, weights, part)
+    if part.adapter_kind == "ia3-input":
+        return result
+    if part.adapter_kind in ADAPTERS:
+        return ADAPTERS[part.adapter_kind](x, result, weights, part)
     if weights[f"{part.name}.weight"].quantization is not None:
         return _adapt_quantized(x, result, weights, part)
     dtype = result.dtype
