@@ -39,6 +39,9 @@ FINE_TUNING: Mapping[str, Rule] = {
         "saved tensor, back from the host", "torchtune, torchtune/training/_activation_offloading.py"
     ),
     "shared_adapter": Rule("frozen matrix that all adapters share", "peft, tuners/vera/model.py", "buffers"),
+    "liger_rms_norm": Rule("RMSNorm in one kernel", "liger_kernel/ops/rms_norm.py"),
+    "liger_rms_norm_backward": Rule("gradient of its weight", "liger_kernel/ops/rms_norm.py"),
+    "liger_gate": Rule("gated activation in one kernel", "liger_kernel/ops/swiglu.py"),
     "host_parameter": Rule("parameter on the host, pinned", _OFFLOADED, "parameters"),
     "host_gradient": Rule("gradient on the host, pinned", _OFFLOADED, "gradients"),
     "host_state": Rule("optimizer state on the host", _OFFLOADED, "optimizer states"),

@@ -83,6 +83,8 @@ class Tape:
 
     evaluating = False
     """Modules are in evaluation mode."""
+    liger = False
+    """Norms, gated activations and rotations are Liger's kernels."""
 
     def __init__(
         self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.layers import litgpt, nanotron
+from memcore.layers import liger, litgpt, nanotron
 from memcore.layers.megatron import model as megatron
 from memcore.layers.megatron.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
@@ -54,6 +54,17 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         buffers=tables.buffers,
         inputs=vision.inputs,
         sees=lambda network: network.family in vision.SEES,
+    ),
+    "liger": LayerCode(
+        title="Liger kernels",
+        forward=liger.forward,
+        check=liger.check,
+        has_sdpa=lambda network: network.sdpa,
+        kernels=liger.kernels,
+        computes_loss=True,
+        has_cache=True,
+        default_wrap="layer",
+        buffers=tables.buffers,
     ),
     "torchtitan": LayerCode(
         title="torchtitan",

@@ -13,7 +13,7 @@ from memcore.layers.compiled import rotated
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.rotary import ROTATIONS
+from memcore.layers.transformers.rotary import ROTATIONS, liger_rotation
 from memcore.model.parts import Attention, LatentAttention
 from memcore.model.weights import Linear, Norm
 from memcore.symbols import Rounded
@@ -28,7 +28,8 @@ def attend(
         if context.rotary is not None and hidden_states.tape.compiled:
             query_states, key_states = rotated(query_states), rotated(key_states)
         elif context.rotary is not None:
-            query_states, key_states, *_kept = ROTATIONS[part.rotary](query_states, key_states, *context.rotary)
+            rotate = liger_rotation if query_states.tape.liger else ROTATIONS[part.rotary]
+            query_states, key_states, *_kept = rotate(query_states, key_states, *context.rotary)
         if part.norm_place == "after" and part.query_norm is not None and part.key_norm is not None:
             query_states = norm(query_states, weights, part.query_norm)
             key_states = norm(key_states, weights, part.key_norm)

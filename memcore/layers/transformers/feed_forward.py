@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memcore.eager import liger
 from memcore.eager.basics import new, split
 from memcore.eager.moments import std
 from memcore.eager.operations import ACTIVATIONS, add, mean, mul, relu, sub
@@ -21,6 +22,10 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Contex
         if part.gate is not None:
             if part.gating != "plain":
                 return _gemma3n(x, weights, part, part.gate)
+            if x.tape.liger:
+                return project(
+                    liger.gated(project(x, weights, part.gate), project(x, weights, part.up)), weights, part.down
+                )
             if x.tape.compiled:
                 product = gated(project(x, weights, part.gate), project(x, weights, part.up))
                 with unread(x.tape):

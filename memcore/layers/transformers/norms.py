@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
+from memcore.eager import liger
 from memcore.eager.basics import cat, split, to
 from memcore.eager.operations import add_scalar, layer_norm, mean, mul, power, rms_norm, rsqrt, sub
 from memcore.eager.tensor import Tensor
@@ -13,12 +14,17 @@ from memcore.layers.tensor_parallel import normalized
 from memcore.layers.transformers.context import Weights, leaf
 from memcore.model.weights import Norm
 
+LIGER_NORMS = ("rms", "rms-offset")
+"""Kinds for which Liger has a kernel."""
+
 
 def norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
     """A norm of any kind."""
     with x.tape.module(leaf(part.name)):
         if part.listed is not None:
             return _per_head(x, weights, part, part.listed)
+        if x.tape.liger and part.kind in LIGER_NORMS:
+            return liger.rms_norm(x, weights[f"{part.name}.weight"])
         run = _compiled_rms_norm if x.tape.compiled and part.kind == "rms" else NORMS[part.kind]
         return normalized(run, x, weights, part)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from memcore.eager import liger
 from memcore.eager.basics import cat, narrow
 from memcore.eager.operations import add, mul, scale
 from memcore.eager.tensor import Tensor
@@ -79,6 +80,11 @@ def _rotate_partly_kept(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple
     (q_rot, q_pass), (k_rot, k_pass) = parted(q, cos.shape[-1]), parted(k, cos.shape[-1])
     q_rot, k_rot = _rotate(q_rot, k_rot, cos, sin)
     return cat([q_rot, q_pass], q.shape), cat([k_rot, k_pass], k.shape), q_rot, k_rot, q_pass, k_pass
+
+
+def liger_rotation(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+    """Liger's kernel, in place."""
+    return liger.rotated(q), liger.rotated(k)
 
 
 ROTATIONS: Mapping[str, Callable[..., tuple[Tensor, ...]]] = {

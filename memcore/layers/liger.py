@@ -1,0 +1,48 @@
+"""Hugging Face models with Liger's kernels (`apply_liger_kernel_to_*`): transformers' layers, patched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memcore.eager.tensor import Tensor
+from memcore.errors import UnsupportedError
+from memcore.layers.transformers import model, support
+from memcore.layers.transformers.norms import LIGER_NORMS
+from memcore.model.network import Network
+from memcore.model.parts import Attention, FeedForward
+from memcore.step.step import Batch, Step
+
+
+def check(network: Network) -> None:
+    """Refuse families whose layers Liger does not patch like Llama's."""
+    support.check(network)
+    layers = network.kinds
+    wanted = {
+        "RMSNorm": all(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms),
+        "attention with whole rotary embeddings": all(
+            isinstance(layer.mixer, Attention) and layer.mixer.rotary == "full" for layer in layers
+        ),
+        "a gated feed-forward layer of two matrices": all(
+            isinstance(layer.feed_forward, FeedForward)
+            and layer.feed_forward.gate is not None
+            and not layer.feed_forward.fused
+            and layer.feed_forward.gating == "plain"
+            for layer in layers
+        ),
+        "no towers": not network.towers,
+    }
+    missing = [name for name, has in wanted.items() if not has]
+    if missing:
+        message = f"Liger's kernels need {' and '.join(missing)}, which {network.family} lacks; use 'transformers'"
+        raise UnsupportedError("training.implementation", message)
+
+
+def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
+    """The same with other kernels."""
+    step.tape.liger = True
+    return model.forward(step, batch)
+
+
+def kernels(network: Network) -> Sequence[str]:
+    """The attention kernels are those of transformers."""
+    return support.kernels(network)
