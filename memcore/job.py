@@ -267,12 +267,11 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
         allowed = ", ".join((*row.implementations, *others))
         read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
     how = row.implementations.get(chosen, row.implementations[row.default])
-    # A simulated step is nobody's Trainer.
-    exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
     if how.matrix and read.given("engine.type") in ("fsdp", "deepspeed"):
         message = f"found {name!r}; its step needs whole matrices, which sharding engines are not modelled to gather"
         raise UnsupportedError("training.optimizer.name", message)
-    exempts = chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
+    # A simulated step is nobody's Trainer.
+    exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
     row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts)
     if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
         return row, how
