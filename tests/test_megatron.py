@@ -397,3 +397,39 @@ def test_large_jobs(name):
     assert found.ranks.index(found.rank) == worst
     assert all(rank.most > rank.persistent.before_step > 0 for rank in found.ranks)
     assert found.ledger.total == found.peak.peak
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "communicators"),
+    [
+        ({"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 1}, 0),
+        ({"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8}, 1),
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 1, "data_parallel_size": 1}, 3),
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "data_parallel_size": 2}, 7),
+    ],
+)
+def test_communicators(parallelism, communicators):
+    """Every group of several ranks has one; what they take lies outside of the allocator."""
+    assert estimate(changed(JOB, parallelism=parallelism)).job.engine.communicators == communicators
+
+
+def test_a_layout_that_predicts_a_further_token():
+    """DeepSeek-V3 on 1024 GPUs: dense layers come first and the last stage predicts, so that the third needs most."""
+    job = {
+        "model": "deepseek-ai/DeepSeek-V3",
+        "training": {"sequence_length": 4096, "gradient_accumulation_steps": 64,
+                     "activation_checkpointing": {"policy": "selective", "modules": ["mla_up_proj", "mlp"]}},
+        "parallelism": {"tensor_parallel_size": 2, "pipeline_parallel_size": 8, "virtual_pipeline_parallel_size": 4,
+                        "data_parallel_size": 64, "expert_parallel_size": 64, "expert_tensor_parallel_size": 1,
+                        "sequence_parallel": True, "pipeline_layout": "Et|(tt|)*30mL"},
+        "engine": {"type": "megatron", "distributed_optimizer": True, "grad_reduce_in_bf16": True,
+                   "precision_aware_optimizer": True, "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16",
+                   "moe_token_dispatcher": "alltoall", "moe_grouped_gemm": True, "moe_permute_fusion": True,
+                   "cross_entropy_loss_fusion": True, "cross_entropy_fusion_impl": "te"},
+    }  # fmt: skip
+    found = estimate(job)
+    assert found.rank is found.ranks[2]
+    last = found.ranks[7].job.chunks[-1].share.network
+    assert last.ends.predicts
+    assert last.runs[-1][0].residual == "megatron-mtp"
+    assert any(weight.name.startswith("mtp.embedding") for weight in last.ends.others)

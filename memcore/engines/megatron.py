@@ -35,7 +35,6 @@ ENGINE = Engine(
     },
     default_preset="bf16-mixed",
     stored=lambda weight: weight.stored_axes,
-    communicators=4,
 )
 
 SHARDED = replace(ENGINE, name="megatron-fsdp", title="Megatron-FSDP")

@@ -10,7 +10,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.defaults import Defaults
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, Problem
 from memcore.hardware import Accelerator, find_accelerator
 from memcore.job import Job
 from memcore.megatron.bridge import with_recipe
@@ -19,8 +19,8 @@ from memcore.megatron.plan import plan_of
 from memcore.megatron.ranks import Ranks, ranks_of
 from memcore.megatron.states import States, states_of
 from memcore.model.catalog import find_model
-from memcore.model.megatron.converted import as_megatron
-from memcore.model.megatron.placement import Chunk, chunk_of, cut_of
+from memcore.model.megatron.converted import as_megatron, predicting_too
+from memcore.model.megatron.placement import Chunk, LayoutError, chunk_of, cut_of, further_tokens, predicting
 from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
 from memcore.model.stages import cut
@@ -70,7 +70,7 @@ def resolve(config: Config) -> MegatronJob:
     engine = ENGINES[str(read.given("engine.type"))]
     _refuse_foreign(read, engine)
     model = as_megatron(found)
-    model = replace(model, network=with_dropout(read, model))
+    model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)
     sizes = _sizes(read, model, ranks)
@@ -93,7 +93,7 @@ def resolve(config: Config) -> MegatronJob:
         config=config,
         model=model,
         share=model,
-        engine=engine,
+        engine=replace(engine, communicators=ranks.communicators),
         recipe=recipe,
         sizes=sizes,
         optimizer=optimizer,
@@ -165,6 +165,18 @@ def _recomputed(model: Model, method: str, layers: int) -> tuple[Model, frozense
     kept = ((len(first) + run, position) for run, (pattern, _) in enumerate(rest) for position in range(len(pattern)))
     network = replace(model.network, runs=runs)
     return replace(model, network=network, repeats=tuple(times for _, times in (*first, *rest))), frozenset(kept)
+
+
+def _with_further_tokens(read: Defaults, model: Model) -> Model:
+    """The model with the layers for further tokens that only a pipeline layout names, as of a checkpoint's family."""
+    layout = read.given("parallelism.pipeline_layout")
+    if not isinstance(layout, str) or predicting(model):
+        return model
+    try:
+        tokens = further_tokens(layout)
+    except LayoutError as error:
+        raise ConfigError([Problem("parallelism.pipeline_layout", f"found {layout!r:.80}; {error}")]) from None
+    return predicting_too(model, tokens) if tokens else model
 
 
 def _refuse_foreign(read: Defaults, engine: Engine) -> None:

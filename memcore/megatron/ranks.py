@@ -42,6 +42,23 @@ class Ranks:
         return self.total // (self.pipeline * self.expert * self.expert_tensor)
 
     @property
+    def communicators(self) -> int:
+        """NCCL communicators that a rank opens, each when its group of several ranks first exchanges something."""
+        groups = (
+            (self.tensor,) * 2,
+            # Stages exchange forward and backward, and the ends of the pipeline share embeddings.
+            (self.pipeline,) * 3,
+            (self.context,),
+            (self.data,),
+            (self.data * self.context if self.context > 1 else 1,),
+            # Norms of gradients are summed over all parts of a model.
+            (self.tensor * self.pipeline,),
+            (self.expert,) * 2,
+            (self.expert_data if self.expert > 1 else 1,),
+        )
+        return sum(size > 1 for group in groups for size in group)
+
+    @property
     def experts_apart(self) -> bool:
         """Experts have gradient buffers and optimizer shards of their own."""
         return self.expert > 1 or self.expert_tensor != self.tensor

@@ -12,7 +12,7 @@ from dataclasses import replace
 from memcore.errors import UnsupportedError
 from memcore.model.megatron import parts
 from memcore.model.megatron.arguments import ends
-from memcore.model.megatron.parts import PATH, WIRING, Routing, Style, repeated
+from memcore.model.megatron.parts import PATH, PREDICTION, WIRING, Routing, Style, prediction, repeated
 from memcore.model.network import Layer, Model, Network
 from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
 from memcore.symbols import Axis
@@ -54,6 +54,15 @@ def as_megatron(model: Model) -> Model:
     runs = tuple(tuple(made[layer] for layer in run) for run in runs)
     around = replace(around, embedding_dropout=network.ends.embedding_dropout)
     return replace(model, network=Network("megatron", PATH, runs, around), repeats=repeats, sizes=sizes)
+
+
+def predicting_too(model: Model, tokens: int) -> Model:
+    """The same with layers behind the last one that predict so many further tokens, each like the last."""
+    network, last = model.network, model.network.runs[-1][-1]
+    extra = prediction(_style(network), 1)
+    layer = replace(last, residual=PREDICTION, extra=extra)
+    network = replace(network, runs=(*network.runs, (layer,)))
+    return replace(model, network=network, repeats=(*model.repeats, tokens))
 
 
 def _of_ends(model: Model) -> Iterator[str]:

@@ -85,6 +85,11 @@ def laid_out(model: Model, text: str, depth: int = 1) -> list[Chunk]:
     return found
 
 
+def further_tokens(text: str) -> int:
+    """How many further tokens a layout predicts."""
+    return _expanded(text).count("m")
+
+
 def _expanded(text: str) -> str:
     """A layout with its repetitions spelled out."""
     bare = text.replace(",", "")
