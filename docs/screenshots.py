@@ -14,20 +14,30 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 from build import server
 
-PICTURES: dict[str, Literal["light", "dark"]] = {"page.png": "light", "page-dark.png": "dark"}
+DESKTOP, PHONE = (1200, 900), (390, 900)
+LINK = "#v1&model=llama-3.1-70b&seq=8192&checkpointing=full&tp=4&engine=fsdp&accelerator=h100-sxm-80gb&gpus=64"
+PICTURES: dict[str, tuple[Literal["light", "dark"], tuple[int, int], str]] = {
+    "page.png": ("light", DESKTOP, ""),
+    "page-dark.png": ("dark", DESKTOP, ""),
+    "page-phone.png": ("light", PHONE, LINK),
+}
 
 
 def main() -> None:
-    """One picture on a light and one on a dark ground."""
+    """On a light and on a dark ground, and on a phone."""
     running = server(0, "/memcore/")
     threading.Thread(target=running.serve_forever, daemon=True).start()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, scheme in PICTURES.items():
-            context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme=scheme)
+        for name, (scheme, (width, height), link) in PICTURES.items():
+            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
             page = context.new_page()
-            page.goto(f"http://127.0.0.1:{running.server_address[1]}/memcore/")
+            page.goto(f"http://127.0.0.1:{running.server_address[1]}/memcore/{link}")
             page.locator("html[data-state=live]").wait_for(state="attached")
+            if link:
+                page.locator("#keep").click()
+                page.locator("#legend [data-part=activations]").click()
+                page.locator("#drawer").wait_for()
             page.screenshot(path=HERE / name)
             context.close()
         browser.close()
