@@ -163,7 +163,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "search-picture": ("Time against memory that is left", "时间与剩余显存"),
     "column-layout": ("Layout", "布局"),
     "column-sequences": ("Micro-batch", "微批次"),
-    "column-checkpoints": ("Checkpointing", "激活检查点"),
+    "column-checkpoints": ("Policy", "策略"),
     "column-needs": ("Needs", "需要"),
     "column-left-of": ("Left", "剩余"),
     "column-time": ("Time", "时间"),

@@ -18,7 +18,9 @@ class Layout:
     tensor: int
     stages: int
     data: int
-    checkpoints: str
+    context: int
+    experts: int
+    policy: str
     sequences: int
     device: int
     capacity: int
@@ -34,7 +36,8 @@ class Layout:
     @property
     def title(self) -> str:
         """The layout in a few letters."""
-        return f"TP {self.tensor} · PP {self.stages} · DP {self.data}"
+        sizes = {"TP": self.tensor, "PP": self.stages, "CP": self.context, "EP": self.experts, "DP": self.data}
+        return " · ".join(f"{name} {size}" for name, size in sizes.items() if size > 1 or name == "DP")
 
 
 def layouts_html(found: Sequence[Layout]) -> str:
@@ -60,7 +63,7 @@ def _row(each: Layout, least: float) -> str:
     time = each.per_token / least
     cells = (
         (each.sequences, str(each.sequences)),
-        (each.checkpoints, escape(each.checkpoints)),
+        (escape(each.policy), escape(each.policy)),
         (each.device, format_bytes(each.device)),
         (each.left, format_bytes(each.left)),
         (time, f"{time:.2f}×"),
