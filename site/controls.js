@@ -100,6 +100,9 @@ function listenToForm() {
     event.preventDefault();
     fresh = true;
   });
+  form.addEventListener("focusin", ({ target }) => {
+    if (target.name) target.dataset.before = target.value;
+  });
   form.addEventListener("keydown", stepped);
   document.addEventListener("toggle", (event) => {
     if (!event.target.id?.startsWith("group-")) return;
@@ -112,7 +115,7 @@ function listenToForm() {
 function stepped(event) {
   const { target, key } = event;
   if (key === "Escape" && target.name) {
-    target.value = target.defaultValue;
+    target.value = target.dataset.before ?? target.value;
     target.dispatchEvent(new Event("input", { bubbles: true }));
   }
   if (target.dataset?.step === undefined || !["ArrowUp", "ArrowDown"].includes(key)) return;
