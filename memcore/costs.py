@@ -287,7 +287,7 @@ def plan_of(job: Job) -> Plan:
         reduces=reduces,
         computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
         sums=int(ITEMSIZE[recipe.precision.reduce]),
-        offloaded=recipe.sharding.offloaded,
+        offloaded=recipe.sharding.offloaded or (recipe.zero is not None and recipe.zero.offloads_optimizer != "none"),
         experts=sizes.get("ep", 1),
     )
 
@@ -321,9 +321,37 @@ def _ddp(job: Job) -> tuple[int, int, int]:
     return 1, 0, job.micro_batches if job.recipe.sharding.syncs_every_micro_batch else 1
 
 
+def _nanotron(job: Job) -> tuple[int, int, int]:
+    """Gradients are summed once; under ZeRO-1 parameters are gathered after the step."""
+    return (job.sizes["z"], 1, 1) if job.recipe.nanotron is not None and job.recipe.nanotron.zero_stage else (1, 0, 1)
+
+
+def _megatron(job: Job) -> tuple[int, int, int]:
+    """Gradients are summed once; with the distributed optimizer parameters are gathered after the step.
+
+    Megatron-FSDP's last strategies reduce in every micro-batch, and gather for every pass.
+    """
+    count, strategy = job.micro_batches, job.config.get("engine.data_parallel_sharding_strategy")
+    often = {"optim": (1, 1), "optim_grads": (1, count), "optim_grads_params": (2 * count, count)}.get(strategy)
+    if often is not None:
+        return (job.sizes["z"], *often)
+    return (job.sizes["z"], 1, 1) if job.config.get("engine.distributed_optimizer") else (1, 0, 1)
+
+
+def _zero(job: Job) -> tuple[int, int, int]:
+    """Stage 2 reduces in every micro-batch, stage 1 once; stage 3 gathers for each forward and backward pass."""
+    stage, count = job.recipe.zero.stage if job.recipe.zero is not None else 0, job.micro_batches
+    return ((1, 0, 1), (job.sizes["z"], 1, 1), (job.sizes["z"], 1, count), (job.sizes["z"], 2 * count, count))[stage]
+
+
 TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
     "none": lambda job: (1, 0, 0),
     "ddp": _ddp,
     "fsdp": _fsdp,
+    "fsdp1": _fsdp,
+    "megatron": _megatron,
+    "megatron-fsdp": _megatron,
+    "nanotron": _nanotron,
+    **dict.fromkeys(("deepspeed", "deepspeed3", "deepspeed3-offload"), _zero),
 }
 """By engine: ranks that share parameters, and how often a step gathers all parameters and reduces all gradients."""

@@ -132,6 +132,18 @@ _DEEPSPEED: Mapping[str, object] = {
     "training.micro_batch_size": '"train_micro_batch_size_per_gpu": {}',
     "training.gradient_accumulation_steps": '"gradient_accumulation_steps": {}',
 }
+_NANOTRON: Mapping[str, object] = {
+    **_EVERYWHERE,
+    f"{_AC}.policy": {"full": "parallelism.recompute_layer: true", "none": "parallelism.recompute_layer: false"},
+    "training.micro_batch_size": "tokens.micro_batch_size: {}",
+    "training.gradient_accumulation_steps": "tokens.batch_accumulation_per_replica: {}",
+    "training.sequence_length": "tokens.sequence_length: {}",
+    "hardware.num_gpus": "parallelism.dp for {} GPUs",
+    "engine.zero_stage": "optimizer.zero_stage: {}",
+    "engine.tp_mode": "parallelism.tp_mode: {}",
+    "parallelism.tensor_parallel_size": "parallelism.tp: {}",
+    "parallelism.pipeline_parallel_size": "parallelism.pp: {}",
+}
 _VLLM: Mapping[str, object] = {
     "inference.max_model_len": "--max-model-len {}",
     "inference.max_num_seqs": "--max-num-seqs {}",
@@ -147,6 +159,7 @@ DIALECTS: Mapping[str, Mapping[str, object]] = {
     "transformers": _TRAINER,
     "megatron": _MEGATRON,
     "deepspeed": _DEEPSPEED,
+    "nanotron": _NANOTRON,
     "vllm": _VLLM,
 }
 """By tool and path: a text with the value in it, or a text for each value."""

@@ -2,7 +2,10 @@
 
 import pytest
 
+from memcore.advising import advise
 from memcore.config.settings import Config
+from memcore.costs import TRAFFIC
+from memcore.engines import ENGINES
 from memcore.errors import ConfigError
 from memcore.estimation import estimate_training
 
@@ -136,6 +139,14 @@ def test_groups():
     """MiCS shards among some ranks; hpZ keeps a secondary part among those of a node."""
     assert held(job(3, engine__mics_shard_size=4), "fp32_partition") == about(4 * P // 4)
     assert held(job(3, engine__zero_hpz_partition_size=4), "secondary_partition") == about(2 * P // 4)
+
+
+def test_advice():
+    """A job hears of the next stages and of offload, each priced; every engine that trains has a price."""
+    assert set(ENGINES) <= set(TRAFFIC)
+    titles = {each.title: each for each in advise(job(1).job.config).advice}
+    assert {"Share parameters too", "Offload the optimizer to the host"} <= set(titles)
+    assert titles["Offload the optimizer to the host"].slowdown > 0
 
 
 MISTAKES = [
