@@ -94,7 +94,8 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
 
 def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
     """The dtypes, and whether gradients accumulate in fp32."""
-    preset = read.take("training.precision", engine.default_preset, "nanotron's recipes")
+    usual = "bf16" if read.given("engine.accumulate_grad_in_fp32") is False else engine.default_preset
+    preset = read.take("training.precision", usual, "nanotron's recipes")
     if preset not in engine.presets:
         read.refuse("training.precision", f"found {preset!r}; with nanotron: {', '.join(engine.presets)}")
         preset = engine.default_preset

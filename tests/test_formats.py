@@ -32,7 +32,65 @@ torchrun --nproc_per_node=$GPUS pretrain_gpt.py ${MODEL_ARGS[@]} \\
     --lr 1e-4 --something-new 3
 """
 
+NANOTRON = """
+general:
+  project: debug
+data_stages:
+- name: Stable
+model:
+  dtype: bfloat16
+  model_config:
+    hidden_size: 2048
+    num_hidden_layers: 16
+    num_attention_heads: 32
+    rms_norm_eps: 1.0e-05
+optimizer:
+  accumulate_grad_in_fp32: true
+  optimizer_factory:
+    name: adamW
+    torch_adam_is_fused: true
+  zero_stage: 1
+parallelism:
+  dp: 8
+  tp: 4
+  pp: 2
+  pp_engine: afab
+  tp_mode: REDUCE_SCATTER
+  recompute_layer: false
+  something_new: 3
+tokens:
+  batch_accumulation_per_replica: 4
+  micro_batch_size: 2
+  sequence_length: 4096
+"""
+
 READ = {
+    "nanotron": (
+        NANOTRON,
+        {
+            "model": {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32},
+            "training": {
+                "micro_batch_size": 2,
+                "sequence_length": 4096,
+                "gradient_accumulation_steps": 4,
+                "optimizer": {"name": "adamw", "implementation": "fused"},
+                "activation_checkpointing": {"policy": "none"},
+            },
+            "parallelism": {
+                "data_parallel_size": 8,
+                "tensor_parallel_size": 4,
+                "pipeline_parallel_size": 2,
+                "pipeline_schedule": "gpipe",
+            },
+            "engine": {
+                "type": "nanotron",
+                "tp_mode": "REDUCE_SCATTER",
+                "zero_stage": 1,
+                "accumulate_grad_in_fp32": True,
+            },
+        },
+        ("parallelism.something_new",),
+    ),
     "vllm": (
         "vllm serve org/model -tp 2 --max-model-len=8192 --dtype bfloat16 --no-enable-prefix-caching --port 80",
         {

@@ -127,7 +127,7 @@ def _unscaled(tool: Tool, flat: Mapping[str, Any]) -> dict[str, Any]:
 def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
     dimensions = {ours: found[theirs] for theirs, ours in tool.dimensions.items() if theirs in found}
     if dimensions:
-        return {"model_type": tool.name, **dimensions}
+        return {"model_type": tool.family or tool.name, **dimensions}
     return found.get(tool.model) if tool.model else None
 
 
@@ -206,7 +206,7 @@ def _said_model(tool: Tool, config: Config) -> dict[str, Any]:
     model = config.model
     if isinstance(model, str):
         return {tool.model: model} if tool.model else {}
-    if tool.dimensions and model.get("model_type") == tool.name:
+    if tool.dimensions and model.get("model_type") == (tool.family or tool.name):
         return {theirs: model[ours] for theirs, ours in tool.dimensions.items() if model.get(ours) not in (None, False)}
     return {}
 

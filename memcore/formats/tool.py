@@ -59,6 +59,8 @@ class Tool:
     """The key of the model, or `*` where it follows the program."""
     dimensions: Mapping[str, str] = field(default_factory=dict)
     """Keys that describe the network itself, and the keys of a model that they are."""
+    family: str = ""
+    """The model_type of such a network, where that is not the tool's name."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What its absent keys mean, where that is not what a missing setting means."""
     ignored: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from memcore.config.settings import Config
 from memcore.formats.megatron import MEGATRON
+from memcore.formats.nanotron import NANOTRON
 from memcore.formats.pytorch import ACCELERATE, AXOLOTL, DEEPSPEED, TORCHTITAN, TRAINER
 from memcore.formats.servers import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 from memcore.formats.tool import Tool
@@ -13,7 +14,7 @@ from memcore.formats.tool import Tool
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, DEEPSPEED, TORCHTITAN, AXOLOTL, TRAINER, ACCELERATE,
+        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, AXOLOTL, TRAINER, ACCELERATE,
     )
 }  # fmt: skip
 """By name, in the order in which a file is compared with them."""
