@@ -15,7 +15,7 @@ from typing import Any
 
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
-from memcore.readings import Reading
+from memcore.readings import Reading, outside
 from memcore.render.text import table
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
@@ -33,6 +33,9 @@ _PREDICTIONS: Mapping[tuple[str, str], Callable[[Estimate], int]] = {
     ("allocated", "steady"): lambda found: found.rank.between_steps,
     ("max_reserved", "peak"): lambda found: found.reserved.expected,
     ("device_used", "peak"): lambda found: found.device.expected,
+    ("device_used", "after_init"): lambda found: (
+        found.rank.after_init + sum(each.overhead.expected for each in outside(found.rank))
+    ),
     ("fits", "peak"): lambda found: int(bool(found.fits)),
     ("weights", "after_init"): lambda found: found.rank.persistent.parameters,
 }

@@ -262,6 +262,7 @@ RULES: Mapping[str, Rule] = {
     "repeat_kv": Rule("keys or values copied for every query head", "transformers, integrations/sdpa_attention.py"),
     "repeat_kv_backward": Rule("gradient summed over a group's query heads", f"{_FORMULAS}: expand"),
     "softmax": Rule("attention weights", f"{_FORMULAS}: _softmax"),
+    "softmax_product": Rule("gradient times result", "pytorch, aten/src/ATen/native/cuda/SoftMax.cu"),
     "softmax_backward": Rule("gradient of the scores", f"{_FORMULAS}: _softmax"),
     "flash_attention": Rule("result of flash attention", _FLASH),
     "efficient_attention": Rule("result of memory-efficient attention", _EFFICIENT),

@@ -204,3 +204,35 @@ def test_states_in_another_dtype():
     assert found["exp_avg"] == 2 * (LARGE + 5 * 1024)
     with pytest.raises(ConfigError, match=r"training\.optimizer\.state_dtype"):
         states({"name": "adamw", "implementation": "foreach", "state_dtype": "bf16"}, precision="fp32")
+
+
+TINYLLAMA = {
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "vocab_size": 32000,
+}
+
+
+@pytest.mark.parametrize(
+    ("length", "attention", "measured"),
+    [
+        (2048, "math", 6_978_273_280),
+        (2048, "efficient", 4_086_300_672),
+        (512, "math", 1_938_817_024),
+        (512, "efficient", 1_936_719_872),
+    ],
+)
+def test_what_a_t4_measured(length, attention, measured):
+    """QLoRA of TinyLlama by a loop of one's own on a T4 (fitcheck): eager attention needs four tensors of all scores."""
+    adapter = {"type": "lora", "rank": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj"], "dtype": "fp32"}
+    training = {"sequence_length": length, "micro_batch_size": 2, "precision": "fp32", "compute_dtype": "fp16"}
+    training |= {"activation_checkpointing": "full", "attention": attention, "adapter": adapter, "quantization": "nf4"}
+    training |= {"optimizer": {"name": "adamw", "implementation": "foreach"}, "gradient_clipping": False}
+    engine = {"type": "none", "framework": "peft", "prepare_model_for_kbit_training": True, "autocast": False}
+    hardware = {"accelerator": "t4", "num_gpus": 1}
+    config = {"model": TINYLLAMA, "training": training, "engine": engine, "hardware": hardware}
+    assert memcore.estimate(config).allocated.expected == pytest.approx(measured, rel=0.012)

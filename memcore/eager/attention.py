@@ -11,7 +11,7 @@ from functools import partial
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import autocast, elementwise, like, narrow, new, only, permute, to
-from memcore.eager.operations import matmul, scale, softmax
+from memcore.eager.operations import matmul, scale, softmax, softmax_gradient
 from memcore.eager.selection import selectable
 from memcore.eager.tensor import Tensor
 from memcore.symbols import Axis, Rounded, Shape
@@ -258,7 +258,7 @@ def _safe_softmax(x: Tensor) -> Tensor:
         result = like(out, "softmax")
         del masked, rows
     if tracked(x):
-        attach([result], [x], save(x.tape, result), lambda g, s: [like(only(g), "softmax_backward")])
+        attach([result], [x], save(x.tape, result), lambda g, s: [softmax_gradient(only(g), only(g).dtype)])
     return result
 
 

@@ -207,8 +207,16 @@ def softmax(x: Tensor, dtype: str | None = None) -> Tensor:
     before = converted.dtype
     out = like(converted, "softmax", dtype)
     if tracked(converted):
-        attach([out], [converted], save(x.tape, out), lambda g, s: [like(only(g), "softmax_backward", before)])
+        attach([out], [converted], save(x.tape, out), lambda g, s: [softmax_gradient(only(g), before)])
     return out
+
+
+def softmax_gradient(gradient: Tensor, dtype: str) -> Tensor:
+    """The gradient of the scores; CUDA's kernel reads a product of gradient and result (cuda/SoftMax.cu)."""
+    result = like(gradient, "softmax_backward", dtype)
+    if not gradient.tape.fake:
+        like(gradient, "softmax_product")
+    return result
 
 
 def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
