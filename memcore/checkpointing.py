@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from memcore.defaults import Defaults
 from memcore.eager.selection import TORCHTITAN, Selection
+from memcore.errors import UnsupportedError
 from memcore.model.network import Model
 from memcore.model.regrouping import regrouped, skipped
 from memcore.step.recipe import Checkpoints
@@ -21,11 +22,23 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
         return model, None
     model = regrouped(model, every)
     checkpoints = Checkpoints(
+        reentrant=_reentrant(read, mode),
         early_stop=read.take(f"{_PATH}.early_stop", True),
         selection=_selection(model) if mode == "op" else None,
         skipped=skipped(model, every),
     )
     return model, checkpoints
+
+
+def _reentrant(read: Defaults, mode: str) -> bool:
+    """Whether checkpoints are of the old form, which selects nothing and stops nowhere."""
+    path = f"{_PATH}.use_reentrant"
+    found = bool(read.take(path, False))
+    if found and (mode == "op" or read.given(f"{_PATH}.early_stop") is not None):
+        read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
+    if found and read.given("engine.type") not in (None, "none", "ddp"):
+        raise UnsupportedError(path, "found true; modelled with engine.type none or ddp only; allowed: false")
+    return found
 
 
 def _selection(model: Model) -> Selection:

@@ -71,7 +71,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     describes the same step on fake tensors, as simulations run it.
     """
     read = Defaults(config)
-    _refuse_unmodelled(read)
     _refuse_megatrons(read)
     engine = _engine(read)
     model = learning_model(read, find_model(config.model), engine)
@@ -188,12 +187,6 @@ def _images(read: Defaults, model: Model, sequence: int) -> tuple[int, int]:
 def _concerns(path: str, engine: Engine) -> bool:
     engines = SETTINGS[path].engines
     return engines is None or engine.name in engines
-
-
-def _refuse_unmodelled(read: Defaults) -> None:
-    if read.given("training.activation_checkpointing.use_reentrant"):
-        message = "reentrant checkpoints are not modelled yet; allowed: false"
-        raise UnsupportedError("training.activation_checkpointing.use_reentrant", message)
 
 
 _MEGATRONS = {

@@ -20,6 +20,8 @@ from memcore.model.quantized import STORAGES, quantized
 
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with what a config adds to it and freezes of it."""
+    if read.given("training.optimizer.name") == "lora-fa" and read.given("training.adapter.type") != "lora":
+        read.refuse("training.optimizer.name", "'lora-fa' freezes LoRA's first matrices; needs training.adapter lora")
     return _trainable(read, _quantized(read, _adapted(read, model), engine))
 
 
@@ -53,6 +55,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
         read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
     adapter = Adapter(
         kind=kind,
+        frozen=read.given("training.optimizer.name") == "lora-fa",
         rank=_rank(read, kind),
         targets=tuple(targets),
         dtype=read.take(f"{path}.dtype", "fp32"),

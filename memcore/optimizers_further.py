@@ -45,6 +45,13 @@ FURTHER: Mapping[str, Optimizer] = {
         default="foreach",
         source="schedule_free, schedulefree/adamw_schedulefree.py: a second sequence instead of the first moment",
     ),
+    "lora-fa": Optimizer(
+        title="LoRA-FA",
+        states=_MOMENTS,
+        implementations={"for-loop": Implementation(own=2, before=2)},
+        default="for-loop",
+        source="peft/optimizers/lorafa.py: first matrices are frozen; a projected gradient and a root for each other",
+    ),
     "lars": Optimizer(
         title="LARS",
         states=(_MOMENT, _NORM),

@@ -37,7 +37,7 @@ def with_section(**sections):
         (with_section(training={"optimizer": 3}), "training.optimizer: expected a text or an object with 'name', found a number"),
         (with_section(training={"optimizer": {"name": "adamx"}}), "training.optimizer.name: found 'adamx'; allowed: adamw, adam, "
          "amsgrad, nadam, radam, adamax, adadelta, adagrad, rmsprop, asgd, adafactor, sgd, sgd-nesterov, lion, "
-         "muon, adamw-schedule-free, lars, lamb, ademamix, ademamix-8bit, adamw-8bit, lion-8bit, paged-adamw, paged-adamw-8bit, paged-lion, paged-lion-8bit, adamw-4bit, adamw-fp8 "
+         "muon, adamw-schedule-free, lora-fa, lars, lamb, ademamix, ademamix-8bit, adamw-8bit, lion-8bit, paged-adamw, paged-adamw-8bit, paged-lion, paged-lion-8bit, adamw-4bit, adamw-fp8 "
          "(did you mean 'adamax'?)"),
         (with_section(training={"dropout": 0.1}), "training.dropout: expected an object, found a number"),
         (with_section(training={"dropout": {"hidden": 2}}), "training.dropout.hidden: expected a number from 0 to 1, found 2"),

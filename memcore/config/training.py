@@ -95,7 +95,7 @@ class Checkpointing:
     use_reentrant: bool | None = setting(
         Flag(),
         "Reentrant checkpoints",
-        "The old form of torch.utils.checkpoint, which is not modelled yet.",
+        "The old form of torch.utils.checkpoint: no graph before the backward pass, and the whole layer again in it.",
         flag="reentrant",
         default="false",
         advanced=True,

@@ -29,6 +29,8 @@ class Adapter:
     dtype: str
     """Of the added matrices; PEFT makes them fp32 beside half-precision weights."""
     dropout: float = 0.0
+    frozen: bool = False
+    """The first matrix of each does not learn (LoRA-FA)."""
 
 
 _FEEDS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
@@ -80,7 +82,8 @@ def _adapted(part: Any, adapter: Adapter) -> Any:
         if ALL not in adapter.targets and name not in adapter.targets:
             return part
         kind = "ia3-input" if adapter.kind == "ia3" and name in _FEEDS else adapter.kind
-        return replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout, adapter_kind=kind)
+        part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
+        return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen)
     if isinstance(part, tuple):
         return tuple(_adapted(item, adapter) for item in part)
     if is_dataclass(part) and not isinstance(part, (Weight, type)):

@@ -150,6 +150,9 @@ class Linear:
     """`lora`, `dora`, `adalora`, `vera`, `loha`, `miss`, `ia3`; `ia3-input`, which scales what goes in; `scale`: a bias
     and a factor for each row of the result (LLaMA-Adapter V2)."""
 
+    adapter_frozen: bool = False
+    """The first of its adapter's matrices does not learn (LoRA-FA)."""
+
     def adapter_name(self, matrix: str) -> str:
         """The name of an adapter's matrix in PEFT's checkpoints."""
         return f"{self.name}.{matrix}.default.weight"
@@ -191,4 +194,5 @@ class Linear:
         }
         for matrix, axes in kinds[self.adapter_kind].items():
             name = f"{self.name}.{matrix}" if self.adapter_kind == "scale" else self.adapter_name(matrix)
-            yield Weight(name, axes, "adapter", transposed=matrix == "miss_block", dtype=dtype)
+            learns = not (self.adapter_frozen and matrix == "lora_A")
+            yield Weight(name, axes, "adapter", matrix == "miss_block", dtype=dtype, trainable=learns)

@@ -57,6 +57,8 @@ class Checkpoints:
     early_stop: bool
     selection: Selection | None
     """Which results they keep besides their inputs."""
+    reentrant: bool = False
+    """The old form, which builds no graph before the backward pass."""
     skipped: frozenset[tuple[int, int]]
     """Layers of the decoder that have none, as run and position."""
 

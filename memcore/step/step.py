@@ -11,6 +11,7 @@ from itertools import product
 from memcore.eager.autograd import backward, checkpoint
 from memcore.eager.basics import new
 from memcore.eager.offloading import Offload
+from memcore.eager.reentrant import checkpoint_reentrant
 from memcore.eager.tape import Held, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.engines.base import Runtime
@@ -192,6 +193,8 @@ class Step:
         checkpoints = self.recipe.checkpoints
         if checkpoints is None or self.tape.evaluating:
             return run(*inputs)
+        if checkpoints.reentrant:
+            return checkpoint_reentrant(run, *inputs)
         return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
 
     def begin(self, place: str) -> None:
@@ -208,7 +211,9 @@ class Step:
         self.tape.enter("forward", "final norm")
 
     def embedded(self, x: Tensor) -> None:
-        """The embedding's output exists."""
+        """The embedding's output exists; reentrant checkpoints make it learn (`enable_input_require_grads`)."""
+        if self.recipe.checkpoints is not None and self.recipe.checkpoints.reentrant:
+            x.requires_grad = True
         self._backward_begins(x, "backward", "embedding")
 
     def loss_begins(self, hidden_states: Tensor) -> None:
