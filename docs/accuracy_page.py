@@ -34,6 +34,11 @@ NOTES = {
     "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
 }
 """What is known about measured cases that are off by more than five percent."""
+ENGINE_NOTES = {
+    "nanotron": "The sweep does not say which counter it shows. It behaves like reserved memory: jobs that allocate the same "
+    "differ, and nanotron resets its peak of allocated memory before it prints it."
+}
+"""What is known about all cases of an engine."""
 UNKNOWN = "Which tensor makes the difference is not known."
 
 
@@ -161,7 +166,7 @@ def far_row(each: Result) -> Sequence[str]:
         spelled(each.measured or 0),
         spelled(each.predicted or 0),
         f"{100 * (each.error or 0):+.1f}%",
-        NOTES.get(each.id, UNKNOWN),
+        NOTES.get(each.id, ENGINE_NOTES.get(each.engine, UNKNOWN)),
     )
 
 
