@@ -19,7 +19,7 @@ from memcore.hardware import Accelerator, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.layout import STAGES, context_ranks, gpus_and_shards, pipeline_stages
-from memcore.learning import learning_model
+from memcore.learning import PREPENDED, learning_model
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
@@ -80,6 +80,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
     experts, model = expert_ranks(read, engine, model, shards), as_kept(read, model)
     sequence = _sequence(read, model)
+    if read.given("training.adapter.type") in PREPENDED:
+        sequence += model.sizes["va"]
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     images, side = _images(read, model, sequence)
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)

@@ -16,6 +16,8 @@ from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt
 from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.model.quantized import STORAGES, quantized
+from memcore.model.weights import Weight
+from memcore.symbols import Shape
 
 
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -29,6 +31,23 @@ def _names(value: object) -> Sequence[str]:
     return [value] if isinstance(value, str) else list(value)  # type: ignore[call-overload]
 
 
+def _special(read: Defaults, model: Model, kind: str) -> Model | None:
+    """The model with an adapter that is no matrix beside linear layers."""
+    path = "training.adapter"
+    if kind.startswith("llama-adapter"):
+        return _prompted(read, model)
+    if kind in PREPENDED:
+        return _prepended(read, model, kind)
+    if read.given(f"{path}.num_virtual_tokens") is not None:
+        read.refuse(f"{path}.num_virtual_tokens", f"{kind} adds no tokens; leave it out")
+    if kind == "ln-tuning":
+        # PEFT trains copies of the norms; their frozen originals are a few kilobytes.
+        return replace(model, network=replace(model.network, trainable=("norm",), adapted=True))
+    if kind != "lora" and (layer_code(read) != "transformers" or read.given("training.quantization") is not None):
+        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled beside unquantized layers of transformers")
+    return None
+
+
 def _adapted(read: Defaults, model: Model) -> Model:
     """The model with its adapters, if it has any."""
     path = "training.adapter"
@@ -38,15 +57,9 @@ def _adapted(read: Defaults, model: Model) -> Model:
                 read.refuse(f"{path}.{name}", f"needs {path}.type")
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
     kind = read.given(f"{path}.type")
-    if kind.startswith("llama-adapter"):
-        return _prompted(read, model)
-    if read.given(f"{path}.num_virtual_tokens") is not None:
-        read.refuse(f"{path}.num_virtual_tokens", f"{kind} adds no tokens; leave it out")
-    if kind == "ln-tuning":
-        # PEFT trains copies of the norms; their frozen originals are a few kilobytes.
-        return replace(model, network=replace(model.network, trainable=("norm",), adapted=True))
-    if kind != "lora" and (layer_code(read) != "transformers" or read.given("training.quantization") is not None):
-        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled beside unquantized layers of transformers")
+    special = _special(read, model, kind)
+    if special is not None:
+        return special
     targets = _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
@@ -62,6 +75,32 @@ def _adapted(read: Defaults, model: Model) -> Model:
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return adapted(model, adapter)
+
+
+PREPENDED = ("prompt-tuning", "p-tuning")
+"""Adapters that put learned tokens before the sequence."""
+
+
+def _prepended(read: Defaults, model: Model, kind: str) -> Model:
+    """The model with learned tokens before the sequence (peft/tuners/prompt_tuning and p_tuning, `model.py`).
+
+    P-tuning makes them with a network of three layers as wide as the model.
+    """
+    path, ends = "training.adapter", model.network.ends
+    if layer_code(read) != "transformers" or ends.start != "decoder" or model.network.towers:
+        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled before transformers' decoders only")
+    for name in ("rank", "init_r", "target_modules", "dropout"):
+        if read.given(f"{path}.{name}") is not None:
+            read.refuse(f"{path}.{name}", f"{kind!r} has none; leave it out")
+    tokens = read.take(f"{path}.num_virtual_tokens", 20, "as in PEFT's examples")
+    dtype = read.take(f"{path}.dtype", "fp32")
+    module = "prompt_encoder.default"
+    axes: dict[str, tuple[Shape, ...]] = {"embedding.weight": (("va",), ("h",))}
+    for place in (0, 2, 4) if kind == "p-tuning" else ():
+        axes |= {f"mlp_head.{place}.weight": (("h",), ("h",)), f"mlp_head.{place}.bias": (("h",),)}
+    added = tuple(Weight(f"{module}.{name}", each, "adapter", dtype=dtype) for name, each in axes.items())
+    network = replace(model.network, ends=replace(ends, others=(*ends.others, *added)), adapted=True)
+    return replace(model, network=network, sizes={**model.sizes, "va": tokens})
 
 
 _RANKS = {"vera": 256, "miss": 64, "ia3": 1, "adalora": 12}

@@ -100,3 +100,16 @@ def test_what_adapters_do_not_have():
         memcore.estimate(quantized)
     with pytest.raises(ConfigError, match=r"training\.adapter\.type"):
         rank("tinylora")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("prompt-tuning", 20 * 1024), ("p-tuning", 20 * 1024 + 3 * 1024 * 1025)])
+def test_tokens_before_the_sequence(kind, count):
+    """A row for each token, or a network that makes them; the whole sequence is longer, and every layer keeps it."""
+    settings = {"type": kind, "dtype": "fp32", "num_virtual_tokens": 20}
+    training = {"sequence_length": TOKENS, "precision": "bf16", "adapter": settings}
+    found = memcore.estimate({"model": MODEL, "training": training}).ranks[0]
+    assert trainable(found.job.share) == count
+    assert found.job.sizes["s"] == TOKENS + 20
+    assert found.end_of_backward - found.persistent.before_step == pytest.approx(4 * count, abs=512 * 16)
+    with pytest.raises(ConfigError, match="has none"):
+        rank(kind, num_virtual_tokens=20)

@@ -64,6 +64,7 @@ class Adapter:
         Choice(
             (
                 *("lora", "dora", "adalora", "vera", "loha", "miss", "ia3", "ln-tuning"),
+                *("prompt-tuning", "p-tuning"),
                 *("llama-adapter", "llama-adapter-v2"),
             ),
             {
@@ -75,6 +76,8 @@ class Adapter:
                 "miss": "one matrix over sums of groups of elements",
                 "ia3": "a factor for each row, or for each element of the input of a feed-forward layer's last matrix",
                 "ln-tuning": "the norms",
+                "prompt-tuning": "learned tokens before the sequence",
+                "p-tuning": "the same, made by a small network",
                 "llama-adapter": "learned tokens that attention sees too, with a gate (LitGPT)",
                 "llama-adapter-v2": "the same, with a factor and a bias for each matrix, and trained norms (LitGPT)",
             },
@@ -113,7 +116,7 @@ class Adapter:
         "Learned tokens",
         "Tokens that an adapter adds.",
         flag="adapter-tokens",
-        default="10, as in LitGPT",
+        default="10, as in LitGPT; 20 before the sequence",
         advanced=True,
     )
     dtype: str | None = setting(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from memcore.eager.autograd import backward, checkpoint
+from memcore.eager.autograd import attach, backward, checkpoint
 from memcore.eager.basics import new
 from memcore.eager.offloading import Offload
 from memcore.eager.reentrant import checkpoint_reentrant
@@ -214,6 +214,12 @@ class Step:
         """The embedding's output exists; reentrant checkpoints make it learn (`enable_input_require_grads`)."""
         if self.recipe.checkpoints is not None and self.recipe.checkpoints.reentrant:
             x.requires_grad = True
+        learned = [each for each in self.weights.values() if each.name.startswith("prompt_encoder.")]
+        if learned and self.tape.grad_enabled:
+            # Learned tokens stand before it: their gradients come with its own.
+            attach(
+                [x], learned, [], lambda g, s: [new(self.tape, p.shape, p.dtype, "weight_gradient") for p in learned]
+            )
         self._backward_begins(x, "backward", "embedding")
 
     def loss_begins(self, hidden_states: Tensor) -> None:
