@@ -7,9 +7,11 @@ from dataclasses import replace
 from memcore.defaults import Defaults
 from memcore.eager.selection import TORCHTITAN, Selection
 from memcore.errors import UnsupportedError
+from memcore.frameworks import is_early_titan
 from memcore.model.network import Model
 from memcore.model.regrouping import regrouped, skipped
 from memcore.step.recipe import Checkpoints
+from memcore.torchtitan_commits import SENDS_AGAIN
 
 _PATH = "training.activation_checkpointing"
 
@@ -24,7 +26,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     checkpoints = Checkpoints(
         reentrant=_reentrant(read, mode),
         early_stop=read.take(f"{_PATH}.early_stop", True),
-        selection=_selection(model) if mode == "op" else None,
+        selection=_selection(read, model) if mode == "op" else None,
         skipped=skipped(model, every),
     )
     return model, checkpoints
@@ -41,9 +43,11 @@ def _reentrant(read: Defaults, mode: str) -> bool:
     return found
 
 
-def _selection(model: Model) -> Selection:
+def _selection(read: Defaults, model: Model) -> Selection:
     """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
-    return TORCHTITAN if model.network.sdpa else replace(TORCHTITAN, always=TORCHTITAN.always - {"sdpa"})
+    foreign = set() if model.network.sdpa else {"sdpa"}
+    sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
+    return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent)
 
 
 def _mode(read: Defaults, policy: str) -> tuple[str, int]:

@@ -12,9 +12,9 @@ from math import ceil
 
 from memcore.defaults import Defaults
 from memcore.engines.base import Engine
-from memcore.frameworks import framework_of
+from memcore.frameworks import framework_of, is_early_titan
 from memcore.model.network import Model
-from memcore.model.separate_experts import ROWS, cut_crosswise, divided, experts_of, separated
+from memcore.model.separate_experts import ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
 
 SIZE = "parallelism.expert_parallel_size"
 TENSOR = "parallelism.expert_tensor_parallel_size"
@@ -68,8 +68,10 @@ def layer_code(read: Defaults) -> str:
 
 
 def as_kept(read: Defaults, model: Model) -> Model:
-    """The model with its experts' matrices as the layers keep them."""
-    return separated(model) if layer_code(read) == _TITAN else model
+    """The model with its experts' matrices as the layers keep them, and norms as the version computes them."""
+    if layer_code(read) != _TITAN:
+        return model
+    return separated(spelled_out(model) if is_early_titan(read) else model)
 
 
 def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model:

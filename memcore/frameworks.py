@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memcore.defaults import Defaults
+from memcore.torchtitan_commits import WRAPS_BLOCKS_ALONE, is_among
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +62,8 @@ def framework_of(read: Defaults) -> Framework:
     """The row of the framework that a config names."""
     name = read.given("engine.framework")
     return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)
+
+
+def is_early_titan(read: Defaults, commits: frozenset[str] = WRAPS_BLOCKS_ALONE) -> bool:
+    """Whether a config names a version of torchtitan before a change, by default of its FSDP units."""
+    return is_among(read.given("engine.framework"), read.given("engine.framework_version"), commits)

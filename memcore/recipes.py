@@ -12,7 +12,7 @@ from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
-from memcore.frameworks import framework_of
+from memcore.frameworks import framework_of, is_early_titan
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
@@ -301,6 +301,12 @@ def with_dropout(read: Defaults, model: Model) -> Network:
     return replace(model.network, runs=runs, ends=ends)
 
 
+def _wrap(read: Defaults, code: LayerCode) -> str:
+    """FSDP's units: torchtitan's are those of its version."""
+    wrap: str = read.take("engine.wrap", code.default_wrap)
+    return "torchtitan-2024" if wrap == "torchtitan" and is_early_titan(read) else wrap
+
+
 def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[str, int], ranks: int) -> Sharding:
     shards = sizes["z"]
     piped, parallel = (read.given(STAGES) or 1) > 1, sizes.get("ep", 1) > 1
@@ -313,7 +319,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         )
     return Sharding(
         engine=engine.key or engine.name,
-        wrap=read.take("engine.wrap", code.default_wrap),
+        wrap=_wrap(read, code),
         reshard_after_forward=reshards,
         root_reshards=read.take("engine.root_reshard_after_forward", False),
         replicated=shards < ranks,

@@ -149,3 +149,13 @@ def test_what_is_refused(arguments, path):
     """Nothing that is asked for is left out in silence."""
     with pytest.raises(MemcoreError, match=path):
         job(**arguments)
+
+
+@pytest.mark.parametrize(("version", "units"), [("9dec370", "root"), ("d66b72a6ac57", "head"), (None, "head")])
+def test_units_of_torchtitan_s_versions(version, units):
+    """Until July 2025 FSDP's root held embedding, norm and head together, later norm and head were a unit."""
+    engine = {"framework": "torchtitan", **({"framework_version": version} if version else {})}
+    gathered_at_once = {
+        str(block.shape[1]) for block in job(engine).rank.program.blocks if block.rule == "all_gather_output"
+    }
+    assert f"S({units})" in gathered_at_once

@@ -149,3 +149,12 @@ def test_what_cannot_be_is_refused(changes, path):
     """Experts are whole, and ranks are taken from FSDP's."""
     with pytest.raises(MemcoreError, match=path):
         job(**changes)
+
+
+@pytest.mark.parametrize(("version", "kept"), [("f738a03bf45e", False), ("36a4b69426f4", True), (None, True)])
+def test_versions_that_send_again(version, kept):
+    """Until September 2025 torchtitan's selective checkpoints sent rows a second time in the backward pass."""
+    engine = {"framework": "torchtitan", **({"framework_version": version} if version else {})}
+    found = job(engine=engine, training={"activation_checkpointing": {"policy": "selective", "mode": "op"}})
+    entries = found.rank.ledger(found.rank.moments[_last_forward(found)]).entries
+    assert any(each.rule == "all_to_all" for each in entries) == kept

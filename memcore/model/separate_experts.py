@@ -30,6 +30,18 @@ def separated(model: Model) -> Model:
     return _changed(model, _separate)
 
 
+def spelled_out(model: Model) -> Model:
+    """The same model with norms of several operations, as PyTorch's were before they had a kernel."""
+    network, ends = model.network, model.network.ends
+    final = None if ends.final_norm is None else replace(ends.final_norm, fused=False)
+    runs = tuple(tuple(_spelled_out(layer) for layer in run) for run in network.runs)
+    return replace(model, network=replace(network, runs=runs, ends=replace(ends, final_norm=final)))
+
+
+def _spelled_out(layer: Layer) -> Layer:
+    return replace(layer, norms=tuple(replace(norm, fused=False) for norm in layer.norms))
+
+
 def divided(model: Model, *, crowded: bool) -> Model:
     """What one rank of expert parallelism has; `crowded`: there are more ranks than experts."""
     return _changed(model, lambda part: _divide(part, crowded=crowded))
