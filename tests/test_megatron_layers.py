@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from memcore import estimate
 from memcore.eager.autograd import attach, backward
 from memcore.eager.basics import new
 from memcore.engines.base import Runtime, precision
@@ -220,6 +221,31 @@ def test_losses(loss, each):
     peak = next(moment for moment in moments if moment.place == "head and loss").peak
     words = TOKENS * 1024
     assert each * words <= peak - before < (each + 0.5) * words
+
+
+def recomputed(method, layers, vocabulary):
+    """The peak of 8 layers, and its phase."""
+    checkpointing = {"policy": "full", "method": method, "num_layers": layers}
+    training = {"sequence_length": 1024, "activation_checkpointing": checkpointing}
+    network = LLAMA | {"num_layers": 8, "vocab_size": vocabulary, "max_position_embeddings": 1024}
+    found = estimate({"model": network, "training": training, "engine": {"type": "megatron"}})
+    return found.allocated.expected, found.peak.phase
+
+
+def test_layers_recomputed_together_keep_one_input():
+    """The loss, where it needs the most memory, sees the input of each group of layers."""
+    least, _ = recomputed("uniform", 8, 64000)
+    for layers, inputs in {1: 8, 2: 4, 3: 3, 4: 2}.items():
+        assert recomputed("uniform", layers, 64000) == (least + (inputs - 1) * 1024 * H * 2, "loss")
+
+
+def test_layers_recomputed_together_exist_together():
+    """The last group's backward pass has the activations of its layers and the inputs of all groups."""
+    own = 1024 * H * 2
+    layer = recomputed("block", 1, 100)[0] - recomputed("block", 2, 100)[0] + own
+    two, four, eight = (recomputed("uniform", layers, 100)[0] for layers in (2, 4, 8))
+    assert four - two == 2 * layer - 2 * own
+    assert eight - four == pytest.approx(4 * layer - own, abs=512)
 
 
 def test_weight_gradients_are_added_where_they_belong():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from math import ceil
 
 from memcore.config.settings import SETTINGS, Config
@@ -143,7 +144,8 @@ def _chunk_job(job: MegatronJob, chunk: Chunk) -> ChunkJob:
     checkpoints = None
     if recompute is not None and recompute.granularity == "full":
         model, skipped = _recomputed(model, recompute.method, recompute.layers)
-        checkpoints = Checkpoints(early_stop=False, selection=None, skipped=skipped)
+        grouped = recompute.method == "uniform" and recompute.layers > 1
+        checkpoints = Checkpoints(early_stop=False, selection=None, skipped=skipped, around_patterns=grouped)
     share = shared(model)
     recipe = replace(
         job.recipe,
@@ -156,9 +158,13 @@ def _chunk_job(job: MegatronJob, chunk: Chunk) -> ChunkJob:
 
 
 def _recomputed(model: Model, method: str, layers: int) -> tuple[Model, frozenset[tuple[int, int]]]:
-    """A chunk's model, and the positions in its runs that are not recomputed: all behind the first `layers`."""
+    """A chunk's model, and the positions in its runs that are not recomputed.
+
+    `uniform`: none, and each repetition of a run has the `layers` that are recomputed together. `block`: all behind the
+    first `layers`.
+    """
     if method == "uniform":
-        return model, frozenset()
+        return (_in_groups(model, layers) if layers > 1 else model), frozenset()
     count = model.num_layers
     first, rest = list(cut(model, 0, min(layers, count))), list(cut(model, min(layers, count), count))
     runs = tuple(pattern for pattern, _ in (*first, *rest))
@@ -177,6 +183,22 @@ def _with_further_tokens(read: Defaults, model: Model) -> Model:
     except LayoutError as error:
         raise ConfigError([Problem("parallelism.pipeline_layout", f"found {layout!r:.80}; {error}")]) from None
     return predicting_too(model, tokens) if tokens else model
+
+
+def _in_groups(model: Model, layers: int) -> Model:
+    """The same layers, so many in each repetition of a run; the last ones may be fewer.
+
+    Raises ConfigError for layers that predict further tokens (multi_token_prediction.py asserts as much).
+    """
+    if predicting(model):
+        message = f"found {layers}; with layers that predict further tokens Megatron allows 1"
+        raise ConfigError([Problem("training.activation_checkpointing.num_layers", message)])
+    every = (pattern * repeats for pattern, repeats in zip(model.network.runs, model.repeats, strict=True))
+    stacks = [tuple(stack) for _, stack in groupby(chain.from_iterable(every), lambda layer: layer.residual)]
+    groups = [stack[start : start + layers] for stack in stacks for start in range(0, len(stack), layers)]
+    found = [(group, len(list(same))) for group, same in groupby(groups)]
+    network = replace(model.network, runs=tuple(group for group, _ in found))
+    return replace(model, network=network, repeats=tuple(times for _, times in found))
 
 
 def _refuse_foreign(read: Defaults, engine: Engine) -> None:

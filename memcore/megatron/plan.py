@@ -106,10 +106,6 @@ def _recompute(read: Defaults) -> Recompute | None:
         return None
     if policy == "full":
         method, layers = read.take(f"{path}.method", "uniform"), read.take(f"{path}.num_layers", 1)
-        if method == "uniform" and layers > 1:
-            raise UnsupportedError(
-                f"{path}.num_layers", f"found {layers}; groups of several layers are not modelled yet"
-            )
         return Recompute(granularity="full", method=method, layers=layers)
     given = read.take(f"{path}.modules", "core_attn", "Megatron's default")
     names = [given] if isinstance(given, str) else list(given)

@@ -61,6 +61,8 @@ class Checkpoints:
     """The old form, which builds no graph before the backward pass."""
     skipped: frozenset[tuple[int, int]]
     """Layers of the decoder that have none, as run and position."""
+    around_patterns: bool = False
+    """Each repetition of a run's pattern has a single one, around all of its layers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 
 from memcore.eager.autograd import attach, backward, checkpoint
 from memcore.eager.basics import new
@@ -188,6 +188,31 @@ class Step:
             yield
         self.tape.offload = None
         offload.finish()
+
+    def layers(self, slots: Sequence[Slot], forward: Callable[..., Tensor], x: Tensor, *more: Tensor) -> Tensor:
+        """Run layers one after another, given the slot and tensors; those within one checkpoint are one place."""
+        checkpoints = self.recipe.checkpoints
+        if checkpoints is None or not checkpoints.around_patterns:
+            for slot in slots:
+                x = self.layer(slot, forward, x, *more)
+            return x
+        for _, found in groupby(slots, lambda slot: slot.unit.rpartition(".")[0]):
+            x = self._pattern(list(found), forward, x, *more)
+        return x
+
+    def _pattern(self, slots: Sequence[Slot], forward: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        first = slots[0]
+
+        def run(x: Tensor, *more: Tensor) -> Tensor:
+            for slot in slots:
+                with self.tape.at(slot.path):
+                    x = self.runtime.leave(slot.unit, forward(slot, self.runtime.enter(slot.unit, x), *more))
+            return x
+
+        self.tape.enter("forward", first.unit, first.repeats)
+        y = self._checkpoint(run, *inputs)
+        self._backward_begins(y, "backward", first.unit, first.repeats)
+        return y
 
     def _checkpoint(self, run: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         checkpoints = self.recipe.checkpoints

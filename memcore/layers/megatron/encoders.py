@@ -37,8 +37,7 @@ def bert(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | Non
     def run(slot: Slot, x: Tensor) -> Tensor:
         return layer(x, slot, around)
 
-    for slot in step.slots:
-        x = step.layer(slot, run, x)
+    x = step.layers(step.slots, run, x)
     step.after_layers()
     if not ends.predicts or ends.final_norm is None:
         return step.leave("root", x), None
@@ -68,8 +67,7 @@ def t5(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]
     x = step.enter("root", batch.tokens)
     x = embedded(x, new(tape, ("b", "s"), "int64", "position_ids"), ends, step.weights, how)
     first = [slot for slot in step.slots if slot.layer.residual == "megatron-encoder"]
-    for slot in first:
-        x = step.layer(slot, encode, x)
+    x = step.layers(first, encode, x)
     step.begin("end of the encoder")
     last = ends.final_norm
     seen = norm(x, Norm("encoder.final_layernorm", last.kind, ("h",), bias=last.bias), step.weights)
@@ -77,8 +75,7 @@ def t5(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]
     places = new(tape, ("b", "sd"), "int64", "position_ids")
     x = embedded(answers[0], places, ends, step.weights, how)
     step.embedded(x)
-    for slot in step.slots[len(first) :]:
-        x = step.layer(slot, decode, x, seen)
+    x = step.layers(step.slots[len(first) :], decode, x, seen)
     step.after_layers()
     del seen, crossing
     x = step.enter("head", x)

@@ -70,8 +70,7 @@ def _gpt(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | Non
         return layer(x, slot, around)
 
     slots, depths = split(step.slots)
-    for slot in slots:
-        x = step.layer(slot, run, x)
+    x = step.layers(slots, run, x)
     step.after_layers()
     if not ends.predicts:
         return step.leave("root", x), None
