@@ -132,6 +132,11 @@ class Rank:
         return self.persistent.parameters + self.persistent.buffers + early
 
     @property
+    def while_built(self) -> int:
+        """The most that the job holds before the first step."""
+        return self.after_init
+
+    @property
     def first_step(self) -> int:
         """The peak of the first step; the optimizer's states come only with its end."""
         *before, step = self.first_step_moments

@@ -6,6 +6,8 @@ from statistics import median
 
 import pytest
 from conftest import truth
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memcore import estimate
 from memcore.accuracy import accuracy
@@ -433,3 +435,58 @@ def test_a_layout_that_predicts_a_further_token():
     assert last.ends.predicts
     assert last.runs[-1][0].residual == "megatron-mtp"
     assert any(weight.name.startswith("mtp.embedding") for weight in last.ends.others)
+
+
+def test_buffers_are_built_beside_the_model():
+    """While flat buffers are filled both the buffers and the model's own parameters are there."""
+    rank = estimate(changed(JOB, engine={"distributed_optimizer": True})).ranks[1]
+    assert rank.while_built == pytest.approx(LAST * (2 + 2 + 4), rel=2e-3)
+    assert rank.while_built > rank.after_init
+
+
+def parameters(found):
+    """Elements of all stages."""
+    return sum(sum(rank.persistent.elements[i] * each.count for i, each in enumerate(rank.persistent.stored))
+               for rank in found.ranks)  # fmt: skip
+
+
+@given(
+    stages=st.sampled_from([1, 2, 3, 4, 6]),
+    virtual=st.sampled_from([1, 2]),
+    tied=st.booleans(),
+    sparse=st.booleans(),
+    expert=st.sampled_from([1, 2, 4]),
+)
+@settings(deadline=None, max_examples=40)
+def test_stages_have_all_parameters(stages, virtual, tied, sparse, expert):
+    """What is divided adds up to the whole: every layer is on one stage, every expert on one rank."""
+    virtual = 1 if stages == 1 or 12 % (stages * virtual) else virtual
+    model = {**GPT, "vocab_size": 50304, "untie_embeddings_and_output_weights": not tied}
+    model |= {"num_experts": 8} if sparse else {}
+    sizes = {"tensor_parallel_size": 1, "pipeline_parallel_size": stages, "data_parallel_size": 4}
+    sizes |= {"virtual_pipeline_parallel_size": virtual, "expert_parallel_size": expert if sparse else 1}
+    found = estimate(changed({**JOB, "model": model}, parallelism=sizes, engine={"moe_token_dispatcher": "alltoall"}))
+    whole = found.job.model.parameters + (50304 * 512 if tied and stages > 1 else 0)
+    away = 12 * (8 - 8 // expert) * (8 * 512**2 + 5 * 512) if sparse else 0
+    assert parameters(found) == whole - away
+
+
+@given(
+    micro_batches=st.integers(1, 6),
+    sequence=st.sampled_from([256, 512]),
+    batch=st.integers(1, 3),
+    virtual=st.sampled_from([1, 2]),
+)
+@settings(deadline=None, max_examples=25)
+def test_more_never_needs_less(micro_batches, sequence, batch, virtual):
+    """More micro-batches, longer sequences and larger batches; nor does a distributed optimizer need more."""
+
+    def most(**training):
+        sizes = {"virtual_pipeline_parallel_size": virtual}
+        values = {"sequence_length": sequence, "micro_batch_size": batch, "gradient_accumulation_steps": micro_batches}
+        return estimate(changed(JOB, parallelism=sizes, training={**values, **training})).rank.most
+
+    here = most()
+    assert most(gradient_accumulation_steps=micro_batches + 1) >= here
+    assert most(sequence_length=2 * sequence) >= here
+    assert most(micro_batch_size=batch + 1) >= here

@@ -198,6 +198,11 @@ class MegatronRank(Rank):
         return self.moments
 
     @property
+    def while_built(self) -> int:
+        """Flat buffers are filled from the model's own parameters, which go before there are master weights."""
+        return max(self.after_init, self.persistent.initialization)
+
+    @property
     def between_steps(self) -> int:
         """Bytes after an optimizer step; its copy of gradients goes when the next one begins."""
         return self.persistent.before_step + self.persistent.copies

@@ -35,6 +35,7 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "peak": _moment(estimate.peak, estimate),
         "breakdown": dict(estimate.ledger.by_category),
         "host_bytes": sum(entry.bytes for entry in estimate.rank.host),
+        "initialization_bytes": estimate.rank.while_built,
         "after_init_bytes": estimate.rank.after_init,
         "first_step_bytes": estimate.rank.first_step,
         "end_of_forward_bytes": estimate.rank.end_of_forward,

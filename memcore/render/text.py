@@ -100,7 +100,10 @@ def _readings(estimate: Estimate) -> Iterator[Sequence[str]]:
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
-    yield "after init", format_bytes(estimate.rank.after_init), "before the first step"
+    rank = estimate.rank
+    if rank.while_built > rank.after_init:
+        yield "initialization", format_bytes(rank.while_built), "parameters and flat buffers side by side"
+    yield "after init", format_bytes(rank.after_init), "before the first step"
     for phase, words in PHASES.items():
         moments = [moment for moment in estimate.moments if moment.phase == phase]
         if moments:
