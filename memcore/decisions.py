@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memcore.advising import advise
-from memcore.config.settings import SETTINGS, Config
+from memcore.config.settings import Config
 from memcore.costs import Roofline, roofline_of
 from memcore.hardware import ACCELERATORS
 from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
@@ -24,7 +24,7 @@ from memcore.searching.found import Progress
 from memcore.searching.layouts import Layout
 from memcore.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.searching.search import KEEP, search
-from memcore.solving import SOLVABLE, solve
+from memcore.solving import SOLVABLE, flag_of, solve
 from memcore.units import parse_count
 
 
@@ -64,7 +64,7 @@ def _solve(config: Config, options: argparse.Namespace) -> bool | None:
 
 
 def _solve_options(parser: argparse.ArgumentParser) -> None:
-    settings = ", ".join(SETTINGS[path].flag for path in SOLVABLE)
+    settings = ", ".join(flag_of(path) for path in SOLVABLE)
     parser.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
     goal = parser.add_mutually_exclusive_group()
     for word, smallest in {"largest": False, "smallest": True}.items():

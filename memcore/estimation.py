@@ -148,7 +148,10 @@ class Estimate:
     @property
     def fits(self) -> bool | None:
         """Whether the job fits; None if no accelerator is named."""
-        return None if self.headroom is None else self.headroom >= 0
+        if self.capacity is None:
+            return None
+        # More in tensors than the GPU has needs no look at the allocator, which takes longest.
+        return self.allocated.expected <= self.capacity and self.capacity >= self.device.expected
 
     @property
     def certain(self) -> bool:

@@ -13,12 +13,15 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import Estimate, estimate
 from memcore.hardware import ACCELERATORS
+from memcore.model.catalog import content_of
 from memcore.serving.estimate import ServingEstimate
 
 ACCELERATOR = "hardware.accelerator"
 SMALLEST = (ACCELERATOR, "hardware.num_gpus", "parallelism.")
 """Settings of which people want as little as possible; of all others, as much as fits."""
-SOLVABLE = tuple(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer) or path == ACCELERATOR)
+LAYERS = "model.layers"
+"""No setting, but the number of layers in the model's config.json."""
+SOLVABLE = (*(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer) or path == ACCELERATOR), LAYERS)
 LIMIT = 2**30
 """Nothing is tried beyond it."""
 
@@ -58,6 +61,8 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
     described = config if isinstance(config, Config) else Config.from_dict(config)
     path = _path(setting)
     least = path.startswith(SMALLEST) if smallest is None else smallest
+    if path == LAYERS:
+        with_layers(described, 1)
     tries = Tries(described, path)
     if path == ACCELERATOR:
         return _accelerator(tries, smallest=least)
@@ -65,12 +70,48 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
 
 
 def _path(setting: str) -> str:
-    by_flag = {SETTINGS[path].flag: path for path in SOLVABLE}
+    by_flag = {flag_of(path): path for path in SOLVABLE}
     path = by_flag.get(setting.removeprefix("--"), setting)
     if path not in SOLVABLE:
         message = f"found {setting!r}; allowed: {', '.join(by_flag)}"
         raise ConfigError([Problem("setting", message, nearest(setting, [*SOLVABLE, *by_flag]))])
     return path
+
+
+def flag_of(path: str) -> str:
+    """What is solved for, as the command line spells it."""
+    return "layers" if path == LAYERS else SETTINGS[path].flag
+
+
+def label_of(path: str) -> str:
+    """The same in words."""
+    return "Layers" if path == LAYERS else SETTINGS[path].label
+
+
+def text_of(path: str, value: Value) -> str:
+    """A value as text."""
+    return str(value) if path == LAYERS else SETTINGS[path].kind.spell(value)
+
+
+def _changed(config: Config, path: str, value: Value) -> Config:
+    return with_layers(config, int(value)) if path == LAYERS else config.replaced(path, value)
+
+
+def with_layers(config: Config, count: int) -> Config:
+    """A config whose model has another number of layers.
+
+    Raises ConfigError for a model whose layers are listed one by one.
+    """
+    content = dict(content_of(config.model))
+    names = [name for name in ("num_hidden_layers", "num_layers", "n_layer", "n_layers") if name in content]
+    if len(names) != 1:
+        raise ConfigError([Problem("model", f"its number of layers is not one of its keys: found {names or 'none'}")])
+    listed = [name for name, value in content.items() if isinstance(value, list) and len(value) == content[names[0]]]
+    if listed:
+        raise ConfigError(
+            [Problem(f"model.{listed[0]}", "lists its layers one by one, so that they cannot be counted")]
+        )
+    return config.replaced("model", {**content, names[0]: count})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +132,7 @@ class Tries:
         return self.known[value]
 
     def _estimated(self, value: Value) -> Found:
-        found = estimate(self.config.replaced(self.path, value))
+        found = estimate(_changed(self.config, self.path, value))
         if found.fits is None:
             message = "without it nothing is known to fit; name one, or hardware.gpu_memory_gb"
             raise ConfigError([Problem(ACCELERATOR, message)])
@@ -161,11 +202,11 @@ def _last_allowed(tries: Tries, value: int) -> int:
 
 def _accelerator(tries: Tries, *, smallest: bool) -> Solution:
     by_size = [each.id for each in sorted(ACCELERATORS, key=lambda each: each.usable, reverse=not smallest)]
-    fitting = [each for each in by_size if tries.fits(each)]
-    if not fitting:
+    fitting = next((each for each in by_size if tries.fits(each)), None)
+    if fitting is None:
         return tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest)
-    before = by_size[: by_size.index(fitting[0])]
-    return tries.solution(fitting[0], before[-1] if before else None, smallest=smallest)
+    before = by_size[: by_size.index(fitting)]
+    return tries.solution(fitting, before[-1] if before else None, smallest=smallest)
 
 
 def _first(tries: Tries) -> int:
@@ -174,7 +215,7 @@ def _first(tries: Tries) -> int:
     while not tries.allowed(value):
         value *= 2
         if value > LIMIT:
-            given = tries.config.get(tries.path)
+            given = 1 if tries.path == LAYERS else tries.config.get(tries.path)
             tries.refuse(given if isinstance(given, int) else 1)
     return value if value == 1 else _last(lambda each: not tries.allowed(each), value // 2, value) + 1
 

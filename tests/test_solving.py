@@ -4,6 +4,7 @@ import pytest
 
 from memcore import ConfigError, MemcoreError, estimate, solve
 from memcore.config.settings import Config
+from memcore.model.catalog import content_of
 
 GPUS = {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}
 DENSE = {
@@ -86,3 +87,27 @@ def test_what_cannot_be_solved_is_refused(config, setting, said):
     """Errors name the setting, and what would do."""
     with pytest.raises(ConfigError, match=said):
         solve(config, setting)
+
+
+def test_layers_and_ranks_of_adapters():
+    """How deep a model can be, and how wide its adapters: no setting of the first kind exists, but a key of its file."""
+    job = {
+        "model": "llama-3.2-1b",
+        "training": {"sequence_length": 2048, "adapter": {"type": "lora", "rank": 8}},
+        "hardware": {"accelerator": "t4"},
+    }
+    deepest = solve(job, "layers")
+    assert deepest.value > 16
+    assert (deepest.found.job.model.num_layers, deepest.limit.job.model.num_layers) == (
+        deepest.value,
+        deepest.value + 1,
+    )
+    assert (deepest.found.fits, deepest.limit.fits) == (True, False)
+    widest = solve(job, "training.adapter.rank")
+    assert (widest.found.fits, widest.limit.fits) == (True, False)
+
+
+def test_layers_that_are_listed_are_not_counted():
+    """Nothing is said about models whose layers are of kinds that their file names one by one."""
+    with pytest.raises(ConfigError, match="one by one"):
+        solve({"model": {**content_of("gpt2"), "layer_types": ["full_attention"] * 12}}, "layers")

@@ -68,13 +68,23 @@ def find_model(model: str | Mapping[str, object]) -> Model:
 
     Raises ConfigError with the nearest id, or naming the keys that cannot be understood.
     """
-    if not isinstance(model, str):
-        return _read(_as_text(model))
-    hub_id = _names().get(model.strip().lower())
+    return _from_catalog(_hub_id(model)) if isinstance(model, str) else _read(_as_text(model))
+
+
+def content_of(model: str | Mapping[str, object]) -> Mapping[str, object]:
+    """The content of a model's config.json, that of the catalog for a name.
+
+    Raises ConfigError with the nearest id.
+    """
+    return catalog()[_hub_id(model)]["config"] if isinstance(model, str) else model
+
+
+def _hub_id(name: str) -> str:
+    hub_id = _names().get(name.strip().lower())
     if hub_id is None:
-        message = f"found {model!r}, not one of the {len(catalog())} models of the catalog; give a config.json instead"
-        raise ConfigError([Problem("model", message, nearest(model, _names()))])
-    return _from_catalog(hub_id)
+        message = f"found {name!r}, not one of the {len(catalog())} models of the catalog; give a config.json instead"
+        raise ConfigError([Problem("model", message, nearest(name, _names()))])
+    return hub_id
 
 
 def _as_text(model: Mapping[str, object]) -> str:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from memcore.config.settings import SETTINGS
-from memcore.describe import spelled, verdict
+from memcore.describe import verdict
 from memcore.describe_serving import serving_verdict
 from memcore.errors import MemcoreError
 from memcore.serving.estimate import ServingEstimate
-from memcore.solving import Found, Solution
+from memcore.solving import Found, Solution, label_of, text_of
 
 
 def solution_text(found: Solution) -> str:
     """What `memcore solve` prints: the value, what it leaves, and what binds."""
-    setting = SETTINGS[found.setting]
+    label = label_of(found.setting)
     way = "smallest" if found.smallest else "largest"
     if found.value is None:
-        lines = [f"No {setting.label.lower()} fits ({found.setting})."]
+        lines = [f"No {label.lower()} fits ({found.setting})."]
     else:
-        lines = [f"{setting.label}: {spelled(found.setting, found.value)} is the {way} that fits ({found.setting})."]
+        lines = [f"{label}: {text_of(found.setting, found.value)} is the {way} that fits ({found.setting})."]
         lines += [f"  {each}" for each in _sentences(found.found)]
     if found.beyond is not None:
-        heading = f"With {spelled(found.setting, found.beyond)}:"
+        heading = f"With {text_of(found.setting, found.beyond)}:"
         lines += [heading, *(f"  {each}" for each in _sentences(found.limit))]
     elif found.value is not None and not found.smallest:
         lines += ["Nothing limits it: the same fits whatever its value."]

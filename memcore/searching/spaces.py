@@ -82,7 +82,7 @@ _MEGATRON_SELECTIVE = Policy(settings=_checkpointing("selective"), again=(0.0, 1
 _MEGATRON = tuple(
     _with(_with(policy, _ENGINE, "megatron"), _VIRTUAL, chunks if chunks > 1 else None, chunks=chunks)
     for policy in (_NONE, _MEGATRON_SELECTIVE, _MEGATRON_FULL)
-    for chunks in (1, 2, 4)
+    for chunks in (1, 2, 4, 8)
 )
 
 ROWS: Mapping[str, Row] = {
