@@ -5,7 +5,8 @@ A step of training takes, on one GPU,
     seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble)
 
 - `computing`: matrix products and attention, three times the forward pass (the backward pass has two products for each
-  of the forward pass's), once more for what checkpoints compute again, over the peak rate times `flops_efficiency`.
+  of the forward pass's), once more for what checkpoints compute again, over the peak rate times `flops_efficiency`; or,
+  where micro-batches are small, the time to read the parameters in every pass and to add up their gradients.
 - `data`: all-gathers of parameters and reduce-scatters or all-reduces of gradients; `context`: keys and values that
   ranks of one sequence pass on. Both are assumed to be hidden behind computing as far as that takes longer.
 - `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
@@ -42,6 +43,10 @@ class Roofline:
     """Dense matrix products in 16 bits."""
     flops_efficiency: float = 0.5
     """Share of it that large products reach, assumed."""
+    memory: float = 3350e9
+    """Of the GPU's own memory."""
+    memory_efficiency: float = 0.7
+    """Share of it that kernels reach, assumed."""
     link: float = 450e9
     """The fast links between GPUs of a node, in one direction."""
     domain: int = 8
@@ -76,7 +81,7 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None) -> Ro
         return Roofline()
     domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
     link = speed.link / 2 * GIGA if speed.link else Roofline().host
-    return Roofline(flops=speed.tflops * TERA, link=link, domain=max(domain, 1))
+    return Roofline(flops=speed.tflops * TERA, memory=speed.memory * GIGA, link=link, domain=max(domain, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,10 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     host_bytes = part / plan.shards * (4 * plan.gathers + 4 * plan.reduces) if plan.offloaded else 0.0
     reach = tensor * context
     rate, links, far = roofline.communication_efficiency, roofline, roofline.network
-    computing = flops / (roofline.flops * roofline.flops_efficiency)
+    read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
+    computing = max(
+        flops / (roofline.flops * roofline.flops_efficiency), read / (roofline.memory * roofline.memory_efficiency)
+    )
     hidden = context_bytes / _rate(links, reach) + data_bytes / _rate(links, tensor * plan.shards)
     hidden += spread / _rate(links, tensor * ranks)
     exposed = tensor_bytes / _rate(links, tensor) + expert_bytes / _rate(links, reach * plan.experts)

@@ -100,6 +100,8 @@ class Tally:
     reasons: dict[str, int] = field(default_factory=dict)
     new: list[Found] = field(default_factory=list)
     best: list[Found] = field(default_factory=list)
+    idle: int = 0
+    """Layouts that were measured since the last one that fits."""
 
     def refuse(self, reason: str) -> None:
         """Count a layout that cannot be."""

@@ -28,6 +28,8 @@ KEEP = 4
 """Layouts that a search recommends, if as many fit."""
 DEAR = 2
 """Layouts that cost more than so many times the cheapest are not looked at, once enough were found."""
+PATIENCE = 20
+"""Layouts in a row that are measured and recommended no longer, before a search for more headroom ends."""
 NOTICEABLE = 10
 """Beyond these a layout is recommended if it leaves this part of the capacity more than all cheaper ones."""
 
@@ -204,7 +206,9 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
         return False
     if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
         return True
-    if len(tally.best) >= keep and price.per_token > DEAR * min(each.cost.per_token for each in tally.best):
+    if len(tally.best) >= keep and (
+        tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in tally.best)
+    ):
         return True
     left = question.ceiling - question.floor.bytes(question.space, layout)
     if left < 0 or any(_needs_no_less(layout, each, question.space) for each in question.failed):
@@ -251,6 +255,7 @@ def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer:
     tally.measured += 1
     found = question.found(layout, price, answer)
     tally.new.append(found)
+    tally.idle = 0 if found.fits else tally.idle + 1
     if found.fits or (question.capacity is None and len(tally.best) < KEEP):
         tally.best.append(found)
     elif found.fits is False:

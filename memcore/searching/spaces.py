@@ -277,7 +277,8 @@ class Floor:
     routed: int
     """Parameters of routed experts, which expert parallelism divides."""
     parameter: int
-    """Bytes that are there for each parameter at least."""
+    """Bytes that are there for each parameter at least; where states alone are shared, 16 bits each for it and for its
+    gradient."""
     hidden: int
     queries: int
     keys: int
@@ -359,6 +360,6 @@ def _bytes_of_parameter(job: Job) -> int:
     if job.model.network.adapted or job.recipe.sharding.offloaded:
         return 0
     if not ROWS[job.engine.name].shared:
-        return 1
+        return 1 if "fp8" in str(job.config.training.precision) else 4
     like = sum(state.of == "like" and state.dtype is None for state in job.optimizer.states)
     return int(ITEMSIZE[job.recipe.precision.parameter]) * (1 + like)
