@@ -111,6 +111,10 @@ def report(run: Run) -> None:
         except MemcoreError as error:
             print(f"  {error}")
             continue
+        if not found.fits and each.policy == ours[0].policy:
+            print(
+                f"  its cheapest variant, cost {price:.2f}, needs {found.allocated.expected / 2**30:.0f} GiB in tensors"
+            )
         if found.fits:
             print(f"  fits with {found.allocated.expected / 2**30:.1f} GiB in tensors, cost {price:.2f}: {tuple(each)}")
             print(f"  {run.note}" if run.note else "")

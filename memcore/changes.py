@@ -211,6 +211,14 @@ CHANGES: tuple[Change, ...] = (
         engines=("fsdp",),
     ),
     Change(
+        title="Sequence parallel",
+        kind="free",
+        note="tensor-parallel ranks gather and scatter instead of all-reducing, as many bytes",
+        to={"parallelism.sequence_parallel": True},
+        when={"parallelism.sequence_parallel": (False,)},
+        engines=("megatron",),
+    ),
+    Change(
         title="Reduce gradients after every micro-batch",
         kind="communication",
         to={"engine.no_sync": False},
@@ -231,10 +239,17 @@ CHANGES: tuple[Change, ...] = (
         ladder=False,
     ),
     Change(
+        title="Selective recomputation of attention",
+        kind="compute",
+        to={f"{_AC}.policy": "selective"},
+        when={f"{_AC}.policy": (None, "none")},
+        engines=("megatron",),
+    ),
+    Change(
         title="Full activation checkpointing",
         kind="compute",
         to={f"{_AC}.policy": "full", f"{_AC}.mode": None, f"{_AC}.every": None},
-        when={f"{_AC}.policy": ("none", "selective")},
+        when={f"{_AC}.policy": (None, "none", "selective")},
     ),
     Change(
         title="Twice the tensor parallelism",
@@ -251,6 +266,7 @@ CHANGES: tuple[Change, ...] = (
         title="Twice the pipeline stages",
         kind="communication",
         made=_doubled("parallelism.pipeline_parallel_size", None),
+        when={"engine.version": (None, 2)},
         ladder=False,
     ),
     Change(

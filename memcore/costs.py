@@ -31,7 +31,6 @@ from memcore.job import Job
 from memcore.model.network import Model
 from memcore.model.parts import Attention, Experts, LatentAttention
 from memcore.speeds import GIGA, SPEEDS, TERA
-from memcore.step.recipe import Recipe
 from memcore.symbols import measure
 
 
@@ -279,7 +278,7 @@ def plan_of(job: Job) -> Plan:
     recipe, sizes = job.recipe, job.sizes
     ranks = job.num_gpus // (job.stages * sizes["tp"])
     shards, gathers, reduces = TRAFFIC[recipe.sharding.engine](job)
-    products, attention = recomputed(recipe)
+    products, attention = recomputed(job)
     return Plan(
         gpus=job.num_gpus,
         tensor=sizes["tp"],
@@ -300,16 +299,20 @@ def plan_of(job: Job) -> Plan:
     )
 
 
-def recomputed(recipe: Recipe) -> tuple[float, float]:
+def recomputed(job: Job) -> tuple[float, float]:
     """The shares of the forward pass's products and of its attention that checkpoints compute again.
 
-    torchtitan's selective policy keeps every second product and attention.
+    torchtitan's selective policy keeps every second product and attention, Megatron's all products.
     """
+    recipe = job.recipe
     if recipe.checkpoints is None:
-        return 0.0, 0.0
+        return _BY_POLICY.get(str(job.config.training.activation_checkpointing.policy), (0.0, 0.0))
     total = sum(len(run) for run in recipe.network.runs)
     share = 1 - len(recipe.checkpoints.skipped) / total
     return (share / 2, 0.0) if recipe.checkpoints.selection is not None else (share, share)
+
+
+_BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}
 
 
 def _fsdp(job: Job) -> tuple[int, int, int]:

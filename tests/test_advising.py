@@ -30,7 +30,20 @@ REPLICATED = {
     "engine": {"type": "ddp"},
     "hardware": {"num_gpus": 8, "accelerator": "t4"},
 }
-JOBS = {"large": LARGE, "small": SMALL, "replicated": REPLICATED}
+RECOMPUTING = {
+    "model": "llama-3.1-8b",
+    "training": {"sequence_length": 8192},
+    "engine": {"type": "megatron"},
+    "parallelism": {"tensor_parallel_size": 2},
+    "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+}
+ZERO = {
+    "model": "llama-3.2-1b",
+    "training": {"sequence_length": 4096},
+    "engine": {"type": "deepspeed", "zero_stage": 1},
+    "hardware": {"num_gpus": 4, "accelerator": "l40s"},
+}
+JOBS = {"megatron": RECOMPUTING, "deepspeed": ZERO, "large": LARGE, "small": SMALL, "replicated": REPLICATED}
 
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
@@ -140,3 +153,14 @@ def test_faces(capsys):
     assert [row["saves"] for row in data["advice"]] == [each.saves for each in found.advice]
     assert main(["advise", "--model", "gpt2", "--seq", "512", "--csv"]) == 0
     assert capsys.readouterr().out.startswith("title,class,saves,")
+
+
+def test_words_of_each_engine():
+    """Megatron's arguments and DeepSpeed's keys are theirs, and what they cost is counted."""
+    megatron = {each.title: each for each in advise(RECOMPUTING).advice}
+    full = megatron["Full activation checkpointing"]
+    assert full.flags[0].startswith("--recompute-granularity full")
+    assert full.slowdown > 0.2
+    assert megatron["Sequence parallel"].flags == ("--sequence-parallel",)
+    zero = {each.title: each for each in advise(ZERO).advice}
+    assert [each for each in zero.values() if each.changes.get("engine.zero_stage") == 3]

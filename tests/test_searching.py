@@ -44,7 +44,13 @@ MEGATRON = {
     "engine": {"type": "megatron", "distributed_optimizer": True},
     "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
 }
-JOBS = {"dense": DENSE, "sparse": SPARSE, "transformers": TRANSFORMERS, "megatron": MEGATRON}
+DEEPSPEED = {
+    "model": "llama-3.2-1b",
+    "training": {"sequence_length": 4096},
+    "engine": {"type": "deepspeed", "zero_stage": 2},
+    "hardware": {"num_gpus": 4, "accelerator": "l40s"},
+}
+JOBS = {"deepspeed": DEEPSPEED, "dense": DENSE, "sparse": SPARSE, "transformers": TRANSFORMERS, "megatron": MEGATRON}
 
 
 def space(job):
@@ -74,7 +80,7 @@ def test_totals_are_those_of_estimate(job):
 
 def test_bounds_are_below_totals():
     """What a search rules out by a bound, it rules out rightly."""
-    for job in (DENSE, TRANSFORMERS, MEGATRON, SPARSE):
+    for job in (DENSE, TRANSFORMERS, MEGATRON, DEEPSPEED, SPARSE):
         config = Config.from_dict(job)
         question = next(_questions(config, None, None, None, None, (1, 2)))
         layouts = list(question.space.layouts())

@@ -85,10 +85,17 @@ _MEGATRON = tuple(
     for chunks in (1, 2, 4, 8)
 )
 
+_DEEPSPEED = tuple(
+    _with(_with(policy, _ENGINE, "deepspeed"), "engine.zero_stage", stage, resharded=stage == 3)
+    for policy in (_NONE, _FULL)
+    for stage in (1, 2, 3)
+)
+
 ROWS: Mapping[str, Row] = {
     "none": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
     "ddp": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
     "fsdp": Row(divides=frozenset({"tensor", "stages", "context", "experts", "shards"}), policies=_FSDP, shared=True),
+    "deepspeed": Row(divides=frozenset(), policies=_DEEPSPEED),
     "megatron": Row(
         divides=frozenset({"tensor", "stages", "context", "experts"}), policies=_MEGATRON, sharded="states"
     ),
