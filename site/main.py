@@ -14,10 +14,14 @@ running = set()
 
 async def serve(text):
     """Answer a message; between two pieces others may be answered."""
-    for patch in handle(session, json.loads(text)):
-        if patch:
-            xworker.postMessage(json.dumps(patch))
-        await asyncio.sleep(0)
+    try:
+        for patch in handle(session, json.loads(text)):
+            if patch:
+                xworker.postMessage(json.dumps(patch))
+            await asyncio.sleep(0)
+    except Exception as error:
+        xworker.postMessage(json.dumps({"say": f"memcore failed: {error!r:.300}. Please report it."}))
+        raise
 
 
 def received(event):

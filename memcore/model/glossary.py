@@ -105,6 +105,9 @@ SYMBOLS: Mapping[str, str] = {
     "ze": "ranks that share the same routed experts",
     "er": "rows that a rank's routed experts are given",
     "tp": "ranks that share every layer (tensor parallel)",
+    "etp": "ranks that share every routed expert (expert tensor parallel)",
+    "ge": "groups of routed experts",
+    "vd": "what the vocabulary is rounded up to a multiple of",
 }
 """What the size symbols mean. Composed sizes are written out, like `⌈d⌉₈` (rounded up to a multiple of 8); a prime
 marks a second value of the same kind (`f′`)."""

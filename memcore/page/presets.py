@@ -46,18 +46,20 @@ _EVERY = (
         "hardware": _on("h100-sxm-80gb", 8),
     }),
     Preset("70b-64xh100", "70B on 64×H100, 32k tokens", "64×H100、32k 训练 70B", {
-        "model": "llama-3.1-70b", "training": _full(32768), "engine": {"type": "fsdp"},
+        "model": "llama-3.1-70b", "training": _full(32768, implementation="torchtitan"), "engine": {"type": "fsdp"},
         "parallelism": {"tensor_parallel_size": 8}, "hardware": _on("h100-sxm-80gb", 64),
     }),
     Preset("405b-16k", "405B on 16k GPUs", "1.6 万 GPU 训练 405B", {
-        "model": "llama-3.1-405b", "training": _full(8192, gradient_accumulation_steps=16), "engine": {"type": "fsdp"},
+        "model": "llama-3.1-405b", "training": _full(8192, gradient_accumulation_steps=16, implementation="torchtitan"),
+        "engine": {"type": "fsdp"},
         "parallelism": {"tensor_parallel_size": 8, "pipeline_parallel_size": 16},
         "hardware": _on("h100-sxm-80gb", 16384),
     }),
     Preset("deepseek-v3", "DeepSeek-V3 pre-training", "DeepSeek-V3 预训练", {
-        "model": "deepseek-v3", "training": _full(4096, gradient_accumulation_steps=16),
-        "engine": {"type": "fsdp"}, "parallelism": {"pipeline_parallel_size": 16},
-        "hardware": _on("h200-sxm-141gb", 2048),
+        "model": "deepseek-v3", "training": _full(4096, gradient_accumulation_steps=16, precision="bf16-mixed"),
+        "engine": {"type": "megatron", "distributed_optimizer": True},
+        "parallelism": {"pipeline_parallel_size": 16, "pipeline_layout": [*[4] * 15, 1], "expert_parallel_size": 64},
+        "hardware": _on("h100-sxm-80gb", 2048),
     }),
     Preset("qlora-8b-24gb", "QLoRA 8B on a 24 GB card", "24 GB 显卡 QLoRA 微调 8B", {
         "model": "llama-3.1-8b", "training": _full(2048, precision="bf16", quantization="nf4", adapter=_LORA),
@@ -96,7 +98,7 @@ _EVERY = (
     }),
     Preset("deepseek-sglang", "Serve DeepSeek-V3 on 8×H200", "8×H200 推理 DeepSeek-V3", {
         "model": "deepseek-v3", "engine": {"type": "sglang"}, "parallelism": {"tensor_parallel_size": 8},
-        "inference": {"max_model_len": 32768}, "hardware": _on("h200-sxm-141gb", 8),
+        "inference": {"max_model_len": 32768, "quantization": "fp8"}, "hardware": _on("h200-sxm-141gb", 8),
     }),
     Preset("gguf-8b", "Run 8B as Q4_K_M on an RTX 3090", "RTX 3090 运行 8B Q4_K_M", {
         "model": "llama-3.1-8b", "engine": {"type": "llama.cpp"},
