@@ -187,6 +187,10 @@ def test_the_readme_is_true(tmp_path):
     )
     assert python.stdout.startswith("False loss ")
     (tmp_path / "job.json").write_text(json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}))
+    (tmp_path / "train.sh").write_text(
+        "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 8 --vocab-size 50304 "
+        "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --bf16"
+    )
     commands = [
         block for kind, block in re.findall(r"```(\w+)\n(.*?)```", readme, re.DOTALL) if "memcore estimate" in block
     ]
