@@ -93,11 +93,12 @@ def tool(tmp_path_factory):
     if not Path(python).exists():
         pytest.skip("PyTorch is not installed: `build.py test` puts it into .venv-validation where it can be had")
 
-    def run(module, cases, *arguments):
+    def run(module, cases, *arguments, ranks=1):
         folder = tmp_path_factory.mktemp(module.replace(".", "-"))
         given, written = folder / "given.json", folder / "written.json"
         given.write_text(json.dumps(cases))
-        command = [str(python), "-m", module, str(given), "--out", str(written), *arguments]
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
+        command = [str(python), *launcher, "-m", module, str(given), "--out", str(written), *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 2), done.stderr
@@ -134,6 +135,21 @@ def test_real_and_fake_tensors_hold_the_same(tool, on_cpu):
     simulated, _ = tool("validation.simulate", named(JOBS), "--device", "cpu")
     assert bytes_of(simulated) == bytes_of(on_cpu)
     assert len(bytes_of(on_cpu)) == 1 + 7 * (len(JOBS) - 1)
+
+
+def test_several_ranks_hold_what_one_of_a_fake_group_holds(tool):
+    """FSDP, DDP and tensor parallelism: two processes under torchrun, and a simulation of one of them, to the byte."""
+    jobs = {name: spread(name) for name in ("fsdp", "ddp", "tensors")}
+    for name, each in jobs.items():
+        each["training"]["precision"] = "fp32"
+        each["parallelism"] = {"tensor_parallel_size" if name == "tensors" else "data_parallel_size": 2}
+    measured, _ = tool("validation.measure", named(jobs), "--device", "cpu", ranks=2)
+    simulated, _ = tool("validation.simulate", named(jobs), "--device", "cpu")
+    assert bytes_of(measured) == bytes_of(simulated)
+    assert len(measured) == 7 * len(jobs)
+    none, errors = tool("validation.measure", named(jobs), "--device", "cpu")
+    assert none == []
+    assert "2 ranks are needed, 1 run; start them with torchrun" in errors
 
 
 def test_out_of_memory_is_an_outcome(on_cpu):

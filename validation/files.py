@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,5 +46,6 @@ def run_all(names: Sequence[str], target: str | None, run: Callable[[Mapping[str
         except Refused as error:
             print(f"refused: {error}", file=sys.stderr)
             status = 2
-    write(cases, target)
+    if os.environ.get("RANK", "0") == "0":  # of torchrun's processes, one writes
+        write(cases, target)
     return status

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module
@@ -21,6 +23,7 @@ from torch.distributed.tensor.parallel import (
 from torch.distributed.tensor.parallel.style import ParallelStyle
 
 from validation import pipeline
+from validation.cases import Phase
 from validation.models import TORCH, layers_of
 from validation.plan import Layout, Plan, Refused
 
@@ -228,16 +231,33 @@ def sharding_unseen(tracker: Any) -> Iterator[None]:
         setattr(ShardingPropagator, name, original)
 
 
-def group(rank: int, world: int, *, simulated: bool) -> None:
-    """The process group: fake, where there is one process for all."""
-    import torch.distributed as dist
+def group(rank: int, world: int, backend: str) -> None:
+    """The process group: `fake`, where one process stands for all; else of the processes that torchrun has started.
 
+    Raises Refused if there are more or fewer of them.
+    """
+    if backend != "fake":
+        started = int(os.environ.get("WORLD_SIZE", "1"))
+        if started != world:
+            raise Refused(f"hardware.num_gpus: {world} ranks are needed, {started} run; start them with torchrun")
+        if not dist.is_initialized():
+            alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29512"}
+            for name, value in alone.items() if started == 1 else ():
+                os.environ.setdefault(name, value)
+            dist.init_process_group(backend)
+        return
     if dist.is_initialized():
         dist.destroy_process_group()
-    if simulated:
-        import torch.distributed._tools.fake_collectives  # noqa: F401 - shapes of collective operations
-        from torch.testing._internal.distributed.fake_pg import FakeStore
+    import torch.distributed._tools.fake_collectives  # noqa: F401 - shapes of collective operations
+    from torch.testing._internal.distributed.fake_pg import FakeStore
 
-        dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
-    else:
-        dist.init_process_group("nccl")
+    dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
+
+
+def widest(phases: list[Phase]) -> list[Phase]:
+    """The phases of the rank that holds most, of all ranks that run."""
+    if not dist.is_initialized() or dist.get_backend() == "fake":
+        return phases
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, phases)
+    return max(every, key=lambda each: max(phase.peak for phase in each))

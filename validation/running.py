@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -36,8 +37,8 @@ def tracked(config: Mapping[str, Any], device: str, *, simulated: bool) -> Itera
             raise Refused("inference: when a generation ends depends on values, which fake tensors lack")
         yield _generated(config, wanted, device)
         return
-    if wanted.layout.world > 1 and not simulated:
-        raise Refused("hardware.num_gpus: several ranks are measured on GPUs, under torchrun, or simulated")
+    if wanted.layout.stages > 1 and not simulated:
+        raise Refused("parallelism.pipeline_parallel_size: pipelines are simulated only")
     if wanted.compiled and simulated:
         raise Refused("training.compile: compiled graphs run on GPUs only")
     if wanted.layout.stages == 1:
@@ -59,9 +60,8 @@ def _one(config: Mapping[str, Any], wanted: Plan, device: str, stage: int | None
     if spread:
         # An ideal pipeline's stages are jobs of their own: nothing but sizes passes between them.
         inside = wanted.layout.world // wanted.layout.stages
-        parallel.group(
-            (stage or 0) * inside if staged else 0, wanted.layout.world if staged else inside, simulated=simulated
-        )
+        rank, world = (inside * (stage or 0), wanted.layout.world) if staged else (0, inside)
+        parallel.group(rank, world, "fake" if simulated else "gloo")
     ranks = parallel.ranks_of(wanted.layout, device, staged=staged) if spread else parallel.Ranks(None, None, None)
     with ExitStack() as stack:
         if simulated:
@@ -89,7 +89,7 @@ def _one(config: Mapping[str, Any], wanted: Plan, device: str, stage: int | None
     phases = [Phase(name=each.name, allocated=each.end, peak=each.peak) for each in tracker.finish()]
     return Run(
         config=config,
-        phases=phases,
+        phases=parallel.widest(phases),
         device=f"fake tensors ({device})" if simulated else device,
         kind="simulated" if simulated else "cpu",
         rank="max" if stage is None else stage,
@@ -136,21 +136,30 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
     Raises Refused for what this tool cannot run.
     """
     wanted = _wanted(config)
-    if isinstance(wanted, Plan) and wanted.layout.world > 1:
-        raise Refused("hardware.num_gpus: several ranks are not measured yet; simulate them")
+    if isinstance(wanted, Plan) and wanted.layout.stages > 1:
+        raise Refused("parallelism.pipeline_parallel_size: pipelines are simulated only")
+    layout = wanted.layout if isinstance(wanted, Plan) else None
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    ranks = parallel.Ranks(None, None, None)
+    if layout is not None and (layout.world > 1 or layout.engine != "none"):
+        parallel.group(0, layout.world, "nccl")
+        ranks = parallel.ranks_of(layout, "cuda", staged=False)
     gpu.start(expandable=isinstance(wanted, Plan) and wanted.expandable)
-    described = _as_it_runs(config)
+    described = _as_it_runs(config, layout.world if layout else 1)
     recorder, out_of_memory = gpu.Recorder(), False
     categories: Mapping[str, int] | None = None
     try:
         if isinstance(wanted, Generation):
             _generate(wanted, recorder, "cuda")
         else:
-            model = models.build(wanted, "cuda")
+            model = models.build(wanted, "cuda", share=partial(_shared, wanted, ranks, None))
+            if ranks.data is not None:
+                parallel.shard(model, wanted, ranks.data)
             _follow(recorder, model)
-            steps.train(wanted, model, model, recorder, "cuda", simulated=False)
+            net = parallel.replicate(model, wanted.layout, simulated=False) if wanted.layout.engine == "ddp" else model
+            steps.train(wanted, model, net, recorder, "cuda", simulated=False)
             categories = recorder.by_category() if snapshots else None
-            del model
+            del model, net
     except torch.OutOfMemoryError:
         out_of_memory = True
     finally:
@@ -160,7 +169,7 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
     outside = {"outside_the_allocator": gpu.shown() - torch.cuda.memory_reserved()} if last else None
     return Run(
         config=described,
-        phases=recorder.phases,
+        phases=parallel.widest(recorder.phases),
         device=name,
         kind="hardware",
         out_of_memory=out_of_memory,
@@ -169,9 +178,9 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
     )
 
 
-def _as_it_runs(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_it_runs(config: Mapping[str, Any], ranks: int) -> Mapping[str, Any]:
     """A config with what this machine decides: its GPU, and whether there are kernels for recurrent mixers."""
-    described = {**config, "hardware": {**config.get("hardware", {}), **gpu.hardware(1)}}
+    described = {**config, "hardware": {**config.get("hardware", {}), **gpu.hardware(ranks)}}
     if has_recurrent_mixers(config["model"]) and not any(find_spec(name) for name in KERNELS):
         described["training"] = {"kernels": "fallback", **config.get("training", {})}
     return described
