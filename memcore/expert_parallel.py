@@ -50,7 +50,8 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
         return {}
     rows = sizes["b"] * sizes["s"] * sizes["e"]
     if ranks > 1:
-        uneven = read.take(IMBALANCE, 1.0, "every rank's experts are chosen equally often; routers differ from that")
+        worst = most_rows(ranks, sizes) / rows
+        uneven = read.take(IMBALANCE, 1.0, f"every rank's experts are chosen equally often; at worst it is {worst:g}")
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
     return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows}
 

@@ -10,6 +10,7 @@ from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.layers import LayerCode
 from memcore.model.network import Model
+from memcore.model.parts import Attention
 from memcore.step.recipe import Pipeline
 from memcore.step.schedules import LOOPED, V_SHAPED
 from memcore.tensor_parallel import tensor_ranks
@@ -27,12 +28,14 @@ def context_ranks(read: Defaults, engine: Engine) -> int:
     return contexts
 
 
-def ring(read: Defaults, implementation: str, kernel: str, sizes: Mapping[str, int]) -> int:
+def ring(read: Defaults, model: Model, implementation: str, kernel: str, sizes: Mapping[str, int]) -> int:
     """How many turns of ring attention are recorded."""
     contexts = sizes["cp"]
     if contexts == 1:
         return 0
     path = "parallelism.context_parallel_size"
+    if not all(isinstance(layer.mixer, Attention) for layer in model.network.kinds):
+        raise UnsupportedError(path, f"found {contexts}; modelled for attention over heads, which {model.name} lacks")
     if implementation != "torchtitan" or kernel not in ("sdpa", "flash"):
         read.refuse(path, f"found {contexts}; modelled for torchtitan's layers with attention 'sdpa' or 'flash' only")
     return min(contexts, TURNS)

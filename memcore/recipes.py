@@ -202,7 +202,7 @@ def recipe_of(
         quantization=_quantization(read, precision),
         offloads_activations=read.given("training.offload.activations") is not None,
         steps_in_backward=_steps_in_backward(read, micro_batches),
-        ring_turns=ring(read, implementation, kernel, sizes),
+        ring_turns=ring(read, model, implementation, kernel, sizes),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
         tower_repeats=tower_repeats(model),
         pictures=pictures(model, sizes),

@@ -158,3 +158,22 @@ def test_versions_that_send_again(version, kept):
     found = job(engine=engine, training={"activation_checkpointing": {"policy": "selective", "mode": "op"}})
     entries = found.rank.ledger(found.rank.moments[_last_forward(found)]).entries
     assert any(each.rule == "all_to_all" for each in entries) == kept
+
+
+def test_the_assumption_names_the_worst_case():
+    """Four ranks of four experts each, of which every token of every rank may choose all four."""
+    reasons = [each.reason for each in job().assumptions if each.path == "engine.moe_load_imbalance"]
+    assert reasons == ["every rank's experts are chosen equally often; at worst it is 4"]
+
+
+def test_latent_attention_has_no_ring():
+    """Context parallelism is modelled for attention over heads."""
+    config = {
+        "model": LATENT,
+        "training": {"sequence_length": 128, "implementation": "torchtitan"},
+        "parallelism": {"context_parallel_size": 2},
+        "engine": {"type": "fsdp"},
+        "hardware": {"num_gpus": 4},
+    }
+    with pytest.raises(MemcoreError, match="context_parallel_size"):
+        estimate(Config.from_dict(config))
