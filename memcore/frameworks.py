@@ -28,6 +28,8 @@ class Framework:
     """The output head is quantized with the rest."""
     original_parameters: bool = False
     """It gives FSDP1 `use_orig_params`."""
+    compiles_loss: bool = False
+    """Where it compiles, it compiles chunks of the loss too (torchtune/training/_compile.py, `compile_loss`)."""
     skips_sync: bool = False
     """Only the last micro-batch of a step reduces gradients (`no_sync`)."""
     exempts_embeddings: bool = True
@@ -51,7 +53,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         skips_sync=True,
         exempts_embeddings=False,
     ),
-    "torchtune": Framework(exempts_embeddings=False),
+    "torchtune": Framework(exempts_embeddings=False, compiles_loss=True),
     "torchtitan": Framework(exempts_embeddings=False),
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }

@@ -130,6 +130,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
     return Loss(
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
+        compiled=word == "chunked" and bool(read.given("training.compile")) and framework_of(read).compiles_loss,
         shifts_labels=shift == "model",
         keeps_outputs=read.take("training.outputs_kept", framework_of(read).keeps_outputs),
     )

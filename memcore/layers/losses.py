@@ -89,9 +89,20 @@ def chunked_loss(hidden: Tensor, labels: Tensor, head: Head, loss: Loss) -> Tens
     with tape.at("loss"):
         total: Tensor | None = None
         for logits, targets in zip(outputs, split(labels, part, loss.chunks, cut=1), strict=True):
-            each = cross_entropy(to(logits, "fp32"), _flat(targets))
+            flat = _flat(targets)
+            each = compiled_cross_entropy(logits) if loss.compiled else cross_entropy(to(logits, "fp32"), flat)
             total = each if total is None else add(total, each)
         return scale(total, "div") if total is not None else hidden
+
+
+def compiled_cross_entropy(logits: Tensor) -> Tensor:
+    """The loss in compiled kernels: it keeps the logits as they are, and two numbers of each row."""
+    tape, rows = logits.tape, logits.shape[:-1]
+    largest, total = (new(tape, rows, "fp32", "logsumexp") for _ in range(2))
+    out = new(tape, (), "fp32", "nll_loss")
+    if tracked(logits):
+        attach([out], [logits], save(tape, logits, largest, total), lambda g, s: [like(s[0], "log_softmax_backward")])
+    return out
 
 
 def _flat(labels: Tensor) -> Tensor:

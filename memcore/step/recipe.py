@@ -39,6 +39,8 @@ class Loss:
     kind: str
     """cross-entropy-fp32, cross-entropy or chunked."""
     chunks: int = 1
+    compiled: bool = False
+    """Chunks of the loss are compiled."""
     shifts_labels: bool = True
     """The model shifts labels itself, as transformers does."""
     keeps_outputs: bool = False
