@@ -201,6 +201,13 @@ COMPRESSED = [
 ]
 
 
+def test_squared_relu_and_weights_in_one_kernel():
+    """Its result before the weights, of two experts for each token, is not kept."""
+    network = {key: value for key, value in MIXTRAL.items() if key != "swiglu"} | {"squared_relu": True}
+    fused = kept(network, replace(PLAN, experts=replace(ROUTED, squared_relu_fusion=True)))
+    assert kept(network, replace(PLAN, experts=ROUTED)) - fused == TOKENS * 2 * 192 * 2
+
+
 @pytest.mark.parametrize(("modules", "width", "statistics"), COMPRESSED)
 def test_latent_attention_keeps(modules, width, statistics):
     """Queries, keys and values are written anew; recomputed, they leave nothing."""

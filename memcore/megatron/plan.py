@@ -93,6 +93,7 @@ def _experts(read: Defaults, ranks: Ranks) -> Experts:
         pre_softmax=bool(read.given("engine.moe_router_pre_softmax")),
         padded=bool(read.given("engine.moe_pad_expert_input_to_capacity")),
         shared_overlap=bool(read.given("engine.moe_shared_expert_overlap")),
+        squared_relu_fusion=bool(read.given("engine.use_fused_weighted_squared_relu")),
     )
 
 

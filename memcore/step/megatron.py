@@ -36,6 +36,8 @@ class Experts:
     padded: bool
     """Every expert computes as many tokens as its capacity."""
     shared_overlap: bool
+    squared_relu_fusion: bool = False
+    """Squared ReLU and the rows' weights are one kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from memcore.layers.megatron.routing import route
 from memcore.model.parts import Experts
 from memcore.step.megatron import Experts as Plan
 from memcore.step.megatron import MegatronPlan
+from memcore.symbols import Shape
 
 
 def experts(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tensor:
@@ -72,7 +73,7 @@ def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, how: Mega
         y = _product(rows, up, how, plan)
 
         def act(y: Tensor, scale: Tensor) -> Tensor:
-            return _activated(y, scale, part, how)
+            return _activated(y, scale, part, how, plan)
 
         def finish(y: Tensor) -> Tensor:
             return _product(y, down, how, plan)
@@ -113,10 +114,12 @@ def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Ten
     return out
 
 
-def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan) -> Tensor:
-    """The activation times each row's weight, in one kernel for SwiGLU."""
+def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan, plan: Plan) -> Tensor:
+    """The activation times each row's weight, in one kernel for SwiGLU and where that of squared ReLU was asked for."""
     if part.gated and part.activation == "silu" and how.activation_fusion:
-        return _weighted_swiglu(x, scale)
+        return _weighted(x, (*x.shape[:-2], x.shape[-1]), scale)
+    if part.activation == "relu2" and not part.gated and plan.squared_relu_fusion:
+        return _weighted(x, x.shape, scale)
     act = COMPILED.get(part.activation, ACTIVATIONS[part.activation])
     if part.gated:
         gate, up = halves(x)
@@ -143,10 +146,10 @@ def _scaled(x: Tensor, scale: Tensor) -> Tensor:
     return out
 
 
-def _weighted_swiglu(x: Tensor, scale: Tensor) -> Tensor:
-    """`WeightedSwiGLUFunction`: keeps gate and up projection, and the weights."""
+def _weighted(x: Tensor, shape: Shape, scale: Tensor) -> Tensor:
+    """`WeightedSwiGLUFunction`, `WeightedSquaredReLUFunction`: keep what the activation is given, and the weights."""
     tape = x.tape
-    out = new(tape, (*x.shape[:-2], x.shape[-1]), x.dtype, "fused_activation")
+    out = new(tape, shape, x.dtype, "fused_activation")
     if tracked(x, scale):
         own, dtype = scale.shape, scale.dtype
 
