@@ -58,7 +58,7 @@ SIZES: Mapping[str, str] = {
 _SIGNS = {
     "model": ("largest_layer_params", "moe_enabled", "top_k", "expert_intermediate_size"),
     "training": ("dtype",),
-    "engine": ("zero_init", "sharding_strategy"),
+    "engine": ("sharding_strategy",),
     "hardware": ("total_gpu_memory_gb",),
 }
 """Keys that only its files have."""

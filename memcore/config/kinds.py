@@ -158,7 +158,9 @@ class Choice:
         return value
 
     def parse(self, text: str) -> object:
-        return self.check(text.strip().lower())
+        """In any case of letters, as people type."""
+        given = text.strip()
+        return self.check(next((each for each in self.options if each.lower() == given.lower()), given.lower()))
 
     def spell(self, value: object) -> str:
         return str(value)
