@@ -83,6 +83,8 @@ def prepare() -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     print("setting up .venv", flush=True)
+    if ENVIRONMENT.is_symlink():
+        ENVIRONMENT.unlink()  # what it points to belongs to another checkout
     venv.create(ENVIRONMENT, with_pip=True, clear=True)
     run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", locked)
     stamp.write_text(wanted)

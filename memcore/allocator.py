@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memcore.timeline import Program
 from memcore.units import MiB
@@ -159,6 +159,7 @@ class _Replay:
         homes = [pools[block.pool] for block in program.blocks]
         self._homes = homes
         self._live: list[list[int]] = [[] for _ in program.blocks]
+        self._blocks = program.blocks
         self._stretches = [
             (
                 1 if span.repeats is None else values[span.repeats],
@@ -184,7 +185,13 @@ class _Replay:
             if event >= 0:
                 live[event].append(pool.allocate(size))
             else:
-                pool.release(live[~event].pop())
+                pool.release(live[~event].pop() if live[~event] else self._handed_on(~event))
+
+    def _handed_on(self, block: int) -> int:
+        """The oldest address of a block like this one: a repeated layer frees what the one before it made."""
+        wanted = replace(self._blocks[block], number=0)
+        pairs = zip(self._blocks, self._live, strict=True)
+        return next(live for each, live in pairs if live and replace(each, number=0) == wanted).pop(0)
 
     def release_rest(self) -> None:
         """The gradients go."""

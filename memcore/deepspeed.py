@@ -97,7 +97,7 @@ def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: in
         "zp": learned,
         "zr": bucket,
         "zf": min(bucket, learned),
-        "zt": max((size for size, _, _ in counted), default=0),
+        "zx": max((size for size, _, _ in counted), default=0),
         "zk": kept,
         "zm": passing,
         "zl": min(total - kept, max(passing, reuse // 2)),

@@ -8,6 +8,7 @@ from memcore.defaults import Defaults
 from memcore.eager.ring import TURNS
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
+from memcore.expert_parallel import layer_code
 from memcore.layers import LayerCode
 from memcore.model.network import Model
 from memcore.model.parts import Attention
@@ -98,6 +99,10 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     schedule = read.take(_SCHEDULE, "interleaved-1f1b" if looped else "1f1b", "as in torchtitan")
     chunks = _chunks(read, schedule)
     _refuse_schedule(read, schedule, stages, chunks, micro_batches)
+    if (read.given("engine.version") or 2) == 1:
+        raise UnsupportedError(path, f"found {stages}; pipelines are modelled with FSDP2, found engine.version 1")
+    if layer_code(read) == "lit-gpt":
+        raise UnsupportedError(path, f"found {stages}; LitGPT's scripts run no pipelines; leave it out")
     if engine.name in ("ddp", "deepspeed"):
         read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found {engine.name!r}")
     elif engine.name == "fsdp" and chunks > _ACTIVE:

@@ -198,7 +198,7 @@ def _buffers(weights: Weights, recipe: Recipe, plan: ZeroPlan) -> Iterator[Buffe
     if plan.offloads_optimizer == "none":
         yield _flat("fp32_partition", (part,), "fp32")
     elif plan.stage < 3:
-        yield _flat("offload_buffer", ("zt",), dtype)
+        yield _flat("offload_buffer", ("zx",), dtype)
     if plan.stage == 3:
         if plan.offloads_optimizer == "none":
             yield _flat("partitioned_gradients", (part,), dtype)
@@ -236,7 +236,7 @@ def host(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
         found += [_flat(rule, part, "fp32") for rule in rules]
         found.append(_flat("partitioned_gradients" if plan.stage == 3 else "flat_parameters", part, dtype))
         if plan.stage < 3:
-            found.append(_flat("offload_buffer", ("zt",), dtype))
+            found.append(_flat("offload_buffer", ("zx",), dtype))
             if recipe.micro_batches > 1:
                 found.append(_flat("partitioned_gradients", part, dtype))
     if plan.offloads_parameters == "cpu":

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from memcore.eager.autograd import Gradient, attach, save
 from memcore.eager.basics import cat, clone, contiguous, like, new, only, permute, split, to, unmerged, view
 from memcore.eager.operations import ACTIVATIONS, add, mul
+from memcore.eager.slices import unsqueeze
 from memcore.eager.tensor import Tensor
 from memcore.engines.nanotron import plan_of
 from memcore.layers.nanotron_parallel import column_linear, embedded, masked_mean, row_linear, sharded_cross_entropy
@@ -160,7 +161,8 @@ def _grouped(qkv_states: Tensor, part: Attention) -> list[Tensor]:
 
 def _forward_training(query_states: Tensor, key_states: Tensor, value_states: Tensor) -> Tensor:
     """Rotations are in place: of queries in what they are a part of, of keys in a copy with the values."""
-    key_value_states = cat([key_states, value_states], (2, *key_states.shape))
+    rows = key_states.shape
+    key_value_states = cat([unsqueeze(key_states, 0), unsqueeze(value_states, 0)], (2, *rows))
     key_value_states = contiguous(permute(key_value_states, 1, 2, 0, 3, 4))
     query_states = _rotated(query_states)
     key_states, value_states = _halves(_rotated(key_value_states))

@@ -107,6 +107,16 @@ SYMBOLS: Mapping[str, str] = {
     "tp": "ranks that share every layer (tensor parallel)",
     "etp": "ranks that share every routed expert (expert tensor parallel)",
     "ge": "groups of routed experts",
+    "zp": "parameters that learn",
+    "zr": "elements of a reduce bucket",
+    "zf": "elements of a reduce bucket, at most all that learn",
+    "zx": "elements of the largest parameter",
+    "zk": "elements of parameters that stay gathered",
+    "zm": "elements of parameters that pass through memory together",
+    "zl": "elements of parameters that are gathered at a time",
+    "zg": "elements of a sub-group of a rank's parameters",
+    "zh": "ranks of a secondary partition (hpZ)",
+    "zs": "elements of a buffer for swapping",
     "vd": "what the vocabulary is rounded up to a multiple of",
 }
 """What the size symbols mean. Composed sizes are written out, like `⌈d⌉₈` (rounded up to a multiple of 8); a prime

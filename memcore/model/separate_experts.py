@@ -74,8 +74,9 @@ def _separate(part: Experts) -> Experts:
 
 
 def _width(part: Experts) -> tuple[Axis, ...]:
-    """The experts' own width."""
-    return next(axes for axes in part.experts[-1].axes if axes not in (part.router.outer, part.router.inner))
+    """The experts' own width: the axis of a matrix (biases lack it) that is neither experts nor hidden size."""
+    down = next((weight for weight in reversed(part.experts) if len(weight.axes) > 2), part.experts[-1])
+    return next((axes for axes in down.axes if axes not in (part.router.outer, part.router.inner)), ("m",))
 
 
 def _divide(part: Experts, *, crowded: bool) -> Experts:
