@@ -17,19 +17,19 @@ _FOREVER = 3600.0
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let no other thread run meanwhile.
+def undisturbed() -> Iterator[bool]:
+    """Let no other thread run meanwhile, as far as that can be; yields whether there is none.
 
     A thread that waits for the interpreter asks for it after the interval that held when its wait began. So all get
     a turn after the interval has changed, and from then on they wait until the recording is over.
     """
     interval = sys.getswitchinterval()
     if _thread._count() == 0:  # noqa: SLF001
-        yield
+        yield True
         return
     sys.setswitchinterval(_FOREVER)
     try:
         time.sleep(2 * min(interval, 0.005))
-        yield
+        yield False
     finally:
         sys.setswitchinterval(interval)
