@@ -18,11 +18,10 @@ from memcore.timeline import Program
 def program_of(recipe: Recipe) -> Program:
     """Record a step and compile its tape; beside other threads, until two recordings agree."""
     with undisturbed() as alone:
-        found = _recorded(recipe)
-        while not alone:
+        found, sure = _recorded(recipe), alone
+        while not sure:
             again = _recorded(recipe)
-            alone = again.events == found.events
-            found = again
+            found, sure = again, again.events == found.events
         return found
 
 
