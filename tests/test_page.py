@@ -495,7 +495,7 @@ def test_keys(watched, site):
     watched.keyboard.press("Escape")
     expect(watched.locator("#help")).to_be_hidden()
     watched.keyboard.press("/")
-    expect(watched.locator('[name="model"]')).to_be_focused()
+    watched.wait_for_function("document.activeElement?.name === 'model'")
     watched.keyboard.type("?")
     expect(watched.locator("#help")).to_be_hidden()
     watched.keyboard.press("Backspace")

@@ -8,6 +8,8 @@ from conftest import truth
 from memcore import Config, estimate
 from memcore.accuracy import accuracy, of_stage
 
+pytestmark = pytest.mark.machine  # a thousand cases take minutes inside Pyodide, where test_tapes shows the same
+
 SIMULATED, HARDWARE = truth("simulated"), truth("hardware")
 REPORT = accuracy(SIMULATED)
 DONE = [result for result in REPORT.results if result.error is not None]
