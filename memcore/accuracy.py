@@ -185,7 +185,7 @@ def _cells(group: Group) -> Sequence[str]:
 
 def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
     for each in results:
-        spelled = format_count if each.quantity in _COUNTS else format_bytes
+        spelled = format_count if each.quantity in NOT_BYTES else format_bytes
         measured = "-" if each.measured is None else spelled(each.measured)
         if each.predicted is None:
             yield each.id, measured, "-", "not expressible"
@@ -194,7 +194,7 @@ def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
             yield each.id, measured, spelled(each.predicted), error
 
 
-_COUNTS = frozenset({"kv_cache_tokens", "parameters", "fits"})
+NOT_BYTES = frozenset({"kv_cache_tokens", "parameters", "fits"})
 """Quantities that are not bytes."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from math import log2
 
-from memcore.accuracy import Result
+from memcore.accuracy import NOT_BYTES, Result
 from memcore.render.svg import caption, picture
 from memcore.units import GiB, format_bytes
 
@@ -35,13 +35,12 @@ class Point:
 
 def points(results: Iterable[Result]) -> list[Point]:
     """Cases of bytes that have a prediction; less than a MiB, as of a toy, is left out of pictures."""
-    found = (each for each in results if each.predicted and each.quantity not in _NOT_BYTES)
+    found = (each for each in results if each.predicted and each.quantity not in NOT_BYTES)
     sizes = ((each, each.measured or 0, each.predicted or 0) for each in found)
     return [Point(each.id, each.kind, *both) for each, *both in sizes if min(both) >= _LEAST]
 
 
 _LEAST = 2**20
-_NOT_BYTES = frozenset({"kv_cache_tokens", "parameters", "fits"})
 
 
 def scatter(shown: Sequence[Point]) -> str:

@@ -5,6 +5,7 @@ Source: Megatron-LM, core/transformer/moe/{router,moe_utils}.py.
 
 from __future__ import annotations
 
+from memcore.eager.arithmetic import sigmoid
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import like, new, only, to
 from memcore.eager.operations import mul, softmax
@@ -77,7 +78,7 @@ def _chosen(logits: Tensor, part: Experts, *, pre_softmax: bool) -> tuple[Tensor
             return _topk(softmax(logits, "fp32"), part)
         indices, scores = _topk(logits, part)
         return indices, to(softmax(scores, "fp32"), logits.dtype)
-    scores = _sigmoid(to(logits, "fp32"))
+    scores = sigmoid(to(logits, "fp32"))
     if part.correction is None:
         indices, scores = _topk(scores, part)
     else:
@@ -86,13 +87,6 @@ def _chosen(logits: Tensor, part: Experts, *, pre_softmax: bool) -> tuple[Tensor
         del biased
         scores = _gathered(scores, indices)
     return indices, to(_normalized(scores), logits.dtype)
-
-
-def _sigmoid(x: Tensor) -> Tensor:
-    out = like(x, "sigmoid")
-    if tracked(x):
-        attach([out], [x], save(x.tape, out), lambda g, s: [like(only(g), "sigmoid_backward")])
-    return out
 
 
 def _topk(x: Tensor, part: Experts) -> tuple[Tensor, Tensor]:

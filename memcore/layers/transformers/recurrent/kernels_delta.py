@@ -24,8 +24,8 @@ def chunk_gated_delta_rule(
     tape, inputs = query.tape, [query, key, value, g, beta]
     rows = _contiguous(query), _contiguous(key)
     value = _contiguous(value)
-    q, q_rstd = _normalized(rows[0])
-    k, k_rstd = _normalized(rows[1])
+    q, q_rstd = normalized(rows[0])
+    k, k_rstd = normalized(rows[1])
     batch, length, heads, deep = value.shape
     wide = key.shape[3]
     g = new(tape, g.shape, "fp32", "delta_decay")
@@ -45,8 +45,8 @@ def _contiguous(x: Tensor) -> Tensor:
     return contiguous(x.detach())
 
 
-def _normalized(x: Tensor) -> tuple[Tensor, Tensor]:
-    """`l2norm_fwd`."""
+def normalized(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`l2norm_fwd`: the rows, and the reciprocal length of each."""
     return like(x, "delta_norm"), new(x.tape, x.shape[:-1], "fp32", "norm_statistics")
 
 

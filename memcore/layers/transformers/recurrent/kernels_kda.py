@@ -9,6 +9,7 @@ from __future__ import annotations
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import contiguous, like, new, only
 from memcore.eager.tensor import Tensor
+from memcore.layers.transformers.recurrent.kernels_delta import normalized
 from memcore.model.recurrences import DELTA_CHUNK, DELTA_CHUNKS
 from memcore.symbols import Quotient
 
@@ -23,8 +24,8 @@ def chunk_kda(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor
     tape, inputs = query.tape, [query, key, value, g, beta]
     rows = contiguous(query.detach()), contiguous(key.detach())
     value = contiguous(value.detach())
-    q, q_rstd = _normalized(rows[0])
-    k, k_rstd = _normalized(rows[1])
+    q, q_rstd = normalized(rows[0])
+    k, k_rstd = normalized(rows[1])
     summed = like(g, "delta_decay")
     by_chunk = (*beta.shape, DELTA_CHUNK)
     queries_keys, keys_keys = (new(tape, by_chunk, key.dtype, "delta_chunk") for _ in range(2))
@@ -38,11 +39,6 @@ def chunk_kda(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor
         saved = save(tape, q, q_rstd, k, k_rstd, value, summed, g, beta, queries_keys, keys_keys)
         attach([out], inputs, saved, _backward)
     return out
-
-
-def _normalized(x: Tensor) -> tuple[Tensor, Tensor]:
-    """`l2norm_fwd`."""
-    return like(x, "delta_norm"), new(x.tape, x.shape[:-1], "fp32", "norm_statistics")
 
 
 def _values(value: Tensor, count: int) -> list[Tensor]:
