@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memcore import estimate
 from memcore.accuracy import accuracy
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.megatron.schedule import schedule
+from memcore.megatron.schedule import in_chunks, schedule
 from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron
 from memcore.model.megatron.share import padded, shared
@@ -352,6 +352,21 @@ def test_peaks_of_sparse_and_hybrid_models():
     assert len(errors) >= 18
     assert median(errors) < 0.04
     assert errors[int(0.9 * (len(errors) - 1))] < 0.12
+
+
+@pytest.mark.parametrize("warm", [0, 1, 3])
+@pytest.mark.parametrize("micro_batches", [1, 2, 3, 4, 9])
+def test_one_chunk_is_the_simplest_case_of_several(warm, micro_batches):
+    """What is known for one chunk is what going through the passes of chunks finds for one of them."""
+    stages = warm + 1
+    passes = in_chunks(min(warm, micro_batches), (0,), micro_batches, stages, overlapped=False)
+    assert schedule(0, stages, (0,), micro_batches, stages) == passes
+
+
+def test_further_groups_change_nothing():
+    """What is in flight repeats once every chunk has had its turn."""
+    found = [schedule(1, 4, (0, 1, 2), micro_batches, 4) for micro_batches in (16, 32, 400)]
+    assert found[0] == found[1] == found[2]
 
 
 def test_passes_side_by_side_free_what_is_done():

@@ -120,14 +120,14 @@ def resolve(config: Config) -> MegatronJob:
 def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:
     """The job of every pipeline stage."""
     made: dict[object, ChunkJob] = {}
-    whole = job.model
+    whole = shared(job.model)
     for stage, chunks in enumerate(job.layout):
         found = []
         for chunk in chunks:
-            runs = tuple((id(pattern), times) for pattern, times in cut_of(whole, chunk))
+            runs = tuple((tuple(map(id, pattern)), times) for pattern, times in cut_of(whole, chunk))
             key = (runs, chunk.embeds, chunk.predicts, chunk.loss)
             if key not in made:
-                made[key] = _chunk_job(job, chunk)
+                made[key] = _chunk_job(job, whole, chunk)
             found.append(made[key])
         first = found[0]
         model = replace(first.share, first_layer=chunks[0].start)
@@ -137,23 +137,23 @@ def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:
         )
 
 
-def _chunk_job(job: MegatronJob, chunk: Chunk) -> ChunkJob:
-    model = chunk_of(job.model, chunk)
+def _chunk_job(job: MegatronJob, whole: Model, chunk: Chunk) -> ChunkJob:
+    """A chunk of what a rank has of the whole model."""
+    share = chunk_of(whole, chunk)
     plan = job.recipe.megatron
     recompute = None if plan is None else plan.recompute
     checkpoints = None
     if recompute is not None and recompute.granularity == "full":
-        model, skipped = _recomputed(model, recompute.method, recompute.layers)
+        share, skipped = _recomputed(share, recompute.method, recompute.layers)
         grouped = recompute.method == "uniform" and recompute.layers > 1
         checkpoints = Checkpoints(early_stop=False, selection=None, skipped=skipped, around_patterns=grouped)
-    share = shared(model)
     recipe = replace(
         job.recipe,
         network=share.network,
-        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
         checkpoints=checkpoints,
     )
-    runs = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
+    runs = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(share.repeats)}
     return ChunkJob(share=share, recipe=recipe, sizes={**job.sizes, **runs})
 
 

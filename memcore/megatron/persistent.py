@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +13,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
 from memcore.megatron.workspaces import Stored, Workspaces, total
-from memcore.symbols import Quotient, Shape, Total, product
+from memcore.symbols import Quotient, Shape, Total
 from memcore.timeline import aligned
 
 _ALWAYS = "the whole job"
@@ -150,14 +150,15 @@ class MegatronPersistent(Workspaces):
         """Gradient buffers, and buffers of the model."""
         states = self.job.states
         for expert in (False, True):
-            shapes = tuple((each.count, *each.weight.shape) for each in self.stored if each.expert == expert)
-            if shapes:
+            rows = [(each, size) for each, size in self._measured() if each.expert == expert]
+            if rows:
                 name = "expert gradients" if expert else "gradients"
-                whole: Shape = (Total("N", shapes),)
+                whole: Shape = (Total("N", tuple((each.count, *each.weight.shape) for each, _ in rows)),)
+                elements, ranks = sum(each.count * size for each, size in rows), "ze" if expert else "z"
                 if states.shares_gradients:
-                    whole = (Quotient(whole, "ze" if expert else "z"),)
-                yield self._entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS)
-                yield from self._padding(expert)
+                    whole, elements = (Quotient(whole, ranks),), -(-elements // self.job.sizes[ranks])
+                yield self._entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS, elements)
+                yield from self._padding(rows, ranks)
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
@@ -167,15 +168,13 @@ class MegatronPersistent(Workspaces):
                     if getattr(feed, "correction", None) is not None:
                         yield self._entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)
 
-    def _padding(self, expert: bool) -> Iterator[Entry]:
+    def _padding(self, rows: Sequence[tuple[Stored, int]], ranks: str) -> Iterator[Entry]:
         """Flat buffers of the distributed optimizer align parameters and ends."""
         if not self.job.states.sharded or self.job.engine.name == "megatron-fsdp":
             return
-        rows = [each for each in self.stored if each.expert == expert]
-        exact = [product(each.weight.shape, self.job.sizes) for each in rows]
-        starts = [-size % _START * each.count for each, size in zip(rows, exact, strict=True)]
-        total = sum(size * each.count for each, size in zip(rows, exact, strict=True)) + sum(starts)
-        padding = sum(starts) + -total % lcm(self.job.sizes["ze" if expert else "z"], _END)
+        starts = sum(-size % _START * each.count for each, size in rows)
+        total = sum(size * each.count for each, size in rows) + starts
+        padding = starts + -total % lcm(self.job.sizes[ranks], _END)
         for dtype in (self.job.states.parameter, self.job.states.gradient) if padding else ():
             yield self._entry("bucket_padding", "", (padding,), dtype, 1, _ALWAYS)
 

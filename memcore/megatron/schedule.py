@@ -39,16 +39,26 @@ def warm_up(stage: int, stages: int, chunks: int, micro_batches: int, group: int
     return min(found, micro_batches * chunks)
 
 
-@lru_cache(maxsize=4096)
 def schedule(
     stage: int, stages: int, kinds: tuple[int, ...], micro_batches: int, group: int, *, overlapped: bool = False
 ) -> Schedule:
     """What is in flight on a stage, whose chunks are of these kinds."""
     chunks = len(kinds)
     warm = warm_up(stage, stages, chunks, micro_batches, group, overlapped=overlapped)
-    # From then on everything comes again after each group has gone through all chunks.
+    if chunks == 1:
+        before, after = min(warm, micro_batches - 1), min(warm + 1, micro_batches)
+        return Schedule((((before,),),), (((after,),),), ((0, True, (before,)), (0, False, (after - 1,))))
+    # After the warm-up everything comes again when a group has gone through all chunks: further groups change nothing.
     most = warm + 2 * group * chunks + group
-    order = list(_order(chunks, micro_batches, group, most))
+    enough = -(-most // (group * chunks)) * group
+    return in_chunks(warm, kinds, min(micro_batches, enough), group, overlapped=overlapped)
+
+
+@lru_cache(maxsize=4096)
+def in_chunks(warm: int, kinds: tuple[int, ...], micro_batches: int, group: int, *, overlapped: bool) -> Schedule:
+    """The same for any number of chunks, after so many forward passes to warm up."""
+    chunks = len(kinds)
+    order = list(_order(chunks, micro_batches, group))
     live = [0] * (max(kinds) + 1)
     before: tuple[list[set[Live]], list[set[Live]]] = ([set() for _ in kinds], [set() for _ in kinds])
     for index in range(len(order) + warm):
@@ -84,16 +94,11 @@ def without(live: Live, kind: int) -> Live:
     return tuple(count - (number == kind) for number, count in enumerate(live))
 
 
-def _order(chunks: int, micro_batches: int, group: int, most: int) -> Iterator[int]:
-    """The chunk of each forward pass; of so many passes at most."""
-    done = 0
+def _order(chunks: int, micro_batches: int, group: int) -> Iterator[int]:
+    """The chunk of each forward pass."""
     for start in range(0, micro_batches, group):
-        here = min(group, micro_batches - start)
         for chunk in range(chunks):
-            yield from [chunk] * here
-        done += here * chunks
-        if done >= most:
-            return
+            yield from [chunk] * min(group, micro_batches - start)
 
 
 def _most(found: set[Live]) -> tuple[Live, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
@@ -100,9 +101,11 @@ class Workspaces:
             if weight.split is None or len(axes) < 2 or weight.kind in ("embedding", "head", "other"):
                 continue
             extents = tuple(product(axis, self.job.sizes) for axis in axes)
+            if extents in seen:
+                continue
             shape = tuple(axis for axes_ in axes for axis in axes_)
             dtype = self.job.states.parameter
-            seen.setdefault(extents, self._entry("dummy_gradient", each.path, shape, dtype, 1, _FROM_FIRST_USE))
+            seen[extents] = self._entry("dummy_gradient", each.path, shape, dtype, 1, _FROM_FIRST_USE, prod(extents))
         yield from seen.values()
 
     def _memory_buffer(self) -> Iterator[Entry]:
@@ -189,7 +192,18 @@ class Workspaces:
             queued = min(waiting, max(_QUEUED, 2 * largest))
             yield self._entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
 
-    def _entry(self, rule: str, module: str, shape: Shape, dtype: str, copies: int, lifetime: str) -> Entry:
+    def _entry(
+        self,
+        rule: str,
+        module: str,
+        shape: Shape,
+        dtype: str,
+        copies: int,
+        lifetime: str,
+        elements: int | None = None,
+    ) -> Entry:
+        """A row of the ledger; `elements` of the shape, if they are known already."""
+        size = product(shape, self.job.sizes) if elements is None else elements
         return Entry(
             rule=rule,
             category=RULES[rule].category or "temporaries",
@@ -197,14 +211,9 @@ class Workspaces:
             shape=shape,
             dtype=dtype,
             copies=copies,
-            each=size_of(shape, dtype, self.job.sizes),
+            each=aligned(size * ITEMSIZE[dtype]),
             lifetime=lifetime,
         )
-
-
-def size_of(shape: Shape, dtype: str, sizes: Mapping[str, int]) -> int:
-    """Bytes of a tensor, rounded up."""
-    return aligned(product(shape, sizes) * ITEMSIZE[dtype])
 
 
 def total(entries: Iterable[Entry]) -> int:

@@ -161,7 +161,12 @@ class Network:
     @property
     def kinds(self) -> tuple[Layer, ...]:
         """Each kind of layer once, in order of appearance."""
-        return tuple(dict.fromkeys(layer for run in self.runs for layer in run))
+        # Equal layers are mostly the same object, and others differ early: both are cheaper to tell than hashes.
+        found: list[Layer] = []
+        for layer in {id(layer): layer for run in self.runs for layer in run}.values():
+            if layer not in found:
+                found.append(layer)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -286,10 +291,15 @@ class Model:
 
 def _counted(runs: Sequence[Sequence[Layer]], repeats: Sequence[int]) -> Counter[Layer]:
     """Each kind of layer of some runs in order of appearance, with how many there are."""
-    found: Counter[Layer] = Counter()
+    objects: dict[int, Layer] = {}
+    counts: Counter[int] = Counter()
     for pattern, times in zip(runs, repeats, strict=True):
         for layer in pattern:
-            found[layer] += times
+            objects[id(layer)] = layer
+            counts[id(layer)] += times
+    found: Counter[Layer] = Counter()
+    for number, layer in objects.items():
+        found[layer] += counts[number]
     return found
 
 
