@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memcore.defaults import Defaults
-from memcore.torchtitan_commits import WRAPS_BLOCKS_ALONE, is_among
+from memcore.torchtitan_commits import (
+    COMPILES_ALL_OR_NOTHING,
+    COMPILES_NO_LOSS,
+    KEEPS_LOGITS,
+    WRAPS_BLOCKS_ALONE,
+    is_among,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,28 @@ def framework_of(read: Defaults) -> Framework:
     """The row of the framework that a config names."""
     name = read.given("engine.framework")
     return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)
+
+
+def keeps_outputs(read: Defaults) -> bool:
+    """Whether the loop holds the model's outputs through the backward pass."""
+    return framework_of(read).keeps_outputs or is_early_titan(read, KEEPS_LOGITS)
+
+
+def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | None]:
+    """Whether a loss of this kind is compiled, for a family of models, and why."""
+    name, version = str(read.given("engine.framework")).lower(), read.given("engine.framework_version")
+    alone = name == "torchtitan" and family.startswith("deepseek") and version is not None
+    if alone and not is_early_titan(read, COMPILES_ALL_OR_NOTHING):
+        return True, "torchtitan's configurations of DeepSeek-V3 compile it"
+    if not read.given("training.compile"):
+        return False, None
+    if name != "torchtitan":
+        return kind == "chunked" and framework_of(read).compiles_loss, None
+    if kind == "chunked":
+        return True, "torchtitan compiles it, too"
+    if version is None:
+        return False, "torchtitan compiles it since April 2, 2025; engine.framework_version says which one runs"
+    return not is_early_titan(read, COMPILES_NO_LOSS), "what this version of torchtitan does"
 
 
 def is_early_titan(read: Defaults, commits: frozenset[str] = WRAPS_BLOCKS_ALONE) -> bool:

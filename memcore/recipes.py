@@ -12,7 +12,7 @@ from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
-from memcore.frameworks import framework_of, is_early_titan
+from memcore.frameworks import compiles_loss, framework_of, is_early_titan, keeps_outputs
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
@@ -24,6 +24,7 @@ from memcore.pictures import pictures, tower_repeats
 from memcore.recurrence import is_recurrent, recurrence
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
 from memcore.symbols import Axis, split_over
+from memcore.torchtitan_commits import UPCASTS_LOGITS
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -99,7 +100,7 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
     return Quantization(bits=row.bits, double=row.double, stored=stored, compute=compute, early=early)
 
 
-def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
+def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
     kind = read.take("training.loss", "cross-entropy-fp32")
     word, _, chunks = kind.partition(":")
     tokens = read.given("engine.lm_head_chunk_size")
@@ -130,10 +131,19 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int]) -> Loss:
     return Loss(
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
-        compiled=word == "chunked" and bool(read.given("training.compile")) and framework_of(read).compiles_loss,
+        compiled=_compiles_loss(read, code, word, family),
+        model_upcasts=kind == "cross-entropy-fp32" and is_early_titan(read, UPCASTS_LOGITS),
         shifts_labels=shift == "model",
-        keeps_outputs=read.take("training.outputs_kept", framework_of(read).keeps_outputs),
+        keeps_outputs=read.take("training.outputs_kept", keeps_outputs(read)),
     )
+
+
+def _compiles_loss(read: Defaults, code: LayerCode, kind: str, family: str) -> bool:
+    path = "training.compile_loss"
+    found: bool = read.take(path, *compiles_loss(read, kind, family))
+    if found and kind != "chunked" and code.default_wrap != "torchtitan":
+        read.refuse(path, f"found true; modelled for 'torchtitan' layers and chunked losses, found {kind!r}")
+    return found
 
 
 def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precision) -> str:
@@ -193,7 +203,7 @@ def recipe_of(
         padded=padded or (packed and kernel not in ("flash", "cudnn")),
         windowed=model.window is not None and sizes["s"] >= model.window,
         precision=precision,
-        loss=_loss(read, code, sizes),
+        loss=_loss(read, code, sizes, model.network.family),
         sharding=_sharding(read, engine, code, sizes, data_ranks),
         checkpoints=checkpoints,
         micro_batches=2 if micro_batches > 1 else 1,

@@ -159,3 +159,63 @@ def test_units_of_torchtitan_s_versions(version, units):
         str(block.shape[1]) for block in job(engine).rank.program.blocks if block.rule == "all_gather_output"
     }
     assert f"S({units})" in gathered_at_once
+
+
+def loss_bytes(version, **training):
+    """Bytes for each token of logits and loss when they are most, in a version of torchtitan."""
+    framework = {"framework": "torchtitan", "framework_version": version}
+    found = job(framework if version else {"framework": "torchtitan"}, **training)
+    moment = max((each for each in found.rank.moments if each.phase == "loss"), key=lambda each: each.peak)
+    return found.rank.ledger(moment).by_category["logits and loss"] / TOKENS
+
+
+V = 4096
+
+
+@pytest.mark.parametrize(
+    ("version", "training", "bytes_for_each_token"),
+    [
+        ("83c879f18763", {}, 16 * V),
+        ("40f8fd007957", {"compile": True}, 16 * V),
+        ("2271b6386db6", {}, 12 * V),
+        ("2271b6386db6", {"compile": True}, 12 * V),
+        ("d66b72a6ac57", {}, 12 * V),
+        ("d66b72a6ac57", {"compile": True}, 4 * V + 2 * 4),
+        ("d66b72a6ac57", {"compile": True, "compile_loss": False}, 12 * V),
+        (None, {"compile": True}, 12 * V),
+        (None, {"compile": True, "compile_loss": True}, 4 * V + 2 * 4),
+    ],
+)
+def test_versions_of_torchtitan_hold_their_logits_differently(version, training, bytes_for_each_token):
+    """The log-probabilities and two gradients of their size are in fp32. Until June 2024 the fp32 logits stay, too.
+
+    Compiled losses keep logits in bf16 and two numbers of each row, and make a gradient in bf16; they were not compiled
+    before October 2024, nor from December 2024 to April 2025.
+    """
+    assert loss_bytes(version, **training) == pytest.approx(bytes_for_each_token, abs=2)
+
+
+def test_configurations_of_deepseek_compile_their_loss_alone():
+    """Since August 20, 2025 in torchtitan's own files; a job can say otherwise."""
+    network = {"model_type": "deepseek_v3", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+               "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "n_routed_experts": 8,
+               "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 32,
+               "intermediate_size": 128, "vocab_size": 4096, "num_key_value_heads": 4, "first_k_dense_replace": 1}  # fmt: skip
+    config = Config.from_dict(
+        {
+            "model": network,
+            "training": {"sequence_length": 64, "implementation": "torchtitan", "attention": "flex"},
+            "parallelism": {"expert_parallel_size": 2},
+            "engine": {"type": "fsdp", "framework": "torchtitan", "framework_version": "f738a03bf45e"},
+            "hardware": {"num_gpus": 2},
+        }
+    )
+    assert estimate(config).job.recipe.loss.compiled
+    assert not estimate(config.replaced("engine.framework_version", "f8f545c459f7")).job.recipe.loss.compiled
+    assert not estimate(config.replaced("training.compile_loss", False)).job.recipe.loss.compiled
+
+
+def test_losses_of_other_layers_are_not_compiled():
+    """A compiled loss is modelled where it is outside the model, and for chunks."""
+    with pytest.raises(MemcoreError, match="training.compile_loss"):
+        job(implementation="transformers", compile=True, compile_loss=True)

@@ -381,6 +381,14 @@ class Training:
     compile: bool | None = setting(
         Flag(), "torch.compile", "Every block is compiled.", flag="compile", default="false", advanced=True
     )
+    compile_loss: bool | None = setting(
+        Flag(),
+        "Compiled loss",
+        "The loss is compiled too: it keeps the logits as they are, and upcasts none of them.",
+        flag="compile-loss",
+        default="what the framework's version does where blocks are compiled; else false",
+        advanced=True,
+    )
     dropout: Dropout = section(Dropout)
     use_cache: bool | None = setting(
         Flag(),

@@ -53,8 +53,11 @@ def _nll_loss(log_probabilities: Tensor, labels: Tensor) -> Tensor:
 
 
 def causal_lm_loss(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
-    """Cross-entropy over all logits at once."""
+    """Cross-entropy over all logits at once; that of tensor-parallel ranks runs DTensor's functions as they are."""
+    parallel = logits.tape.parallel
     with logits.tape.at("loss"):
+        if loss.compiled and not (parallel and parallel.loss):
+            return compiled_cross_entropy(logits)
         if loss.kind == "cross-entropy-fp32":
             logits = to(logits, "fp32")
         if loss.shifts_labels:

@@ -61,6 +61,10 @@ class Reader:
         """Whether the file or the class gives a key a value."""
         return self.value(name) is not None
 
+    def states(self, name: str) -> bool:
+        """Whether the file itself gives a key a value."""
+        return self.config.get(self._names.get(name, name), self.config.get(name)) is not None
+
     def value(self, name: str) -> object:
         """The value of a canonical key: the file's, or the class default. A list may give one for each layer."""
         found = self._lookup(name)

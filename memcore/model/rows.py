@@ -258,7 +258,9 @@ class Latent:
         interleaved = "interleaved" if reader.flag("rope_interleave", default=True) else "halves"
         bias, m = reader.flag("attention_bias"), self.module
         queries: tuple[Linear, ...] = (Linear(f"{m}.q_proj", (heads, d), ("h",), split="outer"),)
-        if reader.has("q_lora_rank"):
+        # Checkpoints that do not compress queries (V2-Lite, Moonlight) say null, which a config may leave out. Only one
+        # that leaves out all sizes means the class's.
+        if reader.states("q_lora_rank") or (reader.has("q_lora_rank") and not reader.states("kv_lora_rank")):
             lq = reader.symbol("lq", reader.integer("q_lora_rank"))
             queries = (
                 Linear(f"{m}.q_a_proj", (lq,), ("h",), bias),

@@ -40,7 +40,9 @@ class Loss:
     """cross-entropy-fp32, cross-entropy or chunked."""
     chunks: int = 1
     compiled: bool = False
-    """Chunks of the loss are compiled."""
+    """It runs in compiled kernels."""
+    model_upcasts: bool = False
+    """The logits that the model returns are in fp32."""
     shifts_labels: bool = True
     """The model shifts labels itself, as transformers does."""
     keeps_outputs: bool = False
@@ -49,7 +51,7 @@ class Loss:
     @property
     def of_a_chunk(self) -> Loss:
         """The loss of one part of the tokens: logits are upcast."""
-        return Loss(kind="cross-entropy-fp32", shifts_labels=False)
+        return Loss(kind="cross-entropy-fp32", compiled=self.compiled, shifts_labels=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

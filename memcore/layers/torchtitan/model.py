@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from memcore.eager.basics import to
 from memcore.eager.operations import add
 from memcore.eager.tensor import Tensor
 from memcore.errors import UnsupportedError
@@ -102,7 +103,10 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
         hidden_states = step.leave("root", step.leave("head", h))
         del h
         return chunked_loss(step, hidden_states, batch.labels, head), None
-    pred = step.leave("root", step.leave("head", head(h)))
+    pred = step.leave("head", head(h))
+    if loss.model_upcasts:
+        pred = to(pred, "fp32")
+    pred = step.leave("root", pred)
     del h
     return causal_lm_loss(pred, batch.labels, loss), pred
 
