@@ -300,7 +300,9 @@ def test(arguments: Sequence[str]) -> int:
     for command in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]):
         print("checking:", " ".join(command), flush=True)
         run(PYTHON, "-m", *command)
-    return subprocess.run([PYTHON, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+    # A worker to each core, which takes whole files: what a file's tests share is made once.
+    workers = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    return subprocess.run([PYTHON, "-m", "pytest", *workers, *arguments], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.distributed.tensor.parallel.style import ParallelStyle
 
-from validation import pipeline
+from validation import pipeline, together
 from validation.cases import Phase
 from validation.models import TORCH, layers_of
 from validation.plan import Layout, Plan, Refused
@@ -244,7 +244,7 @@ def group(rank: int, world: int, backend: str) -> None:
             alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29512"}
             for name, value in alone.items() if started == 1 else ():
                 os.environ.setdefault(name, value)
-            dist.init_process_group(backend)
+            dist.init_process_group(together.NAME if backend == "gloo" else backend)
         return
     if dist.is_initialized():
         dist.destroy_process_group()
