@@ -134,6 +134,7 @@ def _sizes(
         **model.sizes,
         "b": batch,
         "s": tokens,
+        "sq": sequence,
         "cp": contexts,
         "tp": tensors,
         "z": shards,

@@ -14,11 +14,12 @@ from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.step.recipe import Pipeline
 from memcore.step.schedules import LOOPED, V_SHAPED
+from memcore.step.ulysses import Ulysses
 from memcore.tensor_parallel import tensor_ranks
 
 
 def context_ranks(read: Defaults, engine: Engine) -> int:
-    """Ranks that share a sequence."""
+    """Ranks that share a sequence: those of a ring, or of Ulysses."""
     path = "parallelism.context_parallel_size"
     contexts: int = read.given(path) or 1
     if contexts > 1 and engine.name != "fsdp":
@@ -26,15 +27,23 @@ def context_ranks(read: Defaults, engine: Engine) -> int:
     sequence = read.given("training.sequence_length")
     if sequence is not None and sequence % (2 * contexts) and contexts > 1:
         read.refuse("training.sequence_length", f"found {sequence}, which twice {contexts} ranks cannot share equally")
-    return contexts
+    ulysses = ulysses_ranks(read)
+    if sequence is not None and sequence % ulysses:
+        read.refuse("training.sequence_length", f"found {sequence}, which {ulysses} ranks cannot share equally")
+    return contexts * ulysses
 
 
-def ring(read: Defaults, model: Model, implementation: str, kernel: str, sizes: Mapping[str, int]) -> int:
+def ulysses_ranks(read: Defaults) -> int:
+    """Ranks that share a sequence outside of attention, and heads in it."""
+    return int(read.given(ULYSSES) or 1)
+
+
+def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
     """How many turns of ring attention are recorded."""
-    contexts = sizes["cp"]
+    path = "parallelism.context_parallel_size"
+    contexts: int = read.given(path) or 1
     if contexts == 1:
         return 0
-    path = "parallelism.context_parallel_size"
     if not all(isinstance(layer.mixer, Attention) for layer in model.network.kinds):
         raise UnsupportedError(path, f"found {contexts}; modelled for attention over heads, which {model.name} lacks")
     if implementation != "torchtitan" or kernel not in ("sdpa", "flash"):
@@ -42,10 +51,47 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str, sizes: 
     return min(contexts, TURNS)
 
 
+def ulysses(
+    read: Defaults, model: Model, implementation: str, kernel: str, sizes: Mapping[str, int], *, padded: bool
+) -> Ulysses | None:
+    """What ranks exchange before and after attention; None: nothing.
+
+    Raises UnsupportedError for layers that it is not modelled for.
+    """
+    ranks = ulysses_ranks(read)
+    if ranks == 1:
+        return None
+    mixers = [layer.mixer for layer in model.network.kinds]
+    if implementation not in ("transformers", "liger") or not all(isinstance(mixer, Attention) for mixer in mixers):
+        message = f"found {ranks}; modelled for attention over heads of transformers' and Liger's layers"
+        raise UnsupportedError(ULYSSES, message)
+    if kernel == "math":
+        read.refuse("training.attention", "found 'math'; Ulysses takes flash, sdpa")
+    if any(mixer is not None and mixer.mask != "full" for mixer in mixers) and kernel != "flash":
+        read.refuse("training.attention", "Ulysses with sliding windows is modelled for 'flash' only")
+    if padded:
+        read.refuse("training.attention_mask", "a mask of the whole sequence is not modelled with Ulysses")
+    for path in ("training.use_cache", "training.compile", "training.images_per_sequence"):
+        if read.given(path):
+            read.refuse(path, f"found {read.given(path)}, which is not modelled with Ulysses; leave it out")
+    return _exchanges(read, model, ranks, sizes)
+
+
+def _exchanges(read: Defaults, model: Model, ranks: int, sizes: Mapping[str, int]) -> Ulysses:
+    """By how many heads there are for each rank (`UlyssesSPAttentionHF.__init__`)."""
+    own = next(layer.mixer for layer in model.network.kinds if isinstance(layer.mixer, Attention))
+    query, key = sizes[str(own.heads.query)], sizes[str(own.heads.key)]
+    if query % ranks or (key % ranks and ranks % key):
+        heads = f"{query} query and {key} key heads of {model.name}"
+        read.refuse(ULYSSES, f"found {ranks}, which cannot share {heads} equally")
+        return Ulysses()
+    return Ulysses(replicated=ranks > key, shared=query // ranks > max(key // ranks, 1))
+
+
 def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
     """GPUs of the job, and over how many FSDP shards."""
     given = read.given("hardware.num_gpus")
-    contexts = read.given("parallelism.context_parallel_size") or 1
+    contexts = (read.given("parallelism.context_parallel_size") or 1) * ulysses_ranks(read)
     stages = read.given("parallelism.pipeline_parallel_size") or 1
     data = read.given("parallelism.data_parallel_size")
     tensors = tensor_ranks(read)
@@ -54,13 +100,15 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
         read.refuse(
             "parallelism.data_parallel_size", f"found {data}, but hardware.num_gpus is {given}; they must agree"
         )
-    least = stages * tensors
+    least = stages * tensors * ulysses_ranks(read)
     total = given or data or read.take("hardware.num_gpus", least, "one GPU" if least == 1 else "one for each part")
     if total % stages:
         read.refuse("hardware.num_gpus", f"found {total}, which {stages} stages cannot share equally")
     elif total // stages % tensors:
         read.refuse("hardware.num_gpus", f"found {total}, which groups of {tensors} tensor-parallel ranks cannot share")
-    ranks = max(total // least, 1)
+    elif total % least:
+        read.refuse("hardware.num_gpus", f"found {total}, which groups of {least} ranks cannot share")
+    ranks = max(total // (stages * tensors), 1)
     if not engine.distributed and tensors > 1 and ranks > 1:
         read.refuse("engine.type", f"'none' runs one group of tensor-parallel GPUs, found {ranks}; allowed: fsdp")
     elif not engine.distributed and ranks > 1:
@@ -80,6 +128,7 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
 
 
 STAGES = "parallelism.pipeline_parallel_size"
+ULYSSES = "parallelism.ulysses_parallel_size"
 
 
 CHUNKS = "parallelism.virtual_pipeline_parallel_size"

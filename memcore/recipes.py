@@ -16,7 +16,7 @@ from memcore.frameworks import compiles_loss, framework_of, is_early_titan, keep
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
-from memcore.layout import STAGES, pipeline_plan, ring
+from memcore.layout import STAGES, pipeline_plan, ring, ulysses
 from memcore.model.network import Layer, Model, Network
 from memcore.model.quantized import STORAGES
 from memcore.optimizers import OPTIMIZERS
@@ -189,19 +189,15 @@ def recipe_of(
     code.check(model.network)
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
-    padded = read.take("training.attention_mask", "none") == "padded"
-    packed = bool(read.take("training.packed_sequences", False))
-    if padded and kernel in ("flash", "cudnn"):
-        read.refuse(
-            "training.attention_mask", f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math"
-        )
+    padded = _padded(read, kernel)
+    exchanges = ulysses(read, model, implementation, kernel, sizes, padded=padded)
     return Recipe(
         network=with_dropout(read, model),
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
         implementation=implementation,
         attention=kernel,
-        padded=padded or (packed and kernel not in ("flash", "cudnn")),
-        windowed=model.window is not None and sizes["s"] >= model.window,
+        padded=padded,
+        windowed=model.window is not None and sizes["sq"] >= model.window,
         precision=precision,
         loss=_loss(read, code, sizes, model.network.family),
         sharding=_sharding(read, engine, code, sizes, data_ranks),
@@ -213,18 +209,30 @@ def recipe_of(
         quantization=_quantization(read, precision),
         offloads_activations=read.given("training.offload.activations") is not None,
         steps_in_backward=_steps_in_backward(read, micro_batches),
-        ring_turns=ring(read, model, implementation, kernel, sizes),
+        ring_turns=ring(read, model, implementation, kernel),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
         tower_repeats=tower_repeats(model),
         pictures=pictures(model, sizes),
         tensor=tensor,
-        positioned=tensor is not None and code.computes_loss,
+        ulysses=exchanges,
+        positioned=(tensor is not None and code.computes_loss) or exchanges is not None,
         pipeline=pipeline_plan(read, code),
         compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
         float8=_float8(read, implementation, fused=compiled),
         expert_parallel=parallel,
         fake=fake,
     )
+
+
+def _padded(read: Defaults, kernel: str) -> bool:
+    """Whether attention is given a mask: of padding, or of packed documents where the kernel knows no bounds."""
+    padded = read.take("training.attention_mask", "none") == "padded"
+    packed = bool(read.take("training.packed_sequences", False))
+    if padded and kernel in ("flash", "cudnn"):
+        read.refuse(
+            "training.attention_mask", f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math"
+        )
+    return padded or (packed and kernel not in ("flash", "cudnn"))
 
 
 def _compiled(read: Defaults, model: Model, implementation: str, precision: Precision, kernel: str) -> bool:
@@ -284,6 +292,8 @@ def unit_axes(sizes: Mapping[str, int]) -> Iterator[Axis]:
                 yield name
             if size == sizes["tp"]:
                 yield split_over(name)
+            if size == sizes["cp"] > 1:
+                yield split_over(name, "cp")
 
 
 def _use_cache(read: Defaults, code: LayerCode) -> bool:

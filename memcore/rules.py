@@ -45,6 +45,7 @@ _FUSIONS = "Megatron-LM, core/fusions"
 _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py, fused_linear_cross_entropy_forward"
 
 _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_attention.py"
+_ULYSSES = "deepspeed, runtime/sequence_parallel/ulysses_sp.py and sequence/layer.py"
 
 RULES: Mapping[str, Rule] = {
     **MEGATRON,
@@ -339,6 +340,8 @@ RULES: Mapping[str, Rule] = {
     "fused_product_backward": Rule("gradient of a product in one compiled kernel", _PARTITIONER),
     "float8_operand": Rule("operand of a product in float8", "torchao, torchao/float8/float8_linear.py"),
     "float8_cast": Rule("operand on its way to float8, in fp32", "torchao, torchao/float8/float8_utils.py"),
+    "ulysses_all_to_all": Rule("heads of all ranks' tokens, or tokens of all heads", _ULYSSES, "communication"),
+    "gathered_positions": Rule("position ids of the whole sequence", _ULYSSES),
     "all_to_all": Rule("rows from other ranks, for this rank's experts or back from theirs", _DISPATCH),
     "row_segments": Rule("which rank and expert each row belongs to", _DISPATCH),
     "scatter_add": Rule("sum over the experts of each token", "torchtitan, torchtitan/ops/scatter_add.py"),

@@ -339,6 +339,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "label parallelism.tensor_parallel_size": ("Tensor parallel", "张量并行"),
     "label parallelism.pipeline_parallel_size": ("Pipeline parallel", "流水线并行"),
     "label parallelism.context_parallel_size": ("Context parallel", "上下文并行"),
+    "label parallelism.ulysses_parallel_size": ("Ulysses", "Ulysses 序列并行"),
     "label parallelism.expert_parallel_size": ("Expert parallel", "专家并行"),
     "label parallelism.sequence_parallel": ("Sequence parallel", "序列并行"),
     "label inference.batch_size": ("Sequences at once", "并发序列数"),

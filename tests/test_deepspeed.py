@@ -6,7 +6,7 @@ from memcore.advising import advise
 from memcore.config.settings import Config
 from memcore.costs import TRAFFIC
 from memcore.engines import ENGINES
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_training
 
 MODEL = {
@@ -141,6 +141,19 @@ def test_groups():
     assert held(job(3, engine__zero_hpz_partition_size=4), "secondary_partition") == about(2 * P // 4)
 
 
+def test_ulysses():
+    """Ranks that share a sequence have its tokens divided, and ZeRO shards over all of them."""
+    whole, shared = job(3), job(3, parallelism__ulysses_parallel_size=4)
+    assert (whole.job.sizes["s"], shared.job.sizes["s"], shared.job.sizes["sq"]) == (512, 128, 512)
+    assert held(shared, "fp32_partition") == held(whole, "fp32_partition") == about(4 * P // N)
+    sizes = shared.rank.program.block_sizes(shared.job.sizes)
+    blocks = zip(shared.rank.program.blocks, sizes, strict=True)
+    exchanged = {size for block, size in blocks if block.rule == "ulysses_all_to_all"}
+    assert exchanged == {2 * 512 * 1024 // 4}
+    pair = job(3, parallelism__ulysses_parallel_size=4, parallelism__data_parallel_size=2, hardware__num_gpus=None)
+    assert pair.job.num_gpus == N
+
+
 def test_advice():
     """A job hears of the next stages and of offload, each priced; every engine that trains has a price."""
     assert set(ENGINES) <= set(TRAFFIC)
@@ -156,11 +169,24 @@ MISTAKES = [
     (3, {"engine__mics_shard_size": 3}, "does not divide"),
     (2, {"training__precision": "bf16"}, "with DeepSpeed: fp32, bf16-mixed, fp16-mixed"),
     (2, {"parallelism__tensor_parallel_size": 2}, "found 'deepspeed'"),
+    (2, {"parallelism__ulysses_parallel_size": 3}, "3 ranks cannot share"),
+    (2, {"parallelism__ulysses_parallel_size": 4, "hardware__num_gpus": 6}, "groups of 4 ranks"),
+    (
+        2,
+        {"parallelism__ulysses_parallel_size": 8, "model": {**MODEL, "num_attention_heads": 4}},
+        "4 query and 4 key heads",
+    ),
+    (2, {"parallelism__ulysses_parallel_size": 2, "training__attention": "math"}, "Ulysses takes flash, sdpa"),
+    (
+        2,
+        {"parallelism__ulysses_parallel_size": 2, "training__implementation": "torchtitan"},
+        "transformers' and Liger's",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("stage", "changes", "message"), MISTAKES)
 def test_mistakes_are_named(stage, changes, message):
     """What contradicts itself or is not modelled is refused by name."""
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises((ConfigError, UnsupportedError), match=message):
         job(stage, **changes)

@@ -47,7 +47,7 @@ LAYERS = (
     {"optimizers"},
     {"eager"},
     {"model"},
-    {"step.megatron", "step.nanotron", "step.zero"},
+    {"step.megatron", "step.nanotron", "step.ulysses", "step.zero"},
     {"step.recipe", "step.schedules"},
     {"timeline"},
     {"engines.base"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KEYS: Mapping[str, str] = {
-    "parallelism": "ulysses_parallel_size",
     "engine": "zero_quantized_weights zero_quantized_gradients partition_activations ",
 }
 

@@ -138,7 +138,16 @@ class Parallelism:
         advanced=True,
     )
     context_parallel_size: int | None = setting(
-        Integer(unit="GPUs"), "Context parallel", "Not modelled yet.", flag="cp", default="1", advanced=True
+        Integer(unit="GPUs"), "Context parallel", "Ranks that share a sequence.", flag="cp", default="1", advanced=True
+    )
+    ulysses_parallel_size: int | None = setting(
+        Integer(unit="GPUs"),
+        "Ulysses",
+        "Ranks that share a sequence, and in attention its heads instead (DeepSpeed-Ulysses).",
+        flag="ulysses",
+        engines=DEEPSPEED,
+        default="1",
+        advanced=True,
     )
 
 

@@ -14,6 +14,7 @@ from memcore.eager.sharded import TensorParallel
 from memcore.model.network import Layer, Network
 from memcore.step.megatron import MegatronPlan
 from memcore.step.nanotron import NanotronPlan
+from memcore.step.ulysses import Ulysses
 from memcore.step.zero import ZeroPlan
 from memcore.symbols import Axis, Shape
 
@@ -206,6 +207,8 @@ class Recipe:
     """The layers are nanotron's."""
     zero: ZeroPlan | None = None
     """The engine is DeepSpeed."""
+    ulysses: Ulysses | None = None
+    """Ranks share a sequence, and heads in attention."""
     positioned: bool = False
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
     megatron: MegatronPlan | None = None

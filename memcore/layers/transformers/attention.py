@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.eager.basics import cat, contiguous, permute, to, unmerged
@@ -14,6 +15,7 @@ from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import ROTATIONS, liger_rotation
+from memcore.layers.ulysses import exchanged
 from memcore.model.parts import Attention, LatentAttention
 from memcore.model.weights import Linear, Norm
 from memcore.symbols import Rounded
@@ -54,8 +56,17 @@ def interface(
     query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, context: Context
 ) -> tuple[Tensor, Tensor | None]:
     """The attention function of the implementation that was asked for."""
+    if context.ulysses is not None:
+        return exchanged(query, key, value, heads_of(part), context.ulysses, partial(_on_whole, part, context)), None
     attention = _eager_attention if context.kernel == "math" else _sdpa_attention
     return attention(query, key, value, part, context)
+
+
+def _on_whole(
+    part: Attention | LatentAttention, context: Context, query: Tensor, key: Tensor, value: Tensor, heads: Heads
+) -> Tensor:
+    """Attention over the whole sequence with a rank's heads."""
+    return _sdpa_attention(query, key, value, part, context, heads)[0]
 
 
 def heads_of(part: Attention | LatentAttention) -> Heads:
@@ -114,10 +125,15 @@ def _project_head(x: Tensor, weights: Weights, part: Linear, head_norm: Norm | N
 
 
 def _sdpa_attention(
-    query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, context: Context
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    part: Attention | LatentAttention,
+    context: Context,
+    own: Heads | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """`sdpa_attention_forward` (integrations/sdpa_attention.py): grouped keys stay so without a mask, up to a width."""
-    heads, mask = heads_of(part), context.mask
+    heads, mask = own or heads_of(part), context.mask
     if part.variant == "crossing" and context.pictures is not None:
         heads = replace(heads, ragged=context.pictures.ragged)
     if mask is not None or heads.wide:

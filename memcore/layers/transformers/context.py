@@ -14,6 +14,7 @@ from memcore.layers.tensor_parallel import finished
 from memcore.layers.transformers.adapters import ADAPTERS, scaled_input
 from memcore.model.weights import Linear
 from memcore.step.recipe import Pictures, Recurrence
+from memcore.step.ulysses import Ulysses
 
 Weights = Mapping[str, Parameter]
 """Parameters by name."""
@@ -54,6 +55,8 @@ class Context:
     """Which of them each token sees."""
     seen_rows: Tensor | None = None
     """Which tokens see any of them."""
+    ulysses: Ulysses | None = None
+    """Ranks share the sequence, and heads in attention."""
     buffers: str = ""
     """The dtype of the model's buffers."""
     shared: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)

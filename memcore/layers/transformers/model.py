@@ -125,6 +125,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 shared=shared,
                 outputs=outputs,
                 pictures=step.recipe.pictures,
+                ulysses=step.recipe.ulysses,
             ).given_too(start.seen.arguments if start.seen else {})
             for layer in network.kinds
         }
