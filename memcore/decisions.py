@@ -20,8 +20,7 @@ from memcore.hardware import ACCELERATORS
 from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
 from memcore.render.search import search_data, search_text
 from memcore.render.solution import solution_data, solution_text
-from memcore.searching.found import Progress
-from memcore.searching.layouts import Layout
+from memcore.searching.found import Key, Progress
 from memcore.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.searching.search import KEEP, search
 from memcore.solving import SOLVABLE, flag_of, solve
@@ -99,7 +98,7 @@ def _search(config: Config, options: argparse.Namespace) -> bool | None:
     return bool(last.best)
 
 
-def _known(output: Path | None) -> list[tuple[str | None, Layout]]:
+def _known(output: Path | None) -> list[Key]:
     """The layouts that a file has already."""
     if output is None or not output.exists():
         return []

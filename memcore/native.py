@@ -92,6 +92,7 @@ _TORCHTITAN: Mapping[str, object] = {
     "parallelism.tensor_parallel_size": "--parallelism.tensor_parallel_degree {}",
     "parallelism.context_parallel_size": "--parallelism.context_parallel_degree {}",
     "parallelism.pipeline_parallel_size": "--parallelism.pipeline_parallel_degree {}",
+    "parallelism.expert_parallel_size": "--parallelism.expert_parallel_degree {}",
     "parallelism.pipeline_schedule": {
         "1f1b": "--parallelism.pipeline_parallel_schedule 1F1B",
         "gpipe": "--parallelism.pipeline_parallel_schedule GPipe",

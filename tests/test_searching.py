@@ -11,14 +11,14 @@ from memcore import ConfigError, MemcoreError, estimate, search
 from memcore.cli import main
 from memcore.config.settings import Config
 from memcore.job import resolve
-from memcore.render.search import scatter, search_data, search_html, search_text
+from memcore.render.search import flags_of, scatter, search_data, search_html, search_text
 from memcore.searching.found import pareto
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Fixed, Peaks
+from memcore.searching.questions import questions_of
 from memcore.searching.records import csv_line, json_line, recorded
-from memcore.searching.search import _questions
 from memcore.searching.spaces import space_of
-from memcore.searching.tasks import Task, perform
+from memcore.searching.tasks import Task, growths_of, perform
 from memcore.searching.totals import Totals
 from memcore.step.record import program_of
 
@@ -78,21 +78,28 @@ def test_totals_are_those_of_estimate(job):
             assert found == wanted, each
 
 
+ROUTED = {
+    "model": "mixtral-8x7b-v0.1",
+    "training": {"sequence_length": 4096},
+    "engine": {"type": "megatron", "grad_reduce_in_bf16": True},
+    "hardware": {"num_gpus": 16, "accelerator": "h100-sxm-80gb"},
+}
+
+
 def test_bounds_are_below_totals():
     """What a search rules out by a bound, it rules out rightly."""
-    for job in (DENSE, TRANSFORMERS, MEGATRON, DEEPSPEED, SPARSE):
+    for job in (*JOBS.values(), ROUTED):
         config = Config.from_dict(job)
-        question = next(_questions(config, None, None, None, None, (1, 2)))
+        question = questions_of(config, None, None, None, None, (1, 2))[0][0]
         layouts = list(question.space.layouts())
-        totals = Totals(config, question.space)
+        growths = growths_of(question.text, question.space)
         for each in random.Random(3).sample(layouts, min(12, len(layouts))):
             try:
-                total = estimate(config_of(config, each, question.space.policies)).allocated.expected
+                total = estimate(config_of(question.config, each, question.space.policies)).allocated.expected
             except MemcoreError:
                 continue
-            assert question.floor.bytes(question.space, each) <= total
-            if question.space.row.shared:
-                assert question.floor.bytes(question.space, each, totals.growth(each)) <= total
+            assert question.least(each) <= total
+            assert question.least(each, growths.growth(each)) <= total
 
 
 def test_reduced_programs_keep_their_peak():
@@ -161,7 +168,7 @@ def test_several_clusters():
 
 def outcome(progress):
     """What a search found, for comparison."""
-    return {(each.accelerator, each.layout): each.allocated for each in progress.new}
+    return {each.key: each.allocated for each in progress.new}
 
 
 def swept(**more):
@@ -170,6 +177,53 @@ def swept(**more):
     for progress in search(TRANSFORMERS, every=True, micro_batches=(1, 2), **more):
         found |= outcome(progress)
     return found
+
+
+OPEN = {
+    "model": "llama-3.1-8b",
+    "training": {"sequence_length": 8192},
+    "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+}
+
+
+def engines(config):
+    """What a search of a config looks at, and the layers of each."""
+    questions, _ = questions_of(Config.from_dict(config), None, None, None, None, (1,))
+    return {each.title: each.config.training.implementation for each in questions}
+
+
+def test_engines_that_are_left_open():
+    """Several engines compete where none is named, each result says which one it is; what is named is kept."""
+    named = {"torchtitan": "torchtitan", "Megatron": "transformer-engine", "FSDP": "transformers"}
+    assert engines(OPEN) == named
+    assert engines(OPEN | {"engine": {"type": "fsdp"}}) == {k: v for k, v in named.items() if k != "Megatron"}
+    assert engines(OPEN | {"engine": {"type": "megatron"}}) == {"megatron": None}
+    layers = {"sequence_length": 8192, "implementation": "transformers"}
+    assert engines(OPEN | {"training": layers}) == {"FSDP": "transformers"}
+    assert engines(OPEN | {"hardware": {"num_gpus": 1}}) == {"one GPU": "transformers"}
+    assert engines(OPEN | {"engine": {"type": "fsdp", "framework": "torchtune"}}) == {"fsdp": None}
+
+
+def test_an_open_search_says_how_to_run_what_it_finds():
+    """Every result passes `estimate` with the engine that it names, in that engine's words."""
+    config = Config.from_dict(OPEN)
+    *_, last = search(config, keep=2, micro_batches=(1,))
+    assert last.best
+    for each in last.best:
+        found = estimate(each.config(config))
+        assert found.fits
+        assert (found.allocated.expected, found.job.engine.name) == (each.allocated, each.policy["engine.type"])
+        sizes = " ".join(flags_of(each, config))
+        assert ("--global-batch-size 8" in sizes) == (each.engine == "Megatron")
+    text = search_text(last, config)
+    assert all(each.engine in text for each in last.best)
+
+
+def test_an_engine_that_cannot_do_the_job_is_named():
+    """An optimizer that Megatron does not have leaves Megatron out, with the reason."""
+    *_, last = search(TRANSFORMERS | {"training": {"sequence_length": 512, "optimizer": "lion"}}, keep=1)
+    assert "training.optimizer.name" in last.left_out["Megatron"]
+    assert "Megatron" not in {each.engine for each in last.best}
 
 
 @pytest.mark.machine
@@ -232,7 +286,7 @@ def test_a_broken_sweep_is_resumed(line):
     lines = ([csv_line()] if line is csv_line else []) + [line(each) for each in rows[:5]]
     lines[-1] = lines[-1][:-9]
     known = list(recorded(lines))
-    assert known == [(each.accelerator, each.layout) for each in rows[:4]]
+    assert known == [each.key for each in rows[:4]]
     rest = [each for p in search(TRANSFORMERS, every=True, micro_batches=(1,), skip=known) for each in p.new]
     assert {each.layout for each in rest} == {each.layout for each in rows[4:]}
 

@@ -12,7 +12,7 @@ from memcore.errors import MemcoreError
 from memcore.page.answering import config_of, form_of
 from memcore.page.session import Message, Patch, Session
 from memcore.render.layouts import Layout, layouts_html
-from memcore.render.search import policy_of
+from memcore.render.search import is_open, policy_of
 from memcore.searching.found import Found, Progress
 from memcore.searching.search import search as searched
 from memcore.words import say
@@ -49,7 +49,7 @@ def _row(each: Found, base: Config) -> Layout:
         context=layout.context,
         experts=layout.experts,
         data=layout.data,
-        policy=policy_of(each),
+        policy=f"{each.engine}, {policy_of(each)}" if is_open(each) else policy_of(each),
         sequences=layout.micro_batch,
         device=each.device or 0,
         capacity=each.capacity or 0,

@@ -29,10 +29,17 @@ def search_text(progress: Progress, base: Config) -> str:
         lines.append("None of them fits.")
     else:
         lines += section("What fits, cheapest first (* on the front of headroom, cost and GPUs)", _table(progress))
-        lines += section("The first of them", [" ".join(flags_of(progress.best[0], base))])
+        lines += section("How, in the same order", _how(progress.best, base))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
+    left_out = [(f"all of {title}", why) for title, why in progress.left_out.items()]
+    lines += section("Not looked at", table(left_out)) if left_out else []
     lines += section("Refused", table([(str(count), why) for why, count in reasons])) if reasons else []
     return "\n".join([*lines, NOTE]) + "\n"
+
+
+def _how(found: Sequence[Found], base: Config) -> list[str]:
+    rows = [(f"{number}.", each.engine, " ".join(flags_of(each, base))) for number, each in enumerate(found, 1)]
+    return table(rows, right=(0,))
 
 
 HEADINGS = (
@@ -54,18 +61,26 @@ HEADINGS = (
 
 
 def _table(progress: Progress) -> list[str]:
-    rows: list[tuple[str, ...]] = [("accelerator", *HEADINGS)] if _several(progress.best) else [HEADINGS]
+    names = _names(progress.best)
+    rows: list[tuple[str, ...]] = [(*names, *HEADINGS)]
     front = set(map(id, progress.front))
     for each in progress.best:
         row = ("*" if id(each) in front else "", *cells(each, progress.best[0]))
-        rows.append((each.accelerator or "", *row) if _several(progress.best) else row)
-    shift = int(_several(progress.best))
+        rows.append((*(str(getattr(each, name) or "") for name in names), *row))
+    shift = len(names)
     right = [number + shift for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13)]
     return table(rows, right=right)
 
 
-def _several(found: Sequence[Found]) -> bool:
-    return len({each.accelerator for each in found}) > 1
+def _names(found: Sequence[Found]) -> list[str]:
+    """What tells the layouts apart before their sizes do: accelerator, engine."""
+    several = len({each.accelerator for each in found}) > 1
+    return ["accelerator"] * several + ["engine"] * any(map(is_open, found))
+
+
+def is_open(found: Found) -> bool:
+    """Whether the config left open which engine runs it."""
+    return "training.implementation" in found.policy
 
 
 def cells(each: Found, cheapest: Found) -> tuple[str, ...]:
@@ -89,21 +104,44 @@ def policy_of(each: Found) -> str:
 
 
 def flags_of(each: Found, base: Config) -> tuple[str, ...]:
-    """A layout in the words of the tool that runs it."""
-    changes = changes_of(each.layout, each.policy)
-    tool = dialect_of(str(changes.get("engine.type") or base.engine.type), base.training.implementation)
-    return tuple(native(tool, {path: value for path, value in changes.items() if value is not None}))
+    """A layout in the words of the tool that runs it, the step's sequences among them."""
+    layout, changes = each.layout, {k: v for k, v in changes_of(each.layout, each.policy).items() if v is not None}
+    layers = changes.get("training.implementation") or base.training.implementation
+    tool = dialect_of(str(changes.get("engine.type") or base.engine.type), str(layers) if layers else None)
+    if tool == "transformers":
+        return tuple(native(tool, changes))
+    changes.pop("engine.type", None)
+    step = layout.data * layout.micro_batch * layout.micro_batches
+    more = [_STEP[tool].format(step)] if tool in _STEP else []
+    if tool == "torchtitan":
+        if layout.replicas > 1:
+            changes["parallelism.data_parallel_shard_size"] = layout.shards // layout.context
+            more.append(f"--parallelism.data_parallel_replicate_degree {layout.replicas}")
+        if layout.stages > 1:
+            changes["training.micro_batch_size"] = layout.micro_batch * layout.micro_batches
+            more.append(f"--parallelism.pipeline_parallel_microbatch_size {layout.micro_batch}")
+    return (*native(tool, changes), *more)
+
+
+_STEP = {"torchtitan": "--training.global_batch_size {}", "megatron": "--global-batch-size {}"}
+"""A step's sequences in a tool's words."""
 
 
 def search_data(progress: Progress, base: Config) -> dict[str, Any]:
     """The same as JSON."""
     front = set(map(id, progress.front))
     found = [
-        {**record(each), "front": id(each) in front, "headroom": each.headroom, "config": each.config(base).to_dict()}
+        {
+            **record(each),
+            "front": id(each) in front,
+            "headroom": each.headroom,
+            "flags": list(flags_of(each, base)),
+            "config": each.config(base).to_dict(),
+        }
         for each in progress.best
     ]
     counts = {name: getattr(progress, name) for name in ("total", "pruned", "measured", "refused", "done")}
-    return {**counts, "reasons": dict(progress.reasons), "found": found}
+    return {**counts, "reasons": dict(progress.reasons), "left_out": dict(progress.left_out), "found": found}
 
 
 def search_html(progress: Progress, base: Config, links: Sequence[str] = ()) -> str:

@@ -9,6 +9,9 @@ from memcore.config.settings import Config
 from memcore.costs import Cost
 from memcore.searching.layouts import Layout, Settings, config_of
 
+Key = tuple[str | None, str, Layout]
+"""What a search calls a layout: the accelerator, the engine's title and the division."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -17,6 +20,8 @@ class Found:
     layout: Layout
     policy: Settings
     """Its settings besides sizes."""
+    engine: str
+    """What runs it, where the config leaves that open or names it; else empty."""
     accelerator: str | None
     allocated: int
     """Bytes in tensors at the peak of the worst rank: what `estimate` says."""
@@ -24,6 +29,11 @@ class Found:
     """Bytes that the driver shows, if they were asked for: only of layouts that can be recommended."""
     capacity: int | None
     cost: Cost
+
+    @property
+    def key(self) -> Key:
+        """What it is called."""
+        return self.accelerator, self.engine, self.layout
 
     @property
     def gpus(self) -> int:
@@ -64,6 +74,8 @@ class Progress:
     """Those that engine or model cannot do."""
     reasons: Mapping[str, int]
     """Why, with how many."""
+    left_out: Mapping[str, str]
+    """Engines that cannot do the job in any layout, and why."""
     new: tuple[Found, ...]
     """What was measured since the last time."""
     best: tuple[Found, ...]
@@ -94,6 +106,7 @@ class Tally:
     """What `Progress` counts while a search runs."""
 
     total: int
+    left_out: Mapping[str, str] = field(default_factory=dict)
     pruned: int = 0
     measured: int = 0
     refused: int = 0
@@ -114,4 +127,4 @@ class Tally:
         new, self.new = tuple(self.new), []
         self.best.sort(key=lambda each: (each.cost.per_token, each.gpus))
         counts = self.total, seen, self.pruned, self.measured, self.refused
-        return Progress(*counts, dict(self.reasons), new, tuple(self.best), done)
+        return Progress(*counts, dict(self.reasons), self.left_out, new, tuple(self.best), done)

@@ -44,14 +44,15 @@ PATHS: Mapping[str, str] = {
 }
 """Settings that are left out where they are 1."""
 
-_LEFT_OUT = ("parallelism.data_parallel_size", "parallelism.data_parallel_shard_size")
+SHARES = ("parallelism.data_parallel_size", "parallelism.data_parallel_shard_size")
+"""Settings that say how data-parallel ranks share, which follow from a layout."""
 
 
 def changes_of(layout: Layout, policy: Settings) -> dict[str, object]:
     """The settings of a layout, by path; None leaves one out."""
     sizes = {path: getattr(layout, name) for name, path in PATHS.items()}
     found: dict[str, object] = {path: size if size > 1 else None for path, size in sizes.items()}
-    found.update(dict.fromkeys(_LEFT_OUT))
+    found.update(dict.fromkeys(SHARES))
     if layout.replicas > 1:
         found["parallelism.data_parallel_shard_size"] = layout.shards
     found["training.micro_batch_size"] = layout.micro_batch

@@ -7,11 +7,12 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from memcore.searching.found import Found
+from memcore.searching.found import Found, Key
 from memcore.searching.layouts import Layout
 
 COLUMNS = (
     "accelerator",
+    "engine",
     *Layout._fields,
     "gpus",
     "allocated",
@@ -29,6 +30,7 @@ def record(found: Found) -> dict[str, object]:
     settings = {path: value for path, value in found.policy.items() if value is not None}
     return {
         "accelerator": found.accelerator,
+        "engine": found.engine,
         **found.layout._asdict(),
         "gpus": found.gpus,
         "allocated": found.allocated,
@@ -57,7 +59,7 @@ def _cell(value: object) -> object:
     return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping) else value
 
 
-def recorded(lines: Iterable[str]) -> Iterator[tuple[str | None, Layout]]:
+def recorded(lines: Iterable[str]) -> Iterator[Key]:
     """The layouts of rows that were written before, in either form; a last row that was cut off is left out.
 
     >>> list(recorded(['{"accelerator":null,"tensor":2,"stages":1']))
@@ -70,4 +72,5 @@ def recorded(lines: Iterable[str]) -> Iterator[tuple[str | None, Layout]]:
         rows = (json.loads(line) for line in kept)
     for row in rows:
         accelerator = row["accelerator"]
-        yield str(accelerator) if accelerator else None, Layout(*(int(str(row[name])) for name in Layout._fields))
+        sizes = Layout(*(int(str(row[name])) for name in Layout._fields))
+        yield str(accelerator) if accelerator else None, str(row.get("engine") or ""), sizes

@@ -7,63 +7,25 @@ what is recommended has passed `estimate`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 
 from memcore.config.settings import Config
-from memcore.costs import Cost, Roofline, Work, cost, roofline_of, work_of
-from memcore.dtypes import ITEMSIZE
-from memcore.errors import ConfigError, Problem
-from memcore.estimation import Estimate, estimate
-from memcore.hardware import context, find_accelerator
-from memcore.job import Job
-from memcore.searching.found import Found, Progress, Tally
+from memcore.costs import Cost, Roofline
+from memcore.searching.found import Found, Key, Progress, Tally
 from memcore.searching.layouts import Layout
-from memcore.searching.spaces import Floor, Space, floor_of, plan, space_of
-from memcore.searching.tasks import Answer, Task, performed, totals_of
+from memcore.searching.questions import Question, questions_of
+from memcore.searching.spaces import Space
+from memcore.searching.tasks import Answer, Task, growths_of, performed
 
 KEEP = 4
 """Layouts that a search recommends, if as many fit."""
-DEAR = 2
+DEAR = 1.5
 """Layouts that cost more than so many times the cheapest are not looked at, once enough were found."""
 PATIENCE = 20
 """Layouts in a row that are measured and recommended no longer, before a search for more headroom ends."""
 NOTICEABLE = 10
 """Beyond these a layout is recommended if it leaves this part of the capacity more than all cheaper ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A config on one kind of accelerator and number of GPUs."""
-
-    config: Config
-    text: str
-    space: Space
-    floor: Floor
-    work: Work
-    roofline: Roofline
-    computes: int
-    sums: int
-    capacity: int | None
-    outside: int
-    failed: list[Layout] = field(default_factory=list)
-    """Layouts that were measured and do not fit."""
-
-    def cost(self, layout: Layout) -> Cost:
-        """What a layout costs."""
-        return cost(self.work, plan(self.space, layout, self.computes, self.sums), self.roofline)
-
-    @property
-    def ceiling(self) -> int | None:
-        """Bytes in tensors above which nothing fits."""
-        return None if self.capacity is None else self.capacity - self.outside
-
-    def found(self, layout: Layout, price: Cost, answer: tuple[int, int | None]) -> Found:
-        """A layout with what was measured."""
-        policy = self.space.row.policies[layout.policy].settings
-        return Found(layout, policy, self.config.hardware.accelerator, *answer, self.capacity, price)
 
 
 def search(
@@ -77,15 +39,15 @@ def search(
     every: bool = False,
     micro_batches: Sequence[int] = (1, 2, 4, 8),
     executor: Executor | None = None,
-    skip: Iterable[tuple[str | None, Layout]] = (),
+    skip: Iterable[Key] = (),
 ) -> Iterator[Progress]:
     """Look at all layouts of a training job, and yield progress with what was found until now.
 
-    Model, training, engine and hardware are the config's; the division of ranks, micro-batches, checkpointing and the
-    engine's policies vary. All layouts have the same step of `sequences` sequences (default: the config's). `gpus` and
-    `accelerators` try several clusters. With `every`, each layout is measured, not only what can be among the best
-    `keep`. An `executor` does the work in chunks. Layouts in `skip` (see `memcore.searching.records`) are passed over.
-    Stop the iteration to cancel.
+    Model, training and hardware are the config's; the division of ranks, micro-batches, checkpointing and the engine's
+    policies vary, and engine and layers where the config leaves them open (`memcore.searching.kinds`). All layouts have
+    the same step of `sequences` sequences (default: the config's). `gpus` and `accelerators` try several clusters. With
+    `every`, each layout is measured, not only what can be among the best `keep`. An `executor` does the work in chunks.
+    Layouts in `skip` (see `memcore.searching.records`) are passed over. Stop the iteration to cancel.
 
     >>> job = {"model": "llama-3.2-1b", "training": {"sequence_length": 8192},
     ...        "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}}
@@ -97,19 +59,19 @@ def search(
     Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
     """
     base = config if isinstance(config, Config) else Config.from_dict(config)
-    questions = list(_questions(base, gpus, accelerators, sequences, roofline, tuple(micro_batches)))
+    questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tuple(micro_batches))
     known = set(skip)
     priced = [
         (price.per_token, number, layout, price)
         for number, question in enumerate(questions)
         for layout in question.space.layouts()
-        if (question.config.hardware.accelerator, layout) not in known
+        if (question.config.hardware.accelerator, question.title, layout) not in known
         for price in (question.cost(layout),)
     ]
-    tally = Tally(len(priced))
+    tally = Tally(len(priced), left_out)
     yield tally.progress(done=False)
     if not every:
-        priced.sort(key=lambda each: (each[0], each[2]))
+        priced.sort(key=lambda each: (each[0], questions[each[1]].least(each[2]), each[2]))
     tasks = _tasks(questions, priced, tally, keep=keep, every=every, size=_CHUNK if every or executor else 1)
     prices = {(number, layout): price for _, number, layout, price in priced}
     for task, answers in performed(tasks, executor, _AHEAD):
@@ -126,48 +88,6 @@ _CHUNK, _AHEAD, _MANY = 64, 8, 2**20
 
 def _number(task: Task) -> int:
     return task.number // _MANY
-
-
-def _questions(
-    base: Config,
-    gpus: Sequence[int] | None,
-    accelerators: Sequence[str] | None,
-    sequences: int | None,
-    roofline: Roofline | None,
-    micro_batches: tuple[int, ...],
-) -> Iterator[Question]:
-    first = _job(base)
-    names: Sequence[str | None] = accelerators or [base.hardware.accelerator]
-    for accelerator in names:
-        named = base.replaced("hardware.accelerator", find_accelerator(accelerator).id if accelerator else None)
-        job = first if accelerator == base.hardware.accelerator else _job(named)
-        for count in gpus or [job.num_gpus]:
-            space = space_of(named, job, count, sequences)
-            space = Space(**{**_fields(space), "micro_batches": micro_batches})  # type: ignore[arg-type]
-            assumed = roofline or roofline_of(accelerator, named.hardware.gpus_per_node)
-            yield Question(
-                config=named,
-                text=json.dumps(named.to_dict(), sort_keys=True),
-                space=space,
-                floor=floor_of(job),
-                work=work_of(job.model, space.sequence),
-                roofline=assumed,
-                computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
-                sums=int(ITEMSIZE[job.recipe.precision.reduce]),
-                capacity=job.capacity,
-                outside=context(job.accelerator).expected,
-            )
-
-
-def _fields(space: Space) -> dict[str, object]:
-    return {name: getattr(space, name) for name in Space.__dataclass_fields__}
-
-
-def _job(config: Config) -> Job:
-    found = estimate(config)
-    if not isinstance(found, Estimate):
-        raise ConfigError([Problem("engine.type", "layouts are searched for training; found a server")])
-    return found.job
 
 
 def _tasks(
@@ -210,16 +130,14 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
         tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in tally.best)
     ):
         return True
-    left = question.ceiling - question.floor.bytes(question.space, layout)
+    left = question.ceiling - question.least(layout)
     if left < 0 or any(_needs_no_less(layout, each, question.space) for each in question.failed):
         return True
     needed = _needed(question, layout, tally, keep)
     if left < needed:
         return True
-    if not question.space.row.shared:
-        return False
-    growth = totals_of(question.text, question.space).growth(layout)
-    return question.ceiling - question.floor.bytes(question.space, layout, growth) < needed
+    growth = growths_of(question.text, question.space).growth(layout)
+    return question.ceiling - question.least(layout, growth) < needed
 
 
 def _below(question: Question, layout: Layout, tally: Tally, keep: int) -> int | None:

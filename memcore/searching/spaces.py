@@ -14,6 +14,7 @@ from memcore.costs import Plan
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem
 from memcore.job import Job
+from memcore.megatron.job import MegatronJob
 from memcore.model.parts import Attention, Experts
 from memcore.searching.layouts import Layout, Settings
 
@@ -95,12 +96,13 @@ ROWS: Mapping[str, Row] = {
     "none": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
     "ddp": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
     "fsdp": Row(divides=frozenset({"tensor", "stages", "context", "experts", "shards"}), policies=_FSDP, shared=True),
+    "fsdp-transformers": Row(divides=frozenset({"tensor", "shards"}), policies=_FSDP, shared=True),
     "deepspeed": Row(divides=frozenset(), policies=_DEEPSPEED),
     "megatron": Row(
         divides=frozenset({"tensor", "stages", "context", "experts"}), policies=_MEGATRON, sharded="states"
     ),
 }
-"""By the value of `engine.type`."""
+"""By the value of `engine.type`; transformers' layers have no pipeline and no context parallelism of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Space:
     """Every layout of a job on some GPUs."""
 
     engine: str
+    """A key of `ROWS`."""
     gpus: int
     sequences: int
     """Of a step of the whole job, which all layouts share."""
@@ -219,12 +222,19 @@ def _powers(most: int) -> Iterator[int]:
         size *= 2
 
 
-def space_of(config: Config, job: Job, gpus: int, sequences: int | None = None) -> Space:
-    """The space of a config's engine on some GPUs.
+def space_of(
+    config: Config,
+    job: Job,
+    gpus: int,
+    sequences: int | None = None,
+    micro_batches: tuple[int, ...] = (1, 2, 4, 8),
+    row: str | None = None,
+) -> Space:
+    """The space of a config's engine on some GPUs; `row` names another key of `ROWS`.
 
     Raises ConfigError for an engine without a row.
     """
-    engine = job.engine.name
+    engine = row or job.engine.name
     if engine not in ROWS:
         message = f"layouts of {engine!r} are not searched yet; engines: {', '.join(ROWS)}"
         raise ConfigError([Problem("engine.type", message)])
@@ -238,6 +248,7 @@ def space_of(config: Config, job: Job, gpus: int, sequences: int | None = None) 
         heads=sizes.get("a", sizes["h"]),
         experts=sizes.get("E", 1),
         sequence=job.sizes["s"] * job.sizes["cp"],
+        micro_batches=micro_batches,
     )
 
 
@@ -284,8 +295,7 @@ class Floor:
     routed: int
     """Parameters of routed experts, which expert parallelism divides."""
     parameter: int
-    """Bytes that are there for each parameter at least; where states alone are shared, 16 bits each for it and for its
-    gradient."""
+    """Bytes that are there for each parameter at least; where states alone are shared, of it and of its gradient."""
     hidden: int
     queries: int
     keys: int
@@ -297,6 +307,8 @@ class Floor:
     """Bytes of a parameter that was gathered and not freed."""
     summed: int
     """Bytes of a gradient that a pipeline's stage keeps whole until its last micro-batch."""
+    states: int = 0
+    """Bytes of optimizer states for each parameter that data-parallel ranks share, where they share these alone."""
     logits: int = 0
     """Bytes of each token when the loss's gradient comes: log-probabilities and their gradient, in fp32."""
 
@@ -318,7 +330,8 @@ class Floor:
         activations = min(stages, layout.micro_batches) * layers * each
         whole = self._whole(space, layout) * (self.dense + self.routed // layout.experts) // tensor
         loss = tokens * self.logits // tensor if stages == 1 else 0
-        return (parameters * self.parameter + whole) * layers // self.layers + activations + loss
+        states = self.states * (self.dense + self.routed) // (tensor * layout.shards)
+        return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
     def _whole(self, space: Space, layout: Layout) -> int:
         """Bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
@@ -350,6 +363,7 @@ def floor_of(job: Job) -> Floor:
         dense=layers - routed,
         routed=routed,
         parameter=_bytes_of_parameter(job),
+        states=_bytes_of_states(job),
         hidden=sizes["h"],
         queries=sizes["a"] * sizes["d"] if named else 0,
         keys=sizes["k"] * sizes["d"] if named else 0,
@@ -366,7 +380,18 @@ def _bytes_of_parameter(job: Job) -> int:
     """Of a parameter and of states that are like it; of what is frozen, elsewhere or in few bits nothing is said."""
     if job.model.network.adapted or job.recipe.sharding.offloaded:
         return 0
+    if isinstance(job, MegatronJob) and not job.states.shares_parameters:
+        kept = int(ITEMSIZE[job.states.parameter])
+        return kept if job.states.shares_gradients else kept + int(ITEMSIZE[job.states.gradient])
     if not ROWS[job.engine.name].shared:
         return 1 if "fp8" in str(job.config.training.precision) else 4
     like = sum(state.of == "like" and state.dtype is None for state in job.optimizer.states)
     return int(ITEMSIZE[job.recipe.precision.parameter]) * (1 + like)
+
+
+def _bytes_of_states(job: Job) -> int:
+    """Of master weights and moments in Megatron, shared or not; nothing is said of those on the host."""
+    if not isinstance(job, MegatronJob) or job.states.offloaded:
+        return 0
+    master = (job.states.master,) if job.states.master is not None else ()
+    return int(sum(ITEMSIZE[dtype] for dtype in (*master, *job.states.moments)))

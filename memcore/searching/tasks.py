@@ -12,6 +12,7 @@ from itertools import islice
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
+from memcore.searching.growth import Growths
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.spaces import Space
 from memcore.searching.totals import Totals
@@ -61,15 +62,21 @@ def _answer(
     return allocated, found.device.expected
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=512)
 def _config(text: str) -> Config:
     return Config.from_dict(json.loads(text))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=512)
 def totals_of(text: str, space: Space) -> Totals:
     """What this process remembers of a config's layouts."""
     return Totals(_config(text), space)
+
+
+@lru_cache(maxsize=512)
+def growths_of(text: str, space: Space) -> Totals | Growths:
+    """What this process knows about the layers of a config's layouts."""
+    return totals_of(text, space) if space.row.shared else Growths(_config(text), space)
 
 
 RETRIES = 2

@@ -19,12 +19,12 @@ from math import gcd
 from operator import mul
 
 from memcore.config.settings import Config
-from memcore.eager.tape import ALIGNMENT
 from memcore.errors import MemcoreError
 from memcore.job import Job, resolve
 from memcore.model.network import Layer
 from memcore.persistent import Persistent, bytes_of, persistent
 from memcore.pipeline import stage_job
+from memcore.searching.growth import RUN, grown
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
 from memcore.searching.spaces import Space
@@ -38,7 +38,6 @@ COUNTS = ("mb", "mu", "mf")
 """Symbols for micro-batches, which stages add."""
 FEW = 4
 """Evaluations after which a program is reduced to what can be its peak; that takes as long as some of them."""
-_RUN = "run "
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +137,10 @@ class Totals:
 
         Blocks are rounded up; several sequences have as many blocks as one, so that their rounding is taken off.
         """
-        key = layout.tensor, layout.context, layout.experts, self.space.keeps_like(layout.policy)
+        several = layout.micro_batches > 1
+        key = layout.tensor, layout.context, layout.experts, self.space.keeps_like(layout.policy), several
         if key not in self._growths:
-            sizes = {"stages": 1, "replicas": 1, "micro_batch": 1, "micro_batches": 1}
+            sizes = {"stages": 1, "replicas": 1, "micro_batch": 1, "micro_batches": min(layout.micro_batches, 2)}
             shards = max(layout.context, layout.experts, min(2, layout.shards))
             plain = layout._replace(**sizes, shards=shards, policy=key[3])
             point = self._point(plain)
@@ -149,7 +149,7 @@ class Totals:
                 self._growths[key] = None
             else:
                 cut = self._cut(plain, structure, 0)
-                self._growths[key] = _growth(cut.program, {**cut.job.sizes, **point.sizes})
+                self._growths[key] = grown(cut.program, {**cut.job.sizes, **point.sizes})
         return self._growths[key]
 
     def _point(self, layout: Layout) -> Point | MemcoreError:
@@ -164,7 +164,7 @@ class Totals:
 
     def _point_of(self, job: Job) -> Point:
         kind = self._kinds.setdefault((job.recipe, job.share.network), len(self._kinds))
-        sizes = {name: size for name, size in job.sizes.items() if not name.startswith(_RUN)}
+        sizes = {name: size for name, size in job.sizes.items() if not name.startswith(RUN)}
         return Point(sizes, kind)
 
     def _structure(self, layout: Layout, point: Point) -> Structure | MemcoreError:
@@ -306,21 +306,6 @@ class Totals:
             tried = [(each.shards, self._point(each)) for each in self.space.points(*key)]
             found = self._regions[key] = _region_of([(z, each) for z, each in tried if isinstance(each, Point)])
         return found
-
-
-def _growth(program: Program, sizes: Sizes) -> int | None:
-    """The least that one more layer of any run adds to the end of the forward pass; None where no run says."""
-    runs = [span.repeats for span in program.spans if span.repeats is not None and span.repeats.startswith(_RUN)]
-    found = []
-    for name in dict.fromkeys(runs):
-        ends = [_forward_end(program, {**sizes, name: sizes[name] + more}) for more in (0, 1)]
-        found.append(ends[1] - ends[0])
-    return max(min(found) - ALIGNMENT * len(program.shapes), 0) if found else None
-
-
-def _forward_end(program: Program, sizes: Sizes) -> int:
-    last = program.segments[-1].turn
-    return next(each.end for each in reversed(program.moments(sizes)) if each.phase == "forward" and each.turn == last)
 
 
 def _region_of(points: Sequence[tuple[int, Point]]) -> Region:
