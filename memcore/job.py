@@ -15,7 +15,7 @@ from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code
 from memcore.frameworks import framework_of
-from memcore.hardware import Accelerator, find_accelerator
+from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.layout import STAGES, context_ranks, gpus_and_shards, pipeline_stages
@@ -62,6 +62,11 @@ class Job:
     capacity: int | None
     """Bytes of one GPU that a job can use."""
     assumptions: tuple[Assumption, ...]
+
+    @property
+    def nccl(self) -> Overhead:
+        """What communicators take outside of the allocator."""
+        return communicators(self.engine.communicators)
 
 
 def resolve(config: Config, *, fake: bool = False) -> Job:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memcore.hardware import Overhead, communicators, context, matmul_workspaces
+from memcore.hardware import Overhead, context, matmul_workspaces
 from memcore.rank import Rank
 
 FRAGMENTATION = 1.29
@@ -47,7 +47,7 @@ def outside(rank: Rank) -> tuple[Outside, ...]:
     job, paged = rank.job, rank.persistent.paged
     found = [Outside("CUDA context and kernels", context(job.accelerator))]
     if job.num_gpus > 1:
-        found.append(Outside("NCCL buffers", communicators(job.engine.communicators)))
+        found.append(Outside("NCCL buffers", job.nccl))
     if paged:
         source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
         found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))

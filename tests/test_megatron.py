@@ -343,6 +343,19 @@ def test_recipes_of_megatron_bridge():
     assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)
 
 
+def test_a_framework_has_defaults_of_its_own():
+    """ms-swift exchanges tokens all to all and rotates without a fused kernel where nobody says otherwise."""
+    job = {"model": "mistralai/Mixtral-8x7B-v0.1", "training": {"sequence_length": 1024},
+           "parallelism": {"data_parallel_size": 8, "expert_parallel_size": 8},
+           "engine": {"type": "megatron", "framework": "ms-swift"}}  # fmt: skip
+    found = estimate(job)
+    plan = found.job.recipe.megatron
+    assert (plan.experts.dispatcher, plan.rope_fusion, found.job.states.sharded) == ("alltoall", False, True)
+    assert "engine.no_rope_fusion" in {each.path for each in found.assumptions}
+    told = estimate(changed(job, engine={"moe_token_dispatcher": "allgather"}))
+    assert told.job.recipe.megatron.experts.dispatcher == "allgather"
+
+
 def test_peaks_of_sparse_and_hybrid_models():
     """Routed experts, latent attention and Mamba: a median below four percent, nine of ten below twelve."""
     sparse = ("expert", "moe", "mla", "ep4", "hybrid", "deepseek", "nemotron")
@@ -416,18 +429,40 @@ def test_large_jobs(name):
     assert found.ledger.total == found.peak.peak
 
 
+PAIR = 12 * 2**20
+"""Buffers of NCCL for a peer over one channel."""
+
+
 @pytest.mark.parametrize(
-    ("parallelism", "communicators"),
+    ("parallelism", "pairs"),
     [
         ({"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 1}, 0),
-        ({"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8}, 1),
-        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 1, "data_parallel_size": 1}, 3),
-        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "data_parallel_size": 2}, 7),
+        # 24 channels of an A100: a tree of the world, a ring and a tree for gradients, a tree for their norm.
+        ({"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8}, 24 * (1 + 2 + 1)),
+        # Two ranks have one neighbour, whichever way they exchange things.
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 1, "data_parallel_size": 1}, 24 * (1 + 1 + 1)),
+        # Stages send over 32 channels.
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "data_parallel_size": 2}, 24 * (1 + 1 + 1 + 1) + 32),
+        # A stage on another node is reached over two.
+        ({"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "data_parallel_size": 1}, 24 * (1 + 2 + 1) + 2),
     ],
 )
-def test_communicators(parallelism, communicators):
-    """Every group of several ranks has one; what they take lies outside of the allocator."""
-    assert estimate(changed(JOB, parallelism=parallelism)).job.engine.communicators == communicators
+def test_communicators(parallelism, pairs):
+    """What NCCL takes outside of the allocator: each group of several ranks opens connections to its neighbours."""
+    job = changed(JOB, parallelism=parallelism, hardware={"accelerator": "a100-sxm-80gb"})
+    assert estimate(job).job.nccl.expected == pairs * PAIR
+
+
+def test_tokens_go_to_every_expert_rank():
+    """With an all-to-all exchange each of the other seven ranks has connections over all channels."""
+    sparse = {"parallelism": {"tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 8,
+                              "expert_parallel_size": 8}, "hardware": {"accelerator": "a100-sxm-80gb"}}  # fmt: skip
+    job = {"model": "mistralai/Mixtral-8x7B-v0.1", "training": {"sequence_length": 1024}, **sparse}
+    found = [
+        estimate({**job, "engine": {"type": "megatron", "moe_token_dispatcher": dispatcher}}).job.nccl.expected
+        for dispatcher in ("allgather", "alltoall")
+    ]
+    assert found[1] - found[0] == (7 * 32 - 24) * PAIR
 
 
 def test_a_layout_that_predicts_a_further_token():

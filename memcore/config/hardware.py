@@ -26,7 +26,7 @@ class Hardware:
     gpus_per_node: int | None = setting(
         Integer(),
         "GPUs in a node",
-        "For the record; memory does not depend on it yet.",
+        "Those that reach each other without a network; decides how many connections Megatron's ranks open.",
         flag="gpus-per-node",
         default="8",
         advanced=True,

@@ -1,7 +1,8 @@
-"""Recipes of Megatron Bridge: what its configurations for well-known models set where a job leaves it open.
+"""What frameworks around Megatron-Core set where a job leaves it open.
 
-Source: Megatron-Bridge, src/megatron/bridge/recipes. A recipe is used when `engine.framework` names Megatron Bridge and
-the model is one that has a recipe.
+Source: Megatron-Bridge, src/megatron/bridge/recipes: a recipe is used when `engine.framework` names Megatron Bridge and
+the model is one that has a recipe. ms-swift, swift/megatron/arguments/megatron_args.py: its defaults, which differ from
+Megatron-LM's.
 """
 
 from __future__ import annotations
@@ -38,14 +39,30 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
 """By a part of the model's name: recipes/moonlight/moonlight_16b.py, recipes/deepseek/deepseek_v3.py."""
 
 
+DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "ms-swift": {
+        "engine.distributed_optimizer": True,
+        "engine.moe_token_dispatcher": "alltoall",
+        "engine.moe_grouped_gemm": True,
+        "engine.no_rope_fusion": True,
+        "engine.cross_entropy_loss_fusion": True,
+        "parallelism.expert_tensor_parallel_size": 1,
+        "training.activation_checkpointing.policy": "selective",
+    },
+}
+"""Of frameworks, by name."""
+
+
 def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
-    """A config with what the model's recipe sets, and what that was."""
-    if "bridge" not in (config.engine.framework or "").lower():
-        return config, []
-    row = next((values for part, values in RECIPES.items() if part in name.lower()), {})
+    """A config with what the framework sets for a model of this name, and what that was."""
+    framework = (config.engine.framework or "").lower()
+    row, source = DEFAULTS.get(framework, {}), f"{config.engine.framework}'s default"
+    if "bridge" in framework:
+        row = next((values for part, values in RECIPES.items() if part in name.lower()), {})
+        source = "Megatron Bridge's recipe for this model"
     noted = []
     for path, value in row.items():
         if config.get(path) is None:
             config = config.replaced(path, value)
-            noted.append(Assumption(path, value, "Megatron Bridge's recipe for this model", notable=True))
+            noted.append(Assumption(path, value, source, notable=True))
     return config, noted

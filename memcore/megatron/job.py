@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from math import ceil
 
+from memcore.communicators import node, opened
 from memcore.config.settings import SETTINGS, Config
 from memcore.defaults import Defaults
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem
-from memcore.hardware import Accelerator, find_accelerator
+from memcore.hardware import Accelerator, Overhead, find_accelerator
 from memcore.job import Job
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.layout import chunks_of
@@ -58,6 +59,14 @@ class MegatronJob(Job):
     worst_imbalance: float | None = None
     """Of the experts' load, where a job leaves it open: all tokens of a group choose the experts of one rank."""
 
+    @property
+    def nccl(self) -> Overhead:
+        """What communicators take outside of the allocator."""
+        plan = self.recipe.megatron
+        alltoall = plan is not None and plan.experts is not None and plan.experts.dispatcher == "alltoall"
+        near = node(self.accelerator, self.config.hardware.gpus_per_node)
+        return opened(self.ranks.communicators(near, alltoall=alltoall), self.accelerator)
+
 
 def resolve(config: Config) -> MegatronJob:
     """Fill in what the config leaves open, for all stages together.
@@ -94,7 +103,7 @@ def resolve(config: Config) -> MegatronJob:
         config=config,
         model=model,
         share=model,
-        engine=replace(engine, communicators=ranks.communicators),
+        engine=engine,
         recipe=recipe,
         sizes=sizes,
         optimizer=optimizer,

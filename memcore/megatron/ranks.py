@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.communicators import Communicator
 from memcore.defaults import Defaults
 
 
@@ -41,22 +42,30 @@ class Ranks:
         """Ranks that have the same part of the same experts."""
         return self.total // (self.pipeline * self.expert * self.expert_tensor)
 
-    @property
-    def communicators(self) -> int:
-        """NCCL communicators that a rank opens, each when its group of several ranks first exchanges something."""
-        groups = (
-            (self.tensor,) * 2,
-            # Stages exchange forward and backward, and the ends of the pipeline share embeddings.
-            (self.pipeline,) * 3,
-            (self.context,),
-            (self.data,),
-            (self.data * self.context if self.context > 1 else 1,),
-            # Norms of gradients are summed over all parts of a model.
-            (self.tensor * self.pipeline,),
-            (self.expert,) * 2,
-            (self.expert_data if self.expert > 1 else 1,),
-        )
-        return sum(size > 1 for group in groups for size in group)
+    def communicators(self, node: int, *, alltoall: bool) -> tuple[Communicator, ...]:
+        """The groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+
+        Source: optimizer/__init__.py (`grad_stats_parallel_group`), distributed/param_and_grad_buffer.py,
+        moe/token_dispatcher.py, p2p_communication.py.
+        """
+        width = self.tensor * self.context * self.data
+        near = max(min(self.expert, node // self.expert_tensor), 1) - 1
+        neighbours = min(self.pipeline - 1, 2)
+        beside = neighbours if width < node else 0
+        return (
+            Communicator("world", self.total, trees=True),
+            Communicator("data", self.data * self.context, rings=True, trees=True),
+            Communicator("tensor", self.tensor, rings=True, trees=True),
+            Communicator("context", self.context, peers=min(self.context - 1, 2)),
+            Communicator("pipeline", self.pipeline, peers=beside, remote=neighbours - beside),
+            Communicator("norms of gradients", self.total, trees=True),
+            Communicator(
+                "experts", self.expert, rings=not alltoall, peers=near * alltoall,
+                remote=(self.expert - 1 - near) * alltoall,
+            ),
+            Communicator("counts of tokens", self.expert * self.expert_tensor if self.expert > 1 else 1, rings=True),
+            Communicator("data of experts", self.expert_data if self.experts_apart else 1, rings=True),
+        )  # fmt: skip
 
     @property
     def experts_apart(self) -> bool:

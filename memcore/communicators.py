@@ -1,0 +1,72 @@
+"""What NCCL's communicators take on a GPU, from who exchanges what with whom.
+
+Source: NCCL 2.30. transport/p2p.cc: the buffers of the three protocols (4 MiB, 120·640·8·8 B and 8·512·8·16 B) lie at
+one or the other end of a connection, each end in pages of 2 MiB: 12 MiB for what a rank sends to and receives from one
+peer over one channel. enqueue.cc (`runtimeConn`): connections are opened when an algorithm first uses them.
+graph/connect.cc, graph/paths.cc: how many channels; 24 and 16 are what public logs of A100 and H100 nodes show.
+PyTorch opens a communicator for each process group of several ranks when it first exchanges something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from memcore.hardware import Accelerator, Overhead
+from memcore.speeds import SPEEDS
+from memcore.units import MiB
+
+PAIR = 12 * MiB
+"""Of one peer and channel, both directions."""
+_LINKED: Mapping[int, int] = {7: 12, 8: 24}
+"""Channels of collectives over NVLink, by major compute capability."""
+_LINKED_OTHERS = 16
+_UNLINKED = 4
+"""Channels over PCIe (twice the two rings that are found)."""
+_REMOTE = 2
+"""Channels to a peer on another node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """A process group of several ranks."""
+
+    name: str
+    ranks: int
+    rings: bool = False
+    """It gathers and scatters, or sums much at once."""
+    trees: bool = False
+    """It sums little at once."""
+    peers: int = 0
+    """Ranks of the same node that a rank sends to one by one."""
+    remote: int = 0
+    """Ranks of other nodes that it does so with."""
+
+    def bytes(self, accelerator: Accelerator | None) -> int:
+        """Buffers of its connections; collectives share those that a ring and a tree both have."""
+        channels = _channels(accelerator)
+        around = min(self.ranks - 1, self.rings + self.trees, 2)
+        each = 1 << (channels - 1).bit_length() if channels > _UNLINKED else _REMOTE
+        return PAIR * (channels * around + each * self.peers + _REMOTE * self.remote)
+
+
+def _channels(accelerator: Accelerator | None) -> int:
+    if accelerator is None:
+        return _LINKED_OTHERS
+    speed = SPEEDS.get(accelerator.id)
+    if speed is None or not speed.link:
+        return _UNLINKED
+    return _LINKED.get(accelerator.major or 0, _LINKED_OTHERS)
+
+
+def node(accelerator: Accelerator | None, gpus_per_node: int | None) -> int:
+    """GPUs that reach each other without a network."""
+    speed = None if accelerator is None else SPEEDS.get(accelerator.id)
+    usual = 8 if speed is None else max(speed.domain, 8)
+    return min(usual, gpus_per_node) if gpus_per_node else usual
+
+
+def opened(groups: Iterable[Communicator], accelerator: Accelerator | None) -> Overhead:
+    """All of them together; at most twice as many channels and connections are opened."""
+    expected = sum(group.bytes(accelerator) for group in groups if group.ranks > 1)
+    return Overhead(expected // 2, expected, 2 * expected, "NCCL 2.30: peers, channels and buffers")
