@@ -13,7 +13,6 @@ from memcore.defaults import Assumption
 from memcore.errors import ConfigError, Problem
 from memcore.job import Job, resolve
 from memcore.ledger import Ledger
-from memcore.megatron.job import MegatronJob
 from memcore.megatron.rank import stages_of
 from memcore.rank import Rank, ranks_of
 from memcore.readings import Reading
@@ -109,10 +108,10 @@ class Estimate:
     @cached_property
     def worst_routing(self) -> Estimate | None:
         """The same job when all tokens go to the experts of one rank, if the config leaves their load open."""
-        job = self.job
-        if not isinstance(job, MegatronJob) or job.worst_imbalance is None or job.worst_imbalance <= 1:
+        worst = self.job.worst_imbalance
+        if worst is None or worst <= 1:
             return None
-        return estimate_training(job.config.replaced("engine.moe_load_imbalance", job.worst_imbalance))
+        return estimate_training(self.job.config.replaced("engine.moe_load_imbalance", worst))
 
     def _widened(self, own: Reading, name: str) -> Reading:
         """A reading whose range covers every network that the model may stand for, and the worst load of experts."""

@@ -56,6 +56,13 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows}
 
 
+def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
+    """How often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
+    if ranks == 1 or read.given(IMBALANCE) is not None:
+        return None
+    return most_rows(ranks, sizes) / (sizes["b"] * sizes["s"] * sizes["e"])
+
+
 def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
     """Rows if every token of every rank chose this rank's experts."""
     return sizes["b"] * sizes["s"] * ranks * min(sizes["e"], sizes["E"] // ranks)

@@ -13,7 +13,7 @@ from memcore.dtypes import FLOATING
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem, UnsupportedError
-from memcore.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code
+from memcore.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code, worst_imbalance
 from memcore.frameworks import framework_of
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
@@ -57,6 +57,8 @@ class Job:
     stages_each: int = 1
     """Stages on each rank of the pipeline."""
     clips: bool
+    worst_imbalance: float | None = None
+    """Of the experts' load, where a job leaves it open: all tokens choose the experts of one rank."""
     num_gpus: int
     accelerator: Accelerator | None
     capacity: int | None
@@ -122,6 +124,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         stages=stages,
         schedule=schedule,
         stages_each=chunks,
+        worst_imbalance=worst_imbalance(read, experts, sizes),
         clips=read.take("training.gradient_clipping", recipe.steps_in_backward is None),
         num_gpus=num_gpus,
         accelerator=accelerator,

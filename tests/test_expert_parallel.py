@@ -177,3 +177,13 @@ def test_latent_attention_has_no_ring():
     }
     with pytest.raises(MemcoreError, match="context_parallel_size"):
         estimate(Config.from_dict(config))
+
+
+def test_readings_reach_to_all_tokens_choosing_the_experts_of_one_rank():
+    """Of 4 ranks one may be given 4 times its part; a job that says how uneven its experts are chosen has no such range."""
+    found, worst = job(), job(engine={"moe_load_imbalance": 4})
+    for own, other in zip(found.readings, worst.readings, strict=True):
+        assert own.high == other.high > own.expected
+        assert own.range_because.endswith("up to all tokens choosing the experts of one rank")
+    assert worst.worst_routing is None
+    assert job(experts=1).worst_routing is None
