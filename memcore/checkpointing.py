@@ -11,7 +11,7 @@ from memcore.frameworks import is_early_titan
 from memcore.model.network import Model
 from memcore.model.regrouping import regrouped, skipped
 from memcore.step.recipe import Checkpoints
-from memcore.torchtitan_commits import SENDS_AGAIN
+from memcore.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
 
 _PATH = "training.activation_checkpointing"
 
@@ -47,7 +47,8 @@ def _selection(read: Defaults, model: Model) -> Selection:
     """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
     foreign = set() if model.network.sdpa else {"sdpa"}
     sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
-    return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent)
+    magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()
+    return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent | magnitudes)
 
 
 def _mode(read: Defaults, policy: str) -> tuple[str, int]:

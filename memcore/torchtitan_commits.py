@@ -85,6 +85,9 @@ COMPILES_ALL_OR_NOTHING = _between(None, "08b8b24")
 WRAPS_BLOCKS_ALONE = _between(None, "83e6941")
 """Before July 28, 2025 (83e6941) FSDP wrapped blocks alone, and the root held embedding, norm and head; the last block
 kept its parameters after the forward pass. PyTorch's RMSNorm had no kernel of its own until then (pytorch 2.8)."""
+KEEPS_MAGNITUDES = _between("87e2c09", "8824727")
+"""From November 26, 2024 (87e2c09) to February 6, 2025 (8824727) selective checkpoints kept results of `abs`, which
+float8 needs of each operand."""
 SENDS_AGAIN = frozenset(_UNTIL_C4E2291)
 """Before September 6, 2025 (c4e2291) selective checkpoints did not keep what experts had been sent."""
 

@@ -129,6 +129,22 @@ def test_float8_keeps_its_operands_in_high_precision():
     assert {TOKENS * H, TOKENS * F, H * F} <= sizes
 
 
+def test_selective_checkpoints_kept_magnitudes_in_the_winter_of_2024():
+    """Eager float8 takes the largest of `abs(x)` and `abs(w)` for each product, in bf16; the policy listed `abs`."""
+    before, after = (
+        kept(
+            job(
+                {"framework": "torchtitan", "framework_version": version},
+                precision="fp8-mixed",
+                activation_checkpointing=SELECTIVE,
+            )
+        )
+        for version in ("2271b6386db6", "069bae286457")
+    )
+    inputs, weights = 5 * H + AD + F, 2 * H * AD + 2 * H * KD + 3 * H * F
+    assert before - after == 2 * inputs + 2 * weights / TOKENS
+
+
 @pytest.mark.parametrize(
     ("arguments", "path"),
     [

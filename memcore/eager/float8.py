@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.eager.basics import new
+from memcore.eager.selection import selectable
 from memcore.eager.tape import Storage, Tape
 from memcore.symbols import Shape
 
@@ -25,16 +26,18 @@ class Float8:
     """Casts are single kernels (`torch.compile`); else one operation after the other, in fp32."""
 
 
-def cast(tape: Tape, *shapes: Shape) -> list[Storage | None]:
-    """Operands of a product in float8, one after the other."""
+def cast(tape: Tape, dtype: str, *shapes: Shape) -> list[Storage | None]:
+    """Operands of a product in float8, one after the other, from tensors of a dtype."""
     if tape.float8 is None:
         return []
-    return [_cast(tape, shape) for shape in shapes]
+    return [_cast(tape, dtype, shape) for shape in shapes]
 
 
-def _cast(tape: Tape, shape: Shape) -> Storage | None:
-    """`hp_tensor_and_scale_to_float8`: upcast, scaled and clamped in fp32 where nothing fuses it."""
+def _cast(tape: Tape, dtype: str, shape: Shape) -> Storage | None:
+    """`tensor_to_amax`, then `hp_tensor_and_scale_to_float8`: upcast, scaled and clamped in fp32 where nothing fuses it."""
     if tape.float8 is not None and not tape.float8.fused:
+        if tape.float8.recipe != "mxfp8":
+            selectable(tape, "abs", lambda: [new(tape, shape, dtype, "float8_cast")])
         upcast = new(tape, shape, "fp32", "float8_cast")
         scaled = new(tape, shape, "fp32", "float8_cast")
         del upcast

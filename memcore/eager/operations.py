@@ -298,7 +298,7 @@ def linear(
     x_needs, w_needs = tracked(x), tracked(w)
     saved = save(tape, x if w_needs else None, w if x_needs else None)
     shape, dtype = (*x.shape[:batch], *outer), x.dtype
-    operands = cast(tape, x.shape, *(() if gathered_cast(tape) else (w.shape,)))
+    operands = cast(tape, x.dtype, x.shape, *(() if gathered_cast(tape) else (w.shape,)))
     (out,) = selectable(tape, "addmm" if biased else "mm", lambda: [new(tape, shape, dtype, "linear")])
     del operands
     x_shape, w_shape, float8 = x.shape, w.shape, tape.float8
@@ -310,7 +310,7 @@ def linear(
         for rule in shapes if biased else reversed(shapes):
             shape = shapes[rule]
             with tape.multiplying(float8):
-                operands = cast(tape, gradient.shape, w_shape if rule == "input_gradient" else x_shape)
+                operands = cast(tape, gradient.dtype, gradient.shape, w_shape if rule == "input_gradient" else x_shape)
             made[rule] = None if shape is None else new(tape, shape, gradient.dtype, rule)
             del operands
         both = [made["input_gradient"], made["weight_gradient"]]
