@@ -34,7 +34,7 @@ def cast(tape: Tape, dtype: str, *shapes: Shape) -> list[Storage | None]:
 
 
 def _cast(tape: Tape, dtype: str, shape: Shape) -> Storage | None:
-    """`tensor_to_amax`, then `hp_tensor_and_scale_to_float8`: upcast, scaled and clamped in fp32 where nothing fuses it."""
+    """`tensor_to_amax` and `hp_tensor_and_scale_to_float8`: upcast, scaled, clamped in fp32 where nothing fuses it."""
     if tape.float8 is not None and not tape.float8.fused:
         if tape.float8.recipe != "mxfp8":
             selectable(tape, "abs", lambda: [new(tape, shape, dtype, "float8_cast")])
