@@ -15,6 +15,7 @@ from memcore.torchtitan_commits import (
     COMPILES_ALL_OR_NOTHING,
     COMPILES_NO_LOSS,
     KEEPS_LOGITS,
+    UPCASTS_LOGITS,
     WRAPS_BLOCKS_ALONE,
     is_among,
 )
@@ -35,7 +36,9 @@ class Framework:
     original_parameters: bool = False
     """It gives FSDP1 `use_orig_params`."""
     compiles_loss: bool = False
-    """Where it compiles, it compiles chunks of the loss too (torchtune/training/_compile.py, `compile_loss`)."""
+    """Where it compiles, it compiles the loss too (torchtune/training/_compile.py, `compile_loss`)."""
+    upcasts_logits: bool = False
+    """Its models upcast their logits, except where the loss is in chunks (torchtune/modules/transformer.py)."""
     skips_sync: bool = False
     """Only the last micro-batch of a step reduces gradients (`no_sync`)."""
     exempts_embeddings: bool = True
@@ -59,7 +62,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         skips_sync=True,
         exempts_embeddings=False,
     ),
-    "torchtune": Framework(exempts_embeddings=False, compiles_loss=True),
+    "torchtune": Framework(exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
@@ -77,6 +80,14 @@ def keeps_outputs(read: Defaults) -> bool:
     return framework_of(read).keeps_outputs or is_early_titan(read, KEEPS_LOGITS)
 
 
+def upcasts_logits(read: Defaults, kind: str) -> bool:
+    """Whether the model itself upcasts the logits for a loss of this kind."""
+    if kind == "cross-entropy":
+        return framework_of(read).upcasts_logits
+    early = is_early_titan(read, UPCASTS_LOGITS)
+    return kind == "cross-entropy-fp32" and (early or framework_of(read).upcasts_logits)
+
+
 def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | None]:
     """Whether a loss of this kind is compiled, for a family of models, and why."""
     name, version = str(read.given("engine.framework")).lower(), read.given("engine.framework_version")
@@ -86,7 +97,7 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
     if not read.given("training.compile"):
         return False, None
     if name != "torchtitan":
-        return kind == "chunked" and framework_of(read).compiles_loss, None
+        return framework_of(read).compiles_loss and kind != "fused-linear", None
     if kind == "chunked":
         return True, "torchtitan compiles it, too"
     if version is None:

@@ -12,7 +12,7 @@ from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
-from memcore.frameworks import compiles_loss, framework_of, is_early_titan, keeps_outputs
+from memcore.frameworks import compiles_loss, framework_of, is_early_titan, keeps_outputs, upcasts_logits
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
@@ -24,7 +24,6 @@ from memcore.pictures import pictures, tower_repeats
 from memcore.recurrence import is_recurrent, recurrence
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
 from memcore.symbols import Axis, split_over
-from memcore.torchtitan_commits import UPCASTS_LOGITS
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -131,18 +130,18 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
     return Loss(
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
-        compiled=_compiles_loss(read, code, word, family),
-        model_upcasts=kind == "cross-entropy-fp32" and is_early_titan(read, UPCASTS_LOGITS),
+        compiled=_compiles_loss(read, word, family),
+        model_upcasts=upcasts_logits(read, word),
         shifts_labels=shift == "model",
         keeps_outputs=read.take("training.outputs_kept", keeps_outputs(read)),
     )
 
 
-def _compiles_loss(read: Defaults, code: LayerCode, kind: str, family: str) -> bool:
+def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
     path = "training.compile_loss"
     found: bool = read.take(path, *compiles_loss(read, kind, family))
-    if found and kind != "chunked" and code.default_wrap != "torchtitan":
-        read.refuse(path, f"found true; modelled for 'torchtitan' layers and chunked losses, found {kind!r}")
+    if found and kind == "fused-linear":
+        read.refuse(path, f"found true; training.loss {kind!r} has kernels of its own")
     return found
 
 

@@ -231,7 +231,23 @@ def test_configurations_of_deepseek_compile_their_loss_alone():
     assert not estimate(config.replaced("training.compile_loss", False)).job.recipe.loss.compiled
 
 
-def test_losses_of_other_layers_are_not_compiled():
-    """A compiled loss is modelled where it is outside the model, and for chunks."""
+@pytest.mark.parametrize(
+    ("training", "bytes_for_each_token"),
+    [
+        ({"loss": "cross-entropy"}, 12 * V),
+        ({"loss": "cross-entropy", "compile": True}, 8 * V + 2 * 4),
+        ({"loss": "cross-entropy", "compile": True, "compile_loss": False}, 12 * V),
+    ],
+)
+def test_torchtune_upcasts_logits_in_its_models(training, bytes_for_each_token):
+    """Log-probabilities and two gradients in fp32; compiled, the logits and their gradient."""
+    found = job({"framework": "torchtune"}, implementation="transformers", precision="bf16", **training)
+    moment = max((each for each in found.rank.moments if each.phase == "loss"), key=lambda each: each.peak)
+    found_bytes = found.rank.ledger(moment).by_category["logits and loss"] / TOKENS
+    assert found_bytes == pytest.approx(bytes_for_each_token, abs=2)
+
+
+def test_kernels_of_a_fused_loss_are_not_compiled():
+    """They compute head and loss together."""
     with pytest.raises(MemcoreError, match="training.compile_loss"):
-        job(implementation="transformers", compile=True, compile_loss=True)
+        job(implementation="transformers", loss="fused-linear", compile_loss=True)

@@ -86,7 +86,7 @@ def _head(step: Step, hidden_states: Tensor) -> Tensor:
         hidden_states = to(hidden_states, step.weights[f"{ends.head.name}.weight"].dtype)
     logits = headed(lambda x: project(x, step.weights, ends.head), hidden_states)
     logits = step.leave("head", logits)
-    if ends.head_upcast:
+    if ends.head_upcast or step.recipe.loss.model_upcasts:
         logits = to(logits, "fp32")
     if ends.head_scaled:
         logits = scale(logits)
