@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memcore.costs import Roofline
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
     from memcore.estimation import Estimate, estimate
+    from memcore.reconciling import Reconciled, reconcile
     from memcore.searching.found import Found, Progress
     from memcore.searching.layouts import Layout
     from memcore.searching.search import search
@@ -34,12 +35,14 @@ __all__ = [
     "MemcoreError",
     "Problem",
     "Progress",
+    "Reconciled",
     "Roofline",
     "Solution",
     "UnsupportedError",
     "__version__",
     "advise",
     "estimate",
+    "reconcile",
     "search",
     "solve",
 ]
@@ -55,11 +58,13 @@ _HOMES = {
     "MemcoreError": "memcore.errors",
     "Problem": "memcore.errors",
     "Progress": "memcore.searching.found",
+    "Reconciled": "memcore.reconciling",
     "Roofline": "memcore.costs",
     "Solution": "memcore.solving",
     "UnsupportedError": "memcore.errors",
     "advise": "memcore.advising",
     "estimate": "memcore.estimation",
+    "reconcile": "memcore.reconciling",
     "search": "memcore.searching.search",
     "solve": "memcore.solving",
 }

@@ -264,27 +264,59 @@ def _result(case: object) -> Result:
     }
     try:
         estimated = estimate(config, fake=shared["kind"] == "simulated")
-        if isinstance(estimated, ServingEstimate):
-            return _served(shared, estimated, measured)
-        if shared["quantity"] == "parameters":
-            return Result(**shared, predicted=estimated.job.model.parameters)
-        predict = _PREDICTIONS.get((shared["quantity"], shared["moment"]))
-        if predict is None or measured.get("rank") == "total":
-            reason = f"{shared['quantity']} at {shared['moment']} (rank {measured.get('rank')}) is not predicted"
-            return Result(**shared, reason=reason)
-        if shared["quantity"] == "fits" and estimated.capacity is None:
-            return Result(**shared, reason="hardware.accelerator: without it nothing says whether the job fits")
-        estimated = of_stage(estimated, measured.get("rank"))
-        phase = estimated.peak.phase if shared["moment"] == "peak" else None
-        value, within = predict(estimated), _stated(estimated, shared)
-        return Result(**shared, predicted=value, predicted_phase=phase, range=within)
+        known = beside(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
     except MemcoreError as error:
         return Result(**shared, reason=str(error).replace("\n", "; "))
+    return Result(
+        **shared,
+        predicted=known.predicted,
+        predicted_phase=known.phase,
+        range=known.range,
+        reason=known.reason,
+    )
 
 
-def _stated(found: Estimate, shared: Mapping[str, Any]) -> tuple[int, int] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What is predicted for a quantity that somebody has measured."""
+
+    predicted: int | None = None
+    range: tuple[int, int] | None = None
+    phase: str | None = None
+    reason: str | None = None
+    """Why there is no prediction."""
+
+
+def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: object = "max") -> Beside:
+    """The prediction for a quantity at a moment; that something fits is 1, that it does not is 0.
+
+    Raises UnsupportedError where a quantity of the job is not modelled.
+    """
+    if isinstance(found, ServingEstimate):
+        served = predicted(found, quantity, total=rank == "total")
+        engine = found.job.engine.name
+        return Beside(
+            predicted=served,
+            reason=f"{quantity} (rank {rank}) is not predicted for {engine}" if served is None else None,
+        )
+    if quantity == "parameters":
+        return Beside(predicted=found.job.model.parameters)
+    predict = _PREDICTIONS.get((quantity, moment))
+    if predict is None or rank == "total":
+        return Beside(reason=f"{quantity} at {moment} (rank {rank}) is not predicted")
+    if quantity == "fits" and found.capacity is None:
+        return Beside(reason="hardware.accelerator: without it nothing says whether the job fits")
+    staged = of_stage(found, rank)
+    return Beside(
+        predicted=predict(staged),
+        range=_stated(staged, quantity, moment),
+        phase=staged.peak.phase if moment == "peak" else None,
+    )
+
+
+def _stated(found: Estimate, quantity: str, moment: str) -> tuple[int, int] | None:
     """The range of a reading of the peak."""
-    reading = _READINGS.get(shared["quantity"]) if shared["moment"] == "peak" else None
+    reading = _READINGS.get(quantity) if moment == "peak" else None
     if reading is None:
         return None
     stated = reading(found)
@@ -296,16 +328,6 @@ def of_stage(found: Estimate, stage: object) -> Estimate:
     if isinstance(stage, int) and stage < len(found.ranks):
         return replace(found, ranks=(found.ranks[stage],))
     return found
-
-
-def _served(shared: Mapping[str, Any], found: ServingEstimate, measured: Mapping[str, Any]) -> Result:
-    """A case of a server; that something fits is 1, that it does not is 0."""
-    own = dict(shared)
-    expected = predicted(found, shared["quantity"], total=measured.get("rank") == "total")
-    if expected is None:
-        reason = f"{shared['quantity']} (rank {measured.get('rank')}) is not predicted for {shared['engine']}"
-        return Result(**own, reason=reason)
-    return Result(**own, predicted=expected)
 
 
 def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

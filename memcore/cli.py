@@ -15,7 +15,7 @@ from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import VERSION, decode_fragment, encode_fragment
-from memcore.decisions import DECISIONS, print_json
+from memcore.decisions import DECISIONS, content, print_json
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate, estimate_training
 from memcore.formats import TOOLS, exported
@@ -134,23 +134,14 @@ def _base(source: str | None) -> Mapping[str, object]:
         return PRESETS.get(source or "", {})
     if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
         return decode_fragment(source).to_dict()
-    config, notes = read_source(_content(source), source)
+    config, notes = read_source(content(source), source)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return config
 
 
 def _json(source: str) -> dict[str, Any]:
-    return parsed(_content(source), source)
-
-
-def _content(source: str) -> str:
-    try:
-        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([Problem(source, "is not text")]) from None
+    return parsed(content(source), source)
 
 
 def _quick(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The commands that decide: advise, solve and search."""
+"""The commands that take a config and more: advise, solve, search and reconcile."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from typing import Any
 from memcore.advising import advise
 from memcore.config.settings import Config
 from memcore.costs import Roofline, roofline_of
+from memcore.errors import ConfigError, Problem
 from memcore.hardware import ACCELERATORS
+from memcore.reconciling import READINGS, reconcile
 from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
+from memcore.render.reconciled import case_text, reconciled_data, reconciled_text
 from memcore.render.search import search_data, search_text
 from memcore.render.solution import solution_data, solution_text
 from memcore.searching.found import Key, Progress
@@ -157,6 +160,38 @@ def _opened(output: Path | None) -> Any:
     return file
 
 
+def _reconcile(config: Config, options: argparse.Namespace) -> bool | None:
+    if options.config == options.log == "-":
+        raise ConfigError([Problem("LOG", "standard input is the config already")])
+    found = reconcile(config, content(options.log, strict=False), reading=options.reading)
+    where = "standard input" if options.log == "-" else Path(options.log).name
+    if options.case:
+        Path(options.case).write_text(case_text(found, where) or "[]\n", encoding="utf-8")
+    if options.json:
+        print_json(reconciled_data(found, where))
+    else:
+        print(reconciled_text(found), end="")
+    return None
+
+
+def _reconcile_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
+    parser.add_argument("--as", dest="reading", choices=list(READINGS), help="what a number without a name is")
+    parser.add_argument("--case", metavar="FILE", help="write what was measured there, as `memcore accuracy` reads it")
+
+
+def content(source: str, *, strict: bool = True) -> str:
+    """The text of a file, or of standard input for `-`; with `strict`, one that is not text is refused."""
+    try:
+        if source == "-":
+            return sys.stdin.read()
+        return Path(source).read_text(encoding="utf-8", errors="strict" if strict else "replace")
+    except OSError as error:
+        raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([Problem(source, "is not text")]) from None
+
+
 def print_json(found: object) -> None:
     """An object as JSON on standard output."""
     print(json.dumps(found, indent=2, ensure_ascii=False))
@@ -173,5 +208,8 @@ DECISIONS: Mapping[str, Decision] = {
     ),
     "solve": Decision(_solve, _solve_options, "the largest or smallest value of a setting that fits, and what binds"),
     "search": Decision(_search, _search_options, "all layouts of a cluster: those that fit, cheapest first"),
+    "reconcile": Decision(
+        _reconcile, _reconcile_options, "what a run printed beside what is predicted, and the measured case of it"
+    ),
 }
 """By name."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from memcore.words_of_logs import WORDS_OF_LOGS
+
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
 _LANGUAGE: ContextVar[str] = ContextVar("language", default="en")
 
@@ -51,6 +53,7 @@ def every() -> dict[str, str]:
 
 
 WORDS: Mapping[str, tuple[str, str]] = {
+    **WORDS_OF_LOGS,
     # The frame of the page
     "skip": ("Skip to the answer", "跳到结果"),
     "tagline": (

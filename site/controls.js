@@ -217,6 +217,7 @@ function act(button) {
   if (button.dataset.close) closeDialog(button.dataset.close);
   place.entry += 1;
   const more = button.dataset.with ? { value: byId(button.dataset.with).value } : {};
+  if (button.dataset.also) more.also = byId(button.dataset.also).value;
   send({ ...button.dataset, ...more, texts: readForm(), entry: place.entry, base: location.href.split("#")[0] });
 }
 
@@ -272,6 +273,7 @@ const KEYS = {
   e: () => document.querySelector("#legend [data-part]")?.click(),
   f: () => document.querySelector("[data-do=search]").click(),
   a: () => document.querySelector("[data-do=advise]").click(),
+  l: () => byId("log-text").focus(),
 };
 
 function pressed(event) {
@@ -314,10 +316,13 @@ function listenToFiles() {
   for (const id of ["import-file", "file"]) {
     document.addEventListener("change", ({ target }) => { if (target.id === id) take(target.files[0]); });
   }
+  byId("log-file").addEventListener("change", ({ target }) => takeLog(target.files[0]));
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
     event.preventDefault();
-    take(event.dataTransfer.files[0]);
+    const [file] = event.dataTransfer.files;
+    if (near(event, "#reconcile-part")) takeLog(file);
+    else take(file);
   });
   addEventListener("paste", (event) => {
     const text = event.clipboardData?.getData("text/plain") ?? "";
@@ -325,6 +330,13 @@ function listenToFiles() {
     receive("pasted", text);
   });
   byId("import-take").addEventListener("click", () => receive("pasted", byId("import-text").value));
+}
+
+// A log goes into its field, from where it is compared; of a long one what can be read of it.
+async function takeLog(file) {
+  if (!file) return;
+  byId("log-text").value = await file.slice(0, 2 ** 22).text();
+  document.querySelector("[data-do=reconcile]").click();
 }
 
 // Text as it is; of a PNG the text chunk in which its config was saved.

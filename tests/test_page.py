@@ -424,6 +424,34 @@ def test_what_leaves_the_page_comes_back(watched, site, tmp_path):
         expect(watched.locator("#import")).to_be_hidden()
 
 
+def test_a_log_of_a_run(watched, site, tmp_path):
+    """Pasted by keyboard, chosen or dropped as a file; the measured case is saved; nothing of the log becomes markup."""
+    live(watched, site)
+    watched.keyboard.press("l")
+    watched.wait_for_function("document.activeElement?.id === 'log-text'")
+    watched.keyboard.insert_text("<img src=x onerror=alert(1)> memory: 38.25GiB(48.3%)")
+    for _ in range(3):
+        watched.keyboard.press("Tab")
+    watched.wait_for_function("document.activeElement?.dataset.do === 'reconcile'")
+    watched.keyboard.press("Enter")
+    found = watched.locator("#reconciled")
+    expect(found).to_contain_text("torchtitan: most that the allocator held")
+    expect(found.locator("img")).to_have_count(0)
+    with watched.expect_download() as saved:
+        found.get_by_role("button", name="Save").click()
+    saved.value.save_as(tmp_path / "case.json")
+    case = json.loads((tmp_path / "case.json").read_text(encoding="utf-8"))[0]
+    assert (case["config"], case["measured"]["quantity"]) == (EXAMPLE, "max_reserved")
+    log = tmp_path / "run.log"
+    log.write_text("71.3 GiB")
+    watched.locator("#log-file").set_input_files(log)
+    expect(found).to_contain_text("say what the number is")
+    watched.locator("#log-reading").select_option("device_used")
+    watched.get_by_role("button", name="Compare with the prediction").click()
+    expect(found).to_contain_text("used on the GPU")
+    expect(found).not_to_contain_text("say what the number is")
+
+
 def test_own_things_stay_in_this_browser(watched, site):
     """Theme, language and plans survive a reload and are not in the link; a shared link leaves them alone."""
     live(watched, site)
@@ -561,6 +589,9 @@ def test_accessibility_of_everything_that_opens(browser, site, width):
     page.locator("[data-do=curve]").click()
     page.locator("[data-do=advise]").click()
     page.locator("[data-do=search]").click()
+    page.locator("#log-text").fill("max_memory_allocated: 31 GiB")
+    page.locator("[data-do=reconcile]").click()
+    expect(page.locator("#reconciled table")).to_be_visible()
     expect(page.locator("#advice table")).to_be_visible()
     expect(page.locator("#search table")).to_be_visible()
     page.locator("#cancel").click()

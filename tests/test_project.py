@@ -29,6 +29,8 @@ LAYERS = (
     {
         "symbols",
         "units",
+        "log_lines",
+        "logs",
         "dtypes",
         "errors",
         "rule",
@@ -38,6 +40,7 @@ LAYERS = (
         "rules_zero",
         "torchtitan_commits",
         "untrusted",
+        "words_of_logs",
         "words",
     },
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
@@ -86,6 +89,7 @@ LAYERS = (
     {"describe_serving"},
     {"render"},
     {"accuracy", "render.accuracy"},
+    {"reconciling", "render.reconciled"},
     {"decisions"},
     {"page"},
     {"cli"},
@@ -188,6 +192,7 @@ def test_the_readme_is_true(tmp_path):
     )
     assert python.stdout.startswith("False loss ")
     (tmp_path / "job.json").write_text(json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}))
+    (tmp_path / "train.log").write_text("step: 10  memory: 2.50GiB(3.16%)")
     (tmp_path / "train.sh").write_text(
         "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 8 --vocab-size 50304 "
         "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --bf16"

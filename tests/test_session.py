@@ -198,6 +198,41 @@ def test_suggestions_lead_to_what_they_say():
     assert "server" in server.html["advice"]
 
 
+def test_a_log_beside_the_answer():
+    """What was pasted stands beside the answer, also after an edit, in both languages, and becomes a measured case."""
+    visit = Visit().do("reconcile", value="step: 10  memory: 38.25GiB(48.3%)", also="")
+    assert "38.2 GiB" in visit.html["reconciled"]
+    assert "✓ inside" in visit.html["reconciled"]
+    visit.do("case", way="save")
+    assert visit.last("download")["name"] == "memcore-case.json"
+    case = json.loads(visit.last("download")["text"])[0]
+    assert case["config"] == page.EXAMPLE
+    assert case["measured"]["quantity"] == "max_reserved"
+    visit.do("case", way="copy")
+    assert json.loads(visit.last("copy")) == [case]
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "1024"}, entry=1)
+    assert "! above it" in visit.html["reconciled"]
+    visit.do("language", language="zh")
+    assert "高于范围" in visit.html["reconciled"]
+
+
+def test_a_number_on_the_page():
+    """Without a name it is no case; with one it is; what is not understood is said; nothing becomes markup."""
+    visit = Visit().do("reconcile", value="71.3 GiB", also="")
+    assert "say what the number is" in visit.html["reconciled"]
+    visit.do("case", way="copy")
+    assert visit.last("copy") == ""
+    visit.do("reconcile", value="71.3 GiB", also="device_used")
+    assert 'data-do="case"' in visit.html["reconciled"]
+    for text in ("", "hello", HOSTILE):
+        visit.do("reconcile", value=text, also=HOSTILE)
+        assert "nothing in it is understood" in visit.html["reconciled"]
+        assert "<img" not in visit.html["reconciled"]
+        visit.do("case", way="copy")
+    visit.do("reconcile", value=f"max_memory_allocated 5 GiB {HOSTILE}", also=HOSTILE)
+    assert "<img" not in visit.html["reconciled"]
+
+
 def test_a_link_with_unknown_parts_applies_the_rest():
     """What is not understood is said; everything else of the link applies."""
     visit = Visit("#v1&model=gpt2&seq=512&colour=blue&micro-batch=many")

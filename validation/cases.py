@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from memcore.reconciling import name_of
 
 PACKAGES = ("torch", "transformers", "peft", "bitsandbytes", "liger-kernel", "flash-attn")
 """Packages whose versions decide memory."""
@@ -58,14 +58,6 @@ class Run:
     """Further numbers of the same run, such as the CUDA context."""
     categories: Mapping[str, int] | None = None
     """Bytes at the peak by category, from a snapshot of the allocator."""
-
-
-def name_of(config: Mapping[str, Any]) -> str:
-    """An id that is the same for the same config: the given one, or a hash."""
-    given = config.get("_id")
-    if isinstance(given, str):
-        return given
-    return "run-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def versions() -> Mapping[str, str]:

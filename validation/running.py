@@ -15,9 +15,10 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from memcore.reconciling import name_of
 from memcore.units import GiB
 from validation import gpu, models, parallel, pipeline, sdpa, steps, torchtitan
-from validation.cases import Phase, Run, name_of
+from validation.cases import Phase, Run
 from validation.plan import KERNELS, Generation, Plan, Refused, has_recurrent_mixers, plan
 from validation.tracking import Tracker
 

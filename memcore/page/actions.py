@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memcore.config.settings import Config
-from memcore.page import answering, comparing, deciding, exchanging, explaining, exploring, framing, layouts
+from memcore.page import (
+    answering,
+    comparing,
+    deciding,
+    exchanging,
+    explaining,
+    exploring,
+    framing,
+    layouts,
+    reconciling,
+)
 from memcore.page.presets import presets
 from memcore.page.session import Action, Message, Patch, Session
 from memcore.render import page
@@ -46,6 +56,8 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "unpin": ("compare", comparing.unpin),
     "exports": ("export", exchanging.exports),
     "export": ("export", exchanging.export),
+    "reconcile": ("reconcile", reconciling.reconcile),
+    "case": ("export", reconciling.case),
     "report": ("export", exchanging.report),
     "say": ("say", framing.say_word),
 }

@@ -14,6 +14,7 @@ from memcore.estimation import estimate
 from memcore.formats import flag
 from memcore.page.comparing import comparison
 from memcore.page.explaining import explained
+from memcore.page.reconciling import against
 from memcore.page.session import Message, Patch, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import html, page
@@ -68,6 +69,8 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         yield {"html": explained(found, session.part)}
     if session.pins:
         yield {"html": {"compare": comparison(session)}}
+    if session.log:
+        yield {"html": {"reconciled": against(session)}}
 
 
 def config_of(form: Form) -> Config:

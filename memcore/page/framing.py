@@ -8,6 +8,7 @@ from html import escape
 from memcore import words
 from memcore.page.answering import answer_form, form_of, load, open_link, values_of
 from memcore.page.presets import presets
+from memcore.page.reconciling import reading_options
 from memcore.page.session import Message, Patch, Session
 from memcore.page.tasks import task_of, titles
 from memcore.render.form import Values, form
@@ -57,7 +58,7 @@ def in_language(session: Session, current: Form) -> Iterator[Patch]:
 
 def frame() -> dict[str, str]:
     """What does not depend on the answer, by element id."""
-    return {"presets-list": preset_list(), "help-body": key_map()}
+    return {"presets-list": preset_list(), "help-body": key_map(), "log-reading": reading_options()}
 
 
 def preset_list() -> str:
@@ -83,6 +84,7 @@ KEYS = {
     "e": "key-explain",
     "a": "change-button",
     "f": "search-button",
+    "l": "reconcile",
     "← →": "key-part",
     "↑ ↓": "key-step",
     "Esc": "close",

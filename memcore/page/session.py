@@ -32,6 +32,15 @@ class Pin:
     found: Found
 
 
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a run printed."""
+
+    text: str
+    reading: str | None
+    """What a number without a name is."""
+
+
 @dataclass
 class Session:
     """One visit."""
@@ -51,6 +60,8 @@ class Session:
     """Configs that a button on the page may load, by key."""
     searched: object = None
     """How far the last search came."""
+    log: Log | None = None
+    """What a run printed, beside the answer."""
     turns: dict[str, int] = field(default_factory=dict)
     """How many messages each channel has had."""
 
