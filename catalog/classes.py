@@ -27,7 +27,7 @@ qwen3_5_text qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe recurrent_gemma seed_oss
 starcoder2 zamba2 clip_vision_model internvl_vision llama4_text llama4_vision_model mllama_text_model
 mllama_vision_model pixtral qwen2_5_vl_text qwen2_5_vl_vision qwen2_vl_text qwen2_vl_vision qwen3_vl_moe_text
 qwen3_vl_moe_vision qwen3_vl_text qwen3_vl_vision siglip_vision_model ministral ministral3 granitemoeshared gemma3n
-gemma4 qwen3_5 qwen3_5_moe qwen3_5_vision qwen3_5_moe_vision llava_next
+gemma4 qwen3_5 qwen3_5_moe qwen3_5_vision qwen3_5_moe_vision llava_next vaultgemma
 """.split()  # noqa: SIM905 - a hundred words
 """Model types to write, those of sub-configurations last."""
 
@@ -51,7 +51,7 @@ def row(model_type: str) -> dict[str, Any]:
     """One configuration class."""
     cls = CONFIG_MAPPING[model_type]
     fields = {field.name: plain(field) for field in dataclasses.fields(cls)}
-    fields.setdefault("tie_word_embeddings", True)
+    fields.setdefault("tie_word_embeddings", False)  # PreTrainedModel.get_expanded_tied_weights_keys
     kept = {name: value for name, value in sorted(fields.items()) if not NO_MATTER.fullmatch(name)}
     plainly = {name: value for name, value in kept.items() if isinstance(value, (bool, int, float, str, list, tuple))}
     return {"names": dict(sorted(cls.attribute_map.items())), "defaults": plainly}

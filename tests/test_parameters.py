@@ -41,6 +41,27 @@ def test_a_tiny_llama_by_hand():
 
 
 @pytest.mark.parametrize(
+    ("family", "whole", "text", "tied"),
+    [
+        ("llava", None, True, True),  # files before transformers 5 say it for the language model
+        ("qwen2_5_vl", None, True, True),
+        ("qwen3_vl", None, True, False),  # whose class never looked there
+        ("mllama", None, None, False),  # its class has no such field
+        ("mllama", None, True, False),
+        ("mistral3", None, False, True),
+        ("gemma3", False, True, False),
+    ],
+)
+def test_who_says_that_a_head_is_tied(family, whole, text, tied):
+    """The whole configuration does, and its class if it does not; that of the language model in few families."""
+    config = {"model_type": family, "text_config": {"tie_word_embeddings": text} if text is not None else {}}
+    assert (
+        read_model({**config, **({"tie_word_embeddings": whole} if whole is not None else {})}).network.ends.tied
+        is tied
+    )
+
+
+@pytest.mark.parametrize(
     ("change", "difference"),
     [
         ({"tie_word_embeddings": True}, -32 * 8),

@@ -78,8 +78,9 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
         reader = Reader(config, text, family.keys, whole)
     else:
         reader = whole.sub(row.text_key, text, family.keys)
-    tied = whole.flag("tie_word_embeddings")
-    reader.config = {**reader.config, family.keys.get("tie_word_embeddings", "tie_word_embeddings"): tied}
+    key = family.keys.get("tie_word_embeddings", "tie_word_embeddings")
+    tied = whole.flag("tie_word_embeddings") or (row.tied_by_text and reader.config.get(key) is True)
+    reader.config = {**reader.config, key: tied}
     model = _apart(_language_model(reader, text), row.early(whole))
     towers = row.towers(whole, reader)
     whole.check()

@@ -88,6 +88,8 @@ class Composite:
     early: Callable[[Reader], int] = lambda whole: 0
     """How many of the decoder's first layers are special, given the whole configuration: they are runs of their own."""
     text_key: str = "text_config"
+    tied_by_text: bool = False
+    """Whether `tie_word_embeddings` of the language model's configuration also ties, as files before transformers 5 say."""
     moved: tuple[str, str] = ("model.", "model.language_model.")
     """How the language model's tensors are renamed."""
     head: str = "lm_head"

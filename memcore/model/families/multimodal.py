@@ -207,12 +207,18 @@ def _qwen(kind: str) -> Composite:
         return len(_vision(whole, vision).listed("deepstack_visual_indexes") or ())
 
     return Composite(
-        text=f"{kind}_text", towers=_towers(vision, "model.visual."), images=_qwen_images(vision), early=early
+        text=f"{kind}_text",
+        towers=_towers(vision, "model.visual."),
+        images=_qwen_images(vision),
+        early=early,
+        tied_by_text=kind in ("qwen2_vl", "qwen2_5_vl"),
     )
 
 
 COMPOSITES: Mapping[str, Composite] = {
-    "llava": Composite(text="llama", towers=_towers("clip_vision_model", _TOWER, _llava), images=_one_size),
+    "llava": Composite(
+        text="llama", towers=_towers("clip_vision_model", _TOWER, _llava), images=_one_size, tied_by_text=True
+    ),
     "llava_next": Composite(
         text="llama", towers=_towers("clip_vision_model", _TOWER, _llava_next), images=_llava_next_images
     ),
