@@ -89,7 +89,7 @@ class Composite:
     """How many of the decoder's first layers are special, given the whole configuration: they are runs of their own."""
     text_key: str = "text_config"
     tied_by_text: bool = False
-    """Whether `tie_word_embeddings` of the language model's configuration also ties, as files before transformers 5 say."""
+    """Whether `tie_word_embeddings` of the language model's configuration also ties: files before transformers 5."""
     moved: tuple[str, str] = ("model.", "model.language_model.")
     """How the language model's tensors are renamed."""
     head: str = "lm_head"
