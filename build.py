@@ -36,7 +36,7 @@ EPOCH = "1577836800"
 
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
 PYSCRIPT_PARTS = (
-    "core", "pyodide_graph", "deprecations-manager", "donkey", "error", "py-editor", "py-game", "py-terminal",
+    "core", "deprecations-manager", "donkey", "error", "py-editor", "py-game", "py-terminal",
 )  # fmt: skip
 """The chunks of PyScript that a page with Pyodide can ask for; the rest is for editors, terminals and MicroPython."""
 
@@ -151,40 +151,17 @@ def build_wheel() -> Path:
 
 
 def copy_runtime(wheel: Path) -> None:
-    """Pyodide and PyScript from npm, micropip from its index; all checked against the hashes of the locks."""
+    """Pyodide and PyScript from npm, checked against the hashes of the lock, and memcore as Pyodide wakes up with it."""
     run(tool("npm"), "ci", "--silent", cwd=VENDOR)
-    run(PYTHON, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version=3.14",
-        "--require-hashes", "-r", VENDOR / "requirements.txt", "-d", WORK)  # fmt: skip
     target, pyodide = DIST / "pyodide", VENDOR / "node_modules" / "pyodide"
     target.mkdir(parents=True)
     for name in PYODIDE_FILES:
         shutil.copyfile(pyodide / name, target / name)
-    wheels = [path for path in sorted(WORK.glob("*.whl")) if path != wheel]
-    for path in wheels:
-        shutil.copyfile(path, target / path.name)
-    run(tool("node"), VENDOR / "compile.mjs", pyodide, target / "python_stdlib.zip", wheel, *wheels)
-    (target / "pyodide-lock.json").write_text(json.dumps(locked(pyodide / "pyodide-lock.json", wheels, wheel)))
+    shutil.copyfile(SITE / "python.mjs", target / "python.mjs")
+    run(tool("node"), VENDOR / "compile.mjs", pyodide, wheel, target)
+    lock = json.loads((pyodide / "pyodide-lock.json").read_text())
+    (target / "pyodide-lock.json").write_text(json.dumps({**lock, "packages": {}}))
     copy_pyscript(DIST / "pyscript")
-
-
-def locked(stock: Path, wheels: Sequence[Path], wheel: Path) -> dict[str, Any]:
-    """Pyodide's lock with only the packages that the page serves itself, and their real hashes.
-
-    With memcore in it, Pyodide itself loads the wheel while it starts, and no installer runs.
-    """
-    lock: dict[str, Any] = json.loads(stock.read_text())
-    packages = {}
-    for path in wheels:
-        name, version = path.name.split("-")[:2]
-        package = lock["packages"][name]
-        package |= {"version": version, "file_name": path.name, "sha256": sha256(path).hex()}
-        packages[name] = package
-    packages["memcore"] = {
-        "name": "memcore", "version": wheel.name.split("-")[1], "file_name": f"../{home(wheel)}/{wheel.name}",
-        "install_dir": "site", "sha256": sha256(wheel).hex(), "package_type": "package", "imports": ["memcore"],
-        "depends": [], "unvendored_tests": False,
-    }  # fmt: skip
-    return {**lock, "packages": packages}
 
 
 def home(wheel: Path) -> str:
@@ -215,9 +192,9 @@ def write_site(wheel: Path) -> None:
         shutil.copyfile(SITE / name, DIST / name)
     (DIST / ".nojekyll").touch()
     address = f"./{folder}/{wheel.name}"
-    fill(SITE / "pyscript.json", DIST / "pyscript.json", {"wheel": address})
     rendered = render(wheel)
-    fill(SITE / "index.html", DIST / "index.html", {**rendered["sections"], "wheel": address})
+    core = next((DIST / "pyscript").glob("core-*.js")).name
+    fill(SITE / "index.html", DIST / "index.html", {**rendered["sections"], "wheel": address, "core": core})
     (DIST / "style.css").write_text((SITE / "style.css").read_text(encoding="utf-8") + rendered["colours"], "utf-8")
     (DIST / "schema.json").write_text(json.dumps(rendered["schema"], indent=2) + "\n", "utf-8")
 

@@ -22,56 +22,65 @@ SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 requests from 10 MiB on are rounded to (kRoundLarge)."""
 _ADDRESS = 48
 """Bits of an address. A free block's key is its size, then its address, so that the best fit is the next key."""
-_NOWHERE = -1
-"""The address of the neighbour that a block at the edge of a segment does not have."""
+_PLACE = (1 << _ADDRESS) - 1
+"""The address in a key."""
 
 
 class Pool:
-    """The large blocks of one stream."""
+    """The large blocks of one stream.
+
+    Free blocks never touch: neighbours are merged when the second one is freed. So whether a neighbour is free is read
+    from where free blocks start and end.
+    """
 
     def __init__(self, *, expandable: bool = False) -> None:
         self.reserved = 0
         self._take = self._grow if expandable else self._open
         self._free: list[int] = []
         """Keys of free blocks in order."""
-        self._idle: set[int] = set()
-        """Addresses of free blocks."""
-        self._size: dict[int, int] = {}
-        self._before: dict[int, int] = {}
-        self._after: dict[int, int] = {}
+        self._starts: dict[int, int] = {}
+        """The size of each free block by its address."""
+        self._ends: dict[int, int] = {}
+        """The address of each free block by where it ends."""
+        self._held: dict[int, int] = {}
+        """The size of each block in use by its address: as asked for, or up to 1 MiB more."""
         self._top = 0
 
     def allocate(self, size: int) -> int:
         """The address of a block of at least `size` bytes."""
-        index = bisect_left(self._free, size << _ADDRESS)
-        if index < len(self._free):
-            key = self._free.pop(index)
-            address, have = key & ((1 << _ADDRESS) - 1), key >> _ADDRESS
-            self._idle.discard(address)
+        free = self._free
+        index = bisect_left(free, size << _ADDRESS)
+        if index < len(free):
+            key = free.pop(index)
+            address, have = key & _PLACE, key >> _ADDRESS
+            del self._starts[address]
         else:
             address, have = self._take(size)
         rest = have - size
-        if rest <= SMALL:
-            self._size[address] = have
-            return address
-        other, after = address + size, self._after[address]
-        self._size[address], self._size[other] = size, rest
-        self._before[other], self._after[other] = address, after
-        self._after[address] = self._before[after] = other
-        self._list(other, rest)
+        if rest > SMALL:
+            other = address + size
+            self._starts[other], self._ends[address + have], self._held[address] = rest, other, size
+            insort(free, rest << _ADDRESS | other)
+        else:
+            self._held[address] = have
+            self._ends.pop(address + have, None)
         return address
 
     def release(self, address: int) -> None:
         """Free a block and merge it with free neighbours."""
-        after, before = self._after[address], self._before[address]
-        if after in self._idle:
-            self._unlist(after)
-            self._join(address, after)
-        if before in self._idle:
-            self._unlist(before)
-            self._join(before, address)
-            address = before
-        self._list(address, self._size[address])
+        free, starts, ends = self._free, self._starts, self._ends
+        size = self._held.pop(address)
+        more = starts.pop(address + size, 0)
+        if more:
+            del free[bisect_left(free, more << _ADDRESS | address + size)]
+            size += more
+        before = ends.pop(address, None)
+        if before is not None:
+            more = starts[before]
+            del free[bisect_left(free, more << _ADDRESS | before)]
+            address, size = before, size + more
+        starts[address], ends[address + size] = size, address
+        insort(free, size << _ADDRESS | address)
 
     def _open(self, size: int) -> tuple[int, int]:
         """A new segment; segments never touch."""
@@ -79,39 +88,18 @@ class Pool:
         address = self._top
         self._top += have + ROUNDING
         self.reserved += have
-        self._before[address] = self._after[address] = _NOWHERE
         return address, have
 
     def _grow(self, size: int) -> tuple[int, int]:
         """More pages at the end of the one expandable segment, after what is free there."""
-        last = self._before.get(_NOWHERE, _NOWHERE)
-        if last in self._idle:
-            address, have = last, self._size[last]
-            self._unlist(last)
-        else:
-            address, have = self._top, 0
-            self._before[address], self._after[address] = last, _NOWHERE
-            self._after[last] = self._before[_NOWHERE] = address
+        address, have = self._ends.pop(self._top, self._top), 0
+        if address != self._top:
+            have = self._starts.pop(address)
+            del self._free[bisect_left(self._free, have << _ADDRESS | address)]
         more = -(-(size - have) // LARGE_SEGMENT) * LARGE_SEGMENT
         self._top += more
         self.reserved += more
         return address, have + more
-
-    def _list(self, address: int, size: int) -> None:
-        self._idle.add(address)
-        insort(self._free, size << _ADDRESS | address)
-
-    def _unlist(self, address: int) -> None:
-        self._idle.discard(address)
-        del self._free[bisect_left(self._free, self._size[address] << _ADDRESS | address)]
-
-    def _join(self, address: int, gone: int) -> None:
-        """Make a block one with the one after it."""
-        after = self._after.pop(gone)
-        del self._before[gone]
-        self._size[address] += self._size.pop(gone)
-        self._after[address] = after
-        self._before[after] = address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

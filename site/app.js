@@ -1,10 +1,7 @@
 // Starts Python in a worker, carries messages between it and the page, and keeps the page for offline use.
-import { hooks } from "./pyscript/core.js";
+import "./pyscript/core.js";
 import { byId, say, show, word } from "./view.js";
 import { listen, opening } from "./controls.js";
-
-// PyScript's default hook for workers compiles a string, which the content security policy forbids.
-hooks.worker.onBeforeRunAsync.clear();
 
 const waiting = [];
 let worker = null;
@@ -22,16 +19,32 @@ listen(send);
 document.documentElement.dataset.state = "loading";
 byId("progress-text").textContent = word("loading");
 
-hooks.main.onWorker.add((_, created) => {
-  created.ready.then(() => {
-    worker = created;
-    worker.onmessage = ({ data }) => {
-      if (typeof data === "string") show(JSON.parse(data), send);
-    };
-    send(opening());
-    for (const message of waiting.splice(0)) send(message);
-  }).catch((error) => say(String(error)));
-});
+// The tag for PyScript. Its type is Pyodide's own: the library for `type="py"` is written and compiled anew at every
+// start, and the page has no use for it.
+async function startPython() {
+  const script = document.createElement("script");
+  const attributes = {
+    type: "pyodide",
+    src: "./main.py",
+    version: new URL("./pyodide/python.mjs", document.baseURI).href,
+    config: JSON.stringify({ sync_main_only: true }),
+    worker: "",
+  };
+  for (const [name, value] of Object.entries(attributes)) script.setAttribute(name, value);
+  document.head.append(script);
+  while (!script.xworker) await new Promise((done) => { setTimeout(done); });
+  await script.xworker.ready;
+  return script.xworker;
+}
+
+startPython().then((created) => {
+  worker = created;
+  worker.onmessage = ({ data }) => {
+    if (typeof data === "string") show(JSON.parse(data), send);
+  };
+  send(opening());
+  for (const message of waiting.splice(0)) send(message);
+}).catch((error) => say(String(error)));
 
 addEventListener("memcore:live", watchForUpdates, { once: true });
 

@@ -19,6 +19,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 if CHROMIUM is None:
     pytest.skip("no Chromium on this machine: the tests of the page in a browser are skipped", allow_module_level=True)
 
+SAID = {"error", "warning", "info"}
+"""Kinds of messages in the console that mean that something went wrong; information is said when Python cannot wake up."""
 SEQUENCE = '[name="training.sequence_length"]'
 
 
@@ -35,7 +37,7 @@ def browser_type_launch_args():
 def watched(context, page, site):
     """A page whose console errors, failures and foreign requests end the test."""
     wrong = []
-    page.on("console", lambda message: wrong.append(message.text) if message.type in {"error", "warning"} else None)
+    page.on("console", lambda message: wrong.append(message.text) if message.type in SAID else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     context.on(
         "request",
@@ -106,6 +108,15 @@ def test_python_takes_over_with_the_same_numbers(watched, site):
     same = "([ledger, bar]) => ledger === document.querySelector('#ledger').innerHTML && bar === document.querySelector('#bar').innerHTML"
     watched.wait_for_function(same, arg=list(before[:2]))
     assert numbers(watched) == before[2]
+
+
+def test_without_the_kept_memory(context, page, site):
+    """Python starts from nothing where the memory that a build kept cannot be had, and answers the same."""
+    context.route("**/memory.bin", lambda route: route.fulfill(status=404))
+    with page.expect_console_message(lambda message: "starts from nothing" in message.text):
+        page.goto(f"{site}#v1&model=gpt2&seq=512")
+    expect(page.locator("html")).to_have_attribute("data-state", "live")
+    assert numbers(page) == native(decode_fragment("v1&model=gpt2&seq=512"))
 
 
 def test_an_edit_is_answered_and_remembered(watched, site):
