@@ -151,7 +151,7 @@ def build_wheel() -> Path:
 
 
 def copy_runtime(wheel: Path) -> None:
-    """Pyodide and PyScript from npm, checked against the hashes of the lock, and the memory that Python wakes up with."""
+    """Pyodide and PyScript from npm, checked against the hashes of the lock; the memory that Python wakes up with."""
     run(tool("npm"), "ci", "--silent", cwd=VENDOR)
     target, pyodide = DIST / "pyodide", VENDOR / "node_modules" / "pyodide"
     target.mkdir(parents=True)
