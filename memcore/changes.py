@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from memcore.config.deepspeed import DEEPSPEED
 from memcore.job import Job
 
 Changes = Mapping[str, object]
@@ -281,28 +282,28 @@ CHANGES: tuple[Change, ...] = (
         kind="communication",
         to={"engine.zero_stage": 1},
         when={"engine.zero_stage": (None, 0)},
-        engines=("deepspeed", "nanotron"),
+        engines=(*DEEPSPEED, "nanotron"),
     ),
     Change(
         title="Share gradients too",
         kind="communication",
         to={"engine.zero_stage": 2},
         when={"engine.zero_stage": (1,)},
-        engines=("deepspeed",),
+        engines=DEEPSPEED,
     ),
     Change(
         title="Share parameters too",
         kind="communication",
         to={"engine.zero_stage": 3},
         when={"engine.zero_stage": (1, 2)},
-        engines=("deepspeed",),
+        engines=DEEPSPEED,
     ),
     Change(
         title="Offload the optimizer to the host",
         kind="transfer",
         to={"engine.offload_optimizer": "cpu"},
         when={"engine.zero_stage": (1, 2, 3), "engine.offload_optimizer": (None, "none")},
-        engines=("deepspeed",),
+        engines=DEEPSPEED,
     ),
     Change(
         title="Reduce gradients in bf16",

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
+from memcore.config.deepspeed import DEEPSPEED
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.job import Job
@@ -363,6 +364,6 @@ TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
     "megatron": _megatron,
     "megatron-fsdp": _megatron,
     "nanotron": _nanotron,
-    **dict.fromkeys(("deepspeed", "deepspeed3", "deepspeed3-offload"), _zero),
+    **{f"{each}{stage}": _zero for each in DEEPSPEED for stage in ("", "3", "3-offload")},
 }
 """By engine: ranks that share parameters, and how often a step gathers all parameters and reduces all gradients."""

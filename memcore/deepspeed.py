@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from memcore.config.deepspeed import DEEPSPEED
 from memcore.defaults import Defaults
 from memcore.engines.base import Engine
 from memcore.engines.deepspeed_estimators import model_to_params
@@ -30,9 +31,10 @@ _SWAPPED = 5 * 100_000_000
 
 def zero_engine(read: Defaults) -> str:
     """The key of the engine: what it keeps of a parameter depends on the stage."""
+    name = str(read.given("engine.type"))
     if read.given(_STAGE) != 3:
-        return "deepspeed"
-    return "deepspeed3" if (read.given(_PARAM) or "none") == "none" else "deepspeed3-offload"
+        return name
+    return f"{name}3" if (read.given(_PARAM) or "none") == "none" else f"{name}3-offload"
 
 
 def zero_plan(read: Defaults) -> ZeroPlan:
@@ -63,7 +65,7 @@ def with_zero(
     read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
 ) -> tuple[Recipe, dict[str, int]]:
     """The recipe and the sizes of a job with DeepSpeed; those of others as they are."""
-    if engine.name != "deepspeed":
+    if engine.name not in DEEPSPEED:
         return recipe, dict(sizes)
     ranks = zero_ranks(read, sizes["z"])
     return replace(recipe, zero=zero_plan(read)), {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}

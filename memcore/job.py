@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from memcore.checkpointing import checkpointing
+from memcore.config.deepspeed import DEEPSPEED
 from memcore.config.settings import SETTINGS, Config
 from memcore.deepspeed import with_zero, zero_engine
 from memcore.defaults import Assumption, Defaults
@@ -20,6 +21,7 @@ from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.layout import STAGES, context_ranks, gpus_and_shards, pipeline_stages
 from memcore.learning import PREPENDED, learning_model
+from memcore.megatron_deepspeed import converted, megatron_deepspeed_job
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
@@ -80,7 +82,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     read = Defaults(config)
     _refuse_megatrons(read)
     engine = _engine(read)
-    model = learning_model(read, find_model(config.model), engine)
+    model = converted(learning_model(read, find_model(config.model), engine), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
@@ -101,6 +103,9 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     if engine.name == "nanotron":
         share, recipe = nanotron_job(read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
+    elif engine.name == "megatron-deepspeed":
+        share, recipe = megatron_deepspeed_job(read, model, engine, sizes, micro_batches, checkpoints)
+        recipe, sizes = with_zero(read, engine, share, recipe, {**sizes, "V": share.sizes["V"]})
     else:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
         share = expert_share(read, model if tensor is None else parallelized(model), experts, shards)
@@ -209,9 +214,10 @@ _MEGATRONS = {
 
 
 def _refuse_megatrons(read: Defaults) -> None:
-    shared = "training.loss" if read.given("engine.type") == "nanotron" else None
+    name = read.given("engine.type")
+    own = {"nanotron": ("training.loss",), "megatron-deepspeed": ("training.loss", "training.implementation")}
     for path, values in _MEGATRONS.items():
-        if read.given(path) in values and path != shared:
+        if read.given(path) in values and path not in own.get(name, ()):
             raise ConfigError([Problem(path, f"found {read.given(path)!r}; needs engine.type 'megatron'")])
 
 
@@ -229,7 +235,7 @@ def _engine(read: Defaults) -> Engine:
         allowed = "1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
         read.refuse("engine.version", f"found {version!r}; allowed: {allowed}")
     key = "fsdp1" if name == "fsdp" and version == 1 else name
-    if name == "deepspeed":
+    if name in DEEPSPEED:
         key = zero_engine(read)
     engine = ENGINES[key]
     first, second = ("use_orig_params", "limit_all_gathers", "backward_prefetch"), ("reshard_after_forward",)
@@ -271,7 +277,7 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
         allowed = ", ".join((*row.implementations, *others))
         read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
     how = row.implementations.get(chosen, row.implementations[row.default])
-    if how.matrix and read.given("engine.type") in ("fsdp", "deepspeed"):
+    if how.matrix and read.given("engine.type") in ("fsdp", *DEEPSPEED):
         message = f"found {name!r}; its step needs whole matrices, which sharding engines are not modelled to gather"
         raise UnsupportedError("training.optimizer.name", message)
     # A simulated step is nobody's Trainer.

@@ -152,7 +152,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
         raise UnsupportedError(path, f"found {stages}; pipelines are modelled with FSDP2, found engine.version 1")
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, f"found {stages}; LitGPT's scripts run no pipelines; leave it out")
-    if engine.name in ("ddp", "deepspeed"):
+    if engine.name in ("ddp", "deepspeed", "megatron-deepspeed"):
         read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found {engine.name!r}")
     elif engine.name == "fsdp" and chunks > _ACTIVE:
         message = f"found {chunks}; PyTorch's schedules keep {_ACTIVE} stages gathered, so that more are not modelled"

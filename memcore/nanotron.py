@@ -86,7 +86,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
             read.refuse(path, f"found {value!r}; nanotron has {only!r} only")
     for path in _ABSENT:
         value = read.given(path)
-        if value not in (None, False, 0, 1):
+        if value is True or value not in (None, False, 0, 1):
             read.refuse(path, f"found {value!r}, which is not modelled with nanotron; leave it out")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):

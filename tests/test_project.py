@@ -69,6 +69,7 @@ LAYERS = (
     {"layout", "learning"},
     {"nanotron", "deepspeed"},
     {"recipes"},
+    {"megatron_deepspeed"},
     {"job"},
     {"pipeline"},
     {"ledger", "allocator", "places"},

@@ -9,7 +9,8 @@ from memcore.config.kinds import Choice, Flag, Integer
 from memcore.config.nanotron import NANOTRON, NanotronFlags
 from memcore.config.schema import setting
 
-DEEPSPEED = ("deepspeed",)
+DEEPSPEED = ("deepspeed", "megatron-deepspeed")
+"""Engines that run ZeRO."""
 
 _DEVICE = Choice(
     ("none", "cpu", "nvme"),

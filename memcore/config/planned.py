@@ -8,7 +8,7 @@ _KEYS: Mapping[str, str] = {
     "engine": "zero_quantized_weights zero_quantized_gradients partition_activations ",
 }
 
-ENGINES = ("megatron-deepspeed",)
+ENGINES: tuple[str, ...] = ()
 """Engines of the config format that are not modelled yet."""
 PLANNED = frozenset(f"{path}.{key}".lstrip(".") for path, keys in _KEYS.items() for key in keys.split())
 """Their paths."""

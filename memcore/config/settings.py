@@ -165,6 +165,7 @@ class Engine(DeepSpeedFlags):
                 "ddp": "DistributedDataParallel: a full copy on every GPU",
                 "fsdp": "FSDP2: fully sharded",
                 "deepspeed": "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded",
+                "megatron-deepspeed": "Megatron-DeepSpeed: tensor parallelism or Ulysses under ZeRO",
                 "nanotron": "nanotron: tensor, pipeline and data parallelism with ZeRO-1",
                 "transformers": "serving with generate() of transformers, or a script like it",
                 "vllm": "serving with vLLM",

@@ -40,6 +40,6 @@ __all__ = (
 )
 
 _ALL = (single.ENGINE, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE, megatron.ENGINE, megatron.SHARDED, nanotron.ENGINE)
-_ZERO = (deepspeed.ENGINE, deepspeed.STAGE_3, deepspeed.OFFLOADED)
+_ZERO = (deepspeed.ENGINE, deepspeed.STAGE_3, deepspeed.OFFLOADED, *deepspeed.MEGATRON)
 ENGINES: Mapping[str, Engine] = {each.key or each.name: each for each in (*_ALL, *_ZERO)}
 """Engines by the value of `engine.type`; `fsdp1` is version 1 of `fsdp`, `deepspeed3` is ZeRO-3."""

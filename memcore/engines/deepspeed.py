@@ -268,3 +268,28 @@ STAGE_3 = replace(ENGINE, runtime=DeepSpeed3, stored=part_of, key="deepspeed3")
 """ZeRO-3 also shares the parameters."""
 OFFLOADED = replace(STAGE_3, stored=lambda weight: ((0,),), key="deepspeed3-offload")
 """It may keep its part on the host."""
+
+
+def _with_megatrons(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
+    """What ZeRO keeps, and the buffer in which Megatron's matrix products gather sequences or put scores."""
+    found, plan = list(buffers(weights, recipe)), recipe.megatron
+    dtype = recipe.precision.compute
+    if plan is not None and plan.sequence:
+        found.append(Buffer(rule="gather_buffer", module="mpu", shape=("s", "b", "h"), dtype=dtype))
+    heads = next(mixer.heads for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads"))
+    if recipe.attention == "math":
+        shape: Shape = ("b", heads.query, "s", "s")
+        found.append(Buffer(rule="score_buffer", module="mpu", shape=shape, dtype=dtype))
+    return found
+
+
+def _megatron(engine: Engine) -> Engine:
+    """The same under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
+    key = f"megatron-{engine.key}" if engine.key else ""
+    return replace(
+        engine, name="megatron-deepspeed", title="Megatron-DeepSpeed", key=key, buffers=_with_megatrons, communicators=3
+    )
+
+
+MEGATRON = tuple(map(_megatron, (ENGINE, STAGE_3, OFFLOADED)))
+"""The three of them for Megatron's layers."""

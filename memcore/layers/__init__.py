@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.layers import liger, litgpt, nanotron
+from memcore.layers import liger, litgpt, megatron_deepspeed, nanotron
 from memcore.layers.megatron import model as megatron
 from memcore.layers.megatron.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
@@ -98,6 +98,17 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         has_cache=False,
         default_wrap="layer",
         buffers=megatron.buffers,
+    ),
+    "megatron-deepspeed": LayerCode(
+        title="Megatron-DeepSpeed's layers",
+        forward=megatron_deepspeed.forward,
+        check=megatron_deepspeed.check,
+        has_sdpa=lambda network: False,
+        kernels=lambda network: ("flash", "math"),
+        computes_loss=True,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=megatron_deepspeed.buffers,
     ),
     "nanotron": LayerCode(
         title="nanotron",

@@ -167,7 +167,7 @@ def _forward_training(query_states: Tensor, key_states: Tensor, value_states: Te
     query_states = _rotated(query_states)
     key_states, value_states = _halves(_rotated(key_value_states))
     del key_value_states
-    attention_output = _flash_attention(query_states, key_states, value_states)
+    attention_output = varlen_attention(query_states, key_states, value_states)
     return permute(unmerged(attention_output, 2), 1, 0, 2, 3)
 
 
@@ -187,7 +187,7 @@ def _halves(x: Tensor) -> list[Tensor]:
     return parts
 
 
-def _flash_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def varlen_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """`FlashAttnVarlenFunc` on rows of all sequences; keeps q, k, v, its result and a number for each row."""
     tape = query.tape
     lengths = [new(tape, ("b",), "int32", "sequence_lengths") for _ in range(2)]

@@ -110,3 +110,41 @@ def _partitioned(x: Tensor, tokens: Axis, heads: Axis) -> Tensor:
     if tracked(x):
         attach([out], [x], [], lambda g, s: [_sent_back(only(g), before, in_order=False)])
     return out
+
+
+def to_heads(x: Tensor, local: Axis) -> Tensor:
+    """`_SeqAllToAll` over (b, s, heads, d): the whole sequence with a rank's heads."""
+    tokens, count = x.shape[1], x.shape[2]
+    out = _heads_sent(x, local)
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [_tokens_sent(only(g), tokens, count)])
+    return out
+
+
+def to_tokens(x: Tensor, tokens: Axis, heads: Axis) -> Tensor:
+    """The same back: a rank's tokens with all heads."""
+    local = x.shape[2]
+    out = _tokens_sent(x, tokens, heads)
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [_heads_sent(only(g), local)])
+    return out
+
+
+def _heads_sent(x: Tensor, local: Axis) -> Tensor:
+    """`single_all_to_all`: heads are put in the order of ranks, and what comes in that of sequences."""
+    batch, tokens, _, width = x.shape
+    x = contiguous(x)
+    sent = new(x.tape, (RANKS, batch, tokens, local, width), x.dtype, "clone")
+    received = like(sent, "ulysses_all_to_all")
+    return view(contiguous(permute(received, 1, 0, 2, 3, 4)), (batch, WHOLE, local, width))
+
+
+def _tokens_sent(x: Tensor, tokens: Axis, heads: Axis) -> Tensor:
+    """The same for tokens; heads that come are put side by side."""
+    batch, _, local, width = x.shape
+    x = view(contiguous(x), (batch, RANKS, tokens, local, width))
+    sent = contiguous(permute(x, 1, 0, 2, 3, 4))
+    received = like(sent, "ulysses_all_to_all")
+    out = new(x.tape, (batch, tokens, heads, width), x.dtype, "clone")
+    del received, sent
+    return out

@@ -47,10 +47,10 @@ def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan
         loss = vocab_parallel_cross_entropy(logits, targets, how.loss)
         loss = contiguous(permute(loss, 1, 0))
         del logits
-        return _mean(loss, mask)
+        return mean_of(loss, mask)
 
 
-def _mean(losses: Tensor, mask: Tensor) -> Tensor:
+def mean_of(losses: Tensor, mask: Tensor) -> Tensor:
     """`loss_func`: the sum of what the mask leaves."""
     left = mul(losses, mask)
     out = new(left.tape, (), left.dtype, "sum")

@@ -20,7 +20,7 @@ def vocab_parallel_cross_entropy(logits: Tensor, labels: Tensor, kind: str) -> T
         upcast = to(logits, "fp32")
         # Compiled functions do not write over their inputs: the exponentials are a tensor of their own.
         probabilities = like(upcast, "exp") if kind == "native" else upcast
-        outside, inside, loss = _loss(probabilities, labels)
+        outside, inside, loss = reduced(probabilities, labels)
         del upcast
     if tracked(logits):
 
@@ -36,7 +36,7 @@ def vocab_parallel_cross_entropy(logits: Tensor, labels: Tensor, kind: str) -> T
     return loss
 
 
-def _loss(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def reduced(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Reductions over the vocabulary; everything of the logits' size is in place."""
     tape, rows = x.tape, x.shape[:2]
     largest, indices = new(tape, rows, "fp32", "amax"), new(tape, rows, "int64", "amax")

@@ -1,0 +1,178 @@
+"""Megatron-DeepSpeed, from its settings to the recipe of a step and a rank's share of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memcore.defaults import Defaults
+from memcore.engines.base import Engine
+from memcore.errors import UnsupportedError
+from memcore.layers.megatron_deepspeed import check
+from memcore.layout import ULYSSES, ulysses_ranks
+from memcore.model.megatron.converted import as_megatron
+from memcore.model.megatron.share import padded, shared
+from memcore.model.network import Model
+from memcore.model.parts import Attention
+from memcore.recipes import unit_axes, with_dropout
+from memcore.step.megatron import MegatronPlan
+from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Recipe, Sharding
+from memcore.step.ulysses import Ulysses
+
+NAME = "megatron-deepspeed"
+_TENSOR = "parallelism.tensor_parallel_size"
+_SEQUENCE = "parallelism.sequence_parallel"
+_ONLY: Mapping[str, tuple[object, ...]] = {
+    "training.implementation": ("megatron-local",),
+    "training.loss": ("vocab-parallel",),
+    "training.attention_mask": ("none",),
+    "training.zero_grad": ("set-to-none",),
+    "training.activation_checkpointing.policy": ("none", "full"),
+    "training.activation_checkpointing.method": ("uniform",),
+    "training.activation_checkpointing.num_layers": (1,),
+}
+"""Settings that it leaves no choice of, or whose other values are not modelled."""
+_ABSENT = (
+    "training.loss_shift",
+    "training.parameter_dtype",
+    "training.compute_dtype",
+    "training.gradient_dtype",
+    "training.use_cache",
+    "training.packed_sequences",
+    "training.compile",
+    "training.trainable",
+    "training.offload.optimizer",
+    "training.offload.parameters",
+    "training.offload.activations",
+    "training.quantization",
+    "training.adapter.type",
+    "training.images_per_sequence",
+    "parallelism.loss_parallel",
+    "parallelism.expert_parallel_size",
+)
+"""Settings of other engines."""
+
+
+def converted(model: Model, engine: Engine) -> Model:
+    """The model as an engine builds it: with Megatron's matrices, or as it is.
+
+    Raises UnsupportedError for what Megatron-DeepSpeed has no counterpart of.
+    """
+    if engine.name != NAME:
+        return model
+    found = as_megatron(model)
+    check(found.network)
+    return found
+
+
+def megatron_deepspeed_job(
+    read: Defaults,
+    model: Model,
+    engine: Engine,
+    sizes: Mapping[str, int],
+    micro_batches: int,
+    checkpoints: Checkpoints | None,
+) -> tuple[Model, Recipe]:
+    """What one rank has of the model, and the recipe of its step."""
+    _refuse(read, model, sizes)
+    sharded = bool(read.take(_SEQUENCE, False, "Megatron-DeepSpeed's default")) and sizes["tp"] > 1
+    whole = replace(model, sizes={**model.sizes, "V": padded(model.sizes["V"], model.sizes["vd"], sizes["tp"])})
+    share = shared(replace(whole, network=with_dropout(read, whole)))
+    preset = read.take("training.precision", engine.default_preset)
+    if preset not in engine.presets:
+        read.refuse("training.precision", f"found {preset!r}; with {engine.title}: {', '.join(engine.presets)}")
+    precision = engine.presets.get(preset, engine.presets[engine.default_preset])
+    return share, Recipe(
+        network=share.network,
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
+        implementation=NAME,
+        attention=_kernel(read),
+        padded=False,
+        windowed=False,
+        precision=precision,
+        loss=Loss(kind="vocab-parallel", shifts_labels=False),
+        sharding=Sharding(engine=engine.key or engine.name, gathers=sizes["z"] > 1),
+        checkpoints=None if checkpoints is None else replace(checkpoints, reentrant=True),
+        micro_batches=2 if micro_batches > 1 else 1,
+        keeps_gradients=False,
+        units=frozenset(unit_axes(sizes)),
+        ulysses=_ulysses(read, model, sizes),
+        megatron=_plan(sizes, sharded=sharded),
+    )
+
+
+def _kernel(read: Defaults) -> str:
+    kernel = str(read.take("training.attention", "flash", "--use-flash-attn-v2"))
+    if kernel not in ("flash", "math"):
+        read.refuse("training.attention", f"found {kernel!r}; Megatron-DeepSpeed has flash, math")
+    return kernel
+
+
+def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
+    for path, allowed in _ONLY.items():
+        value = read.given(path)
+        if value is not None and value not in allowed:
+            names = ", ".join(map(str, allowed))
+            read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; allowed: {names}")
+    for path in _ABSENT:
+        value = read.given(path)
+        if value is True or value not in (None, False, 0, 1):
+            read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; leave it out")
+    ranks = sizes["tp"]
+    for axis in _divided(model):
+        if sizes[axis] % ranks:
+            read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} = {sizes[axis]} cannot be shared equally")
+    if sizes["s"] % ranks and read.given(_SEQUENCE):
+        read.refuse("training.sequence_length", f"found {sizes['s']}, which {ranks} ranks cannot share equally")
+
+
+def _divided(model: Model) -> Iterator[str]:
+    """Sizes that tensor-parallel ranks divide."""
+    for layer in model.network.kinds:
+        if isinstance(layer.mixer, Attention):
+            yield from dict.fromkeys((str(layer.mixer.heads.query), str(layer.mixer.heads.key)))
+        for feed in layer.feeds:
+            yield str(feed.down.inner[-1]) if hasattr(feed, "down") else "h"
+
+
+def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses | None:
+    """`ParallelAttention` asserts as much.
+
+    Raises UnsupportedError for tensor parallelism beside it.
+    """
+    ranks = ulysses_ranks(read)
+    if ranks == 1:
+        return None
+    if sizes["tp"] > 1:
+        raise UnsupportedError(
+            ULYSSES, f"found {ranks} with {_TENSOR} {sizes['tp']}; Megatron-DeepSpeed has one of both"
+        )
+    own = next(layer.mixer for layer in model.network.kinds if isinstance(layer.mixer, Attention))
+    query = sizes[str(own.heads.query)]
+    if query % ranks:
+        read.refuse(ULYSSES, f"found {ranks}, which cannot share {model.name}'s {query} heads equally")
+    if own.grouped:
+        read.refuse(ULYSSES, f"found {ranks}; Megatron-DeepSpeed's Ulysses needs as many key heads as query heads")
+    if read.given("training.attention") == "math":
+        read.refuse("training.attention", "found 'math'; Ulysses takes flash")
+    return Ulysses()
+
+
+def _plan(sizes: Mapping[str, int], *, sharded: bool) -> MegatronPlan:
+    """What its matrices do: gradients are PyTorch's own, summed and reduced by DeepSpeed."""
+    return MegatronPlan(
+        tensor=sizes["tp"] > 1,
+        sequence=sharded,
+        context=None,
+        recompute=None,
+        fuses_weight_gradients=False,
+        loss="unfused",
+        experts=None,
+        fp8=None,
+        softmax_fp32=False,
+        softmax_fusion=True,
+        activation_fusion=True,
+        rope_fusion=False,
+        deterministic=False,
+        masked=False,
+    )

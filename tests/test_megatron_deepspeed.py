@@ -1,0 +1,127 @@
+"""Megatron-DeepSpeed: Megatron's layers under ZeRO, by hand."""
+
+from itertools import pairwise
+
+import pytest
+
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.estimation import estimate_training
+
+H, A, F, V, S = 1024, 16, 2816, 32000, 512
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": H,
+    "num_hidden_layers": 8,
+    "num_attention_heads": A,
+    "num_key_value_heads": A,
+    "intermediate_size": F,
+    "vocab_size": V,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+}
+GPT = {"model_type": "gpt2", "n_embd": H, "n_layer": 8, "n_head": A, "vocab_size": 50257, "n_positions": 1024}
+
+
+def job(layers=8, model=LLAMA, **changes):
+    """A job on eight GPUs, with changes of settings by path."""
+    count = "n_layer" if model is GPT else "num_hidden_layers"
+    described = {
+        "model": {**model, count: layers},
+        "training": {"sequence_length": S},
+        "parallelism": {},
+        "engine": {"type": "megatron-deepspeed", "zero_stage": 1, "reduce_bucket_size": 10_000_000},
+        "hardware": {"num_gpus": 8},
+    }
+    for path, value in changes.items():
+        section, name = path.split("__")
+        described[section][name] = value
+    return estimate_training(Config.from_dict(described))
+
+
+def a_layer(**changes):
+    """Bytes that one more layer leaves for the backward pass."""
+    first, second = (job(layers, **changes).rank for layers in (8, 9))
+    kept = [rank.end_of_forward - rank.persistent.before_step for rank in (first, second)]
+    return kept[1] - kept[0]
+
+
+SHARED = {"parallelism__tensor_parallel_size": 4, "parallelism__sequence_parallel": True}
+LAYERS = [
+    # For a token: inputs of norms and their results, queries, keys, values and the core's result, gate and up, the
+    # activation and the product; statistics of norms and attention in fp32.
+    ({}, S * (2 * 4 * H + 2 * 4 * H + 8 * F + 2 * 4 + 4 * A)),
+    ({"parallelism__tensor_parallel_size": 4}, S * (2 * 4 * H + (2 * 4 * H + 8 * F + 4 * A) // 4 + 2 * 4)),
+    (SHARED, S // 4 * (2 * 4 * H + 2 * 4) + S * (2 * 4 * H + 8 * F + 4 * A) // 4),
+    # The core's result is there before and after it is sent back.
+    ({"parallelism__ulysses_parallel_size": 4}, S // 4 * (2 * 4 * H + 2 * 5 * H + 8 * F + 2 * 4 + 4 * A)),
+    # A checkpoint keeps a layer's input.
+    ({"training__activation_checkpointing": "full"}, S * 2 * H),
+    # LayerNorm has two statistics; GELU's input and result are as wide as four times the model; masks of dropout.
+    (
+        {"model": GPT, "training__dropout": {"hidden": 0, "attention": 0}},
+        S * (2 * 4 * H + 2 * 4 * H + 2 * 8 * H + 4 * 4 + 4 * A),
+    ),
+    (
+        {"model": GPT, "training__dropout": {"hidden": 0.1, "attention": 0}},
+        S * (2 * 4 * H + 2 * 4 * H + 2 * 8 * H + 4 * 4 + 4 * A + 2 * H),
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "size"), LAYERS)
+def test_what_a_layer_keeps(changes, size):
+    """Saved tensors of one layer, to the byte but for rounding up to blocks and Ulysses' or Adam's few more."""
+    assert a_layer(**changes) == pytest.approx(size, abs=8 * 512)
+
+
+def held(found, rule):
+    """Bytes of a rule at the peak."""
+    return sum(entry.bytes for entry in found.ledger.entries if entry.rule == rule)
+
+
+def test_states():
+    """Ranks of Megatron's groups have parts of matrices and of a padded vocabulary; ZeRO shards over the others."""
+    layer = 4 * H * H + 3 * H * F
+    whole = 8 * (layer + 2 * H) + 2 * 32000 * H + H
+    part = 8 * (layer // 4 + 2 * H) + 2 * 32256 * H // 4 + H
+    plain, tensor = job(), job(**SHARED)
+    assert plain.rank.persistent.parameters == pytest.approx(2 * whole, abs=60 * 512)
+    assert held(plain, "fp32_partition") == pytest.approx(4 * whole / 8, abs=60 * 512)
+    assert tensor.rank.persistent.parameters == pytest.approx(2 * part, abs=60 * 512)
+    assert held(tensor, "fp32_partition") == pytest.approx(4 * part / 2, abs=60 * 512)
+    assert held(tensor, "gather_buffer") == 2 * S * H
+    ulysses = job(parallelism__ulysses_parallel_size=4, engine__zero_stage=3)
+    assert held(ulysses, "fp32_partition") == pytest.approx(4 * whole / 8, abs=60 * 512)
+
+
+def test_the_loss():
+    """The logits, their copy in fp32 and what the largest is subtracted in; with Ulysses a softmax and its logarithm."""
+
+    def found(**changes):
+        before, loss = next(pair for pair in pairwise(job(**changes).moments) if pair[1].place == "head and loss")
+        return loss.peak - before.end
+
+    assert found() == pytest.approx(S * 32000 * (2 + 4 + 4), rel=0.01)
+    assert found(parallelism__ulysses_parallel_size=4) == pytest.approx(S // 4 * 32000 * (2 + 4 + 4 + 4), rel=0.01)
+
+
+MISTAKES = [
+    ({"parallelism__ulysses_parallel_size": 2, "parallelism__tensor_parallel_size": 2}, "one of both"),
+    ({"training__adapter": {"type": "lora"}}, "not modelled for adapters"),
+    ({"training__compile": True}, "leave it out"),
+    ({"training__activation_checkpointing": "selective"}, "allowed: none, full"),
+    ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be shared equally"),
+    ({"model": {**LLAMA, "num_key_value_heads": 4}, "parallelism__ulysses_parallel_size": 2}, "as many key heads"),
+    (
+        {"model": {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}},
+        "dense feed-forward",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES)
+def test_mistakes_are_named(changes, message):
+    """What contradicts itself or is not modelled is refused by name."""
+    with pytest.raises((ConfigError, UnsupportedError), match=message):
+        job(**changes)
