@@ -100,19 +100,16 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards, sizes)
     ranks = num_gpus // (stages * tensors)
-    if engine.name == "nanotron":
-        share, recipe = nanotron_job(read, model, engine, sizes, micro_batches, checkpoints)
+    if engine.name in _OWN_LAYERS:
+        share, recipe = _OWN_LAYERS[engine.name](read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
-    elif engine.name == "megatron-deepspeed":
-        share, recipe = megatron_deepspeed_job(read, model, engine, sizes, micro_batches, checkpoints)
-        recipe, sizes = with_zero(read, engine, share, recipe, {**sizes, "V": share.sizes["V"]})
     else:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
         share = expert_share(read, model if tensor is None else parallelized(model), experts, shards)
         recipe = recipe_of(
             read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake
         )
-        recipe, sizes = with_zero(read, engine, share, recipe, sizes)
+    recipe, sizes = with_zero(read, engine, share, recipe, sizes)
     accelerator, capacity = _capacity(read)
     if read.problems:
         raise ConfigError(read.problems)
@@ -136,6 +133,10 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+_OWN_LAYERS = {"nanotron": nanotron_job, "megatron-deepspeed": megatron_deepspeed_job}
+"""Engines with layers of their own: what a rank has of the model, and the recipe of its step."""
 
 
 def _sizes(
