@@ -25,6 +25,6 @@ def test_units_inside_pyodide(dist):
         sysconfig.get_path("purelib"),
         ROOT / "tests",
     ]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=1200)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert " passed" in done.stdout

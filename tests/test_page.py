@@ -14,7 +14,7 @@ from memcore.render.page import EXAMPLE
 pytestmark = pytest.mark.machine
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("no Chromium on this machine: the tests of the page in a browser are skipped", allow_module_level=True)

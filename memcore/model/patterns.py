@@ -170,7 +170,7 @@ def first_dense(key: str = "first_k_dense_replace", default: int = 0) -> FeedPla
         if listed is not None:
             if len(listed) < depth(reader):
                 reader.refuse("mlp_layer_types", f"lists {len(listed)} layers of {depth(reader)}")
-            return ["dense" if word == "dense" else "sparse" for word in listed]
+            return ["dense" if word == "dense" else "sparse" for word in listed[: depth(reader)]]
         first = reader.integer(key, default, least=0)
         return ["dense" if i < first else "sparse" for i in range(depth(reader))]
 

@@ -79,7 +79,8 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
     else:
         reader = whole.sub(row.text_key, text, family.keys)
     key = family.keys.get("tie_word_embeddings", "tie_word_embeddings")
-    tied = whole.flag("tie_word_embeddings") or (row.tied_by_text and reader.config.get(key) is True)
+    sources = {"whole": (whole,), "text": (reader,), "either": (whole, reader)}[row.tied_by]
+    tied = any(each.flag("tie_word_embeddings") for each in sources)
     reader.config = {**reader.config, key: tied}
     model = _apart(_language_model(reader, text), row.early(whole))
     towers = row.towers(whole, reader)

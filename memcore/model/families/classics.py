@@ -305,7 +305,7 @@ CLASSICS: Mapping[str, Family] = {
                 module="ffn",
                 gate=None,
                 fixed_activation="gelu",
-                width=lambda reader: int(reader.number("expansion_ratio") * reader.sizes["h"]),
+                width=lambda reader: 4 * reader.sizes["h"],  # MptMLP, whatever expansion_ratio says
             )
         },
         keys={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from memcore.model.images import Images
 from memcore.model.network import Tower
@@ -88,8 +88,8 @@ class Composite:
     early: Callable[[Reader], int] = lambda whole: 0
     """How many of the decoder's first layers are special, given the whole configuration: they are runs of their own."""
     text_key: str = "text_config"
-    tied_by_text: bool = False
-    """Whether `tie_word_embeddings` of the language model's configuration also ties: files before transformers 5."""
+    tied_by: Literal["whole", "text", "either"] = "whole"
+    """Whose `tie_word_embeddings` ties the head; the language model's in files from before transformers 5."""
     moved: tuple[str, str] = ("model.", "model.language_model.")
     """How the language model's tensors are renamed."""
     head: str = "lm_head"

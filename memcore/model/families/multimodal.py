@@ -99,7 +99,7 @@ def _gemma3(whole: Reader, vision: Reader) -> Tensors:
 
 
 def _paligemma(whole: Reader, vision: Reader) -> Tensors:
-    out = vision.symbol("ot", vision.integer("projection_dim", whole.integer("projection_dim", 2048)))
+    out = vision.symbol("ot", whole.integer("projection_dim", 2048))
     return linear(f"{_PROJECTOR}linear", out, "ht", "projector")
 
 
@@ -211,13 +211,13 @@ def _qwen(kind: str) -> Composite:
         towers=_towers(vision, "model.visual."),
         images=_qwen_images(vision),
         early=early,
-        tied_by_text=kind in ("qwen2_vl", "qwen2_5_vl"),
+        tied_by="either" if kind in ("qwen2_vl", "qwen2_5_vl") else "whole",
     )
 
 
 COMPOSITES: Mapping[str, Composite] = {
     "llava": Composite(
-        text="llama", towers=_towers("clip_vision_model", _TOWER, _llava), images=_one_size, tied_by_text=True
+        text="llama", towers=_towers("clip_vision_model", _TOWER, _llava), images=_one_size, tied_by="either"
     ),
     "llava_next": Composite(
         text="llama", towers=_towers("clip_vision_model", _TOWER, _llava_next), images=_llava_next_images
@@ -243,6 +243,7 @@ COMPOSITES: Mapping[str, Composite] = {
         text="llama4_text",
         towers=_towers("llama4_vision_model", "vision_model.", _llama4),
         images=_llama4_images,
+        tied_by="text",
         moved=("model.", "language_model.model."),
         head="language_model.lm_head",
     ),

@@ -309,6 +309,7 @@ SPARSE: Mapping[str, Family] = {
             ),
         },
         feed_plan=patterns.between,
+        head_bias="use_bias",
     ),
     "glm4_moe": Family(
         mixers={
@@ -332,7 +333,7 @@ SPARSE: Mapping[str, Family] = {
         feed_plan=first_dense(),
     ),
     "solar_open": Family(
-        mixers={"attention": Grouped()},
+        mixers={"attention": Grouped(output_bias=False)},
         feeds={"sparse": _SIGMOID_FP32},
         feed_plan=patterns.sparse,
     ),

@@ -117,7 +117,7 @@ def _sparse_gates(reader: Reader) -> list[str]:
 def _gemma3n_extra(reader: Reader, place: Place) -> Extra:
     inputs = reader.integer("altup_num_inputs")
     n, rank = reader.symbol("na", inputs), reader.symbol("la", reader.integer("laurel_rank"))
-    scale = [_other("altup.correct_output_scale", ("h",))] if reader.flag("altup_correct_scale") else []
+    scale = [_other("altup.correct_output_scale", ("h",))]  # there even where altup_correct_scale says not to use it
     found = [
         *scale,
         _other("altup.correction_coefs.weight", (n,), (n,)),
