@@ -50,6 +50,15 @@ NOTES = {
         "The version of torchtitan and its loss are not stated; a loss in chunks is assumed.",
     ),
     **dict.fromkeys(
+        ("fsdp-qlora-l2-7b-l-512", "fsdp-qlora-l2-7b-q-512"),
+        "As much as with four times the sequence: the allocator still holds what loading and flattening the model took.",
+    ),
+    **dict.fromkeys(
+        ("hf-bert-all-adafactor", "hf-bert-ga-gc", "hf-bert-load"),
+        "BERT is none of the families: a network like Llama is taken, with three matrices in a feed-forward layer instead of two. "
+        "The CUDA context of 2022 loaded all kernels and took 1.3 GiB.",
+    ),
+    **dict.fromkeys(
         (
             "torchtune-l2-7b-init",
             "torchtune-l2-7b-lora-qv-r8",

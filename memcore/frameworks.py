@@ -2,7 +2,8 @@
 
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
-before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too).
+before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
+AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits in its models).
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         skips_sync=True,
         exempts_embeddings=False,
     ),
+    "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True),
     "torchtune": Framework(exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py

@@ -189,3 +189,46 @@ def test_experts_are_all_in_memory():
     model = held.job.model
     assert model.active_parameters < model.parameters / 8
     assert held.persistent.parameters == pytest.approx(2 * model.parameters, rel=0.01)
+
+
+def test_tensor_parallelism_does_not_divide_everything():
+    """Belief: TP=4 divides everything by 4. Norms' inputs and the logits are whole without the parallelism of theirs."""
+    alone = rank(precision="bf16", implementation="torchtitan", attention="flash", sequence_length=2048)
+    kept, logits = {}, {}
+    for parallel in (False, True):
+        how = {"tensor_parallel_size": 4, "sequence_parallel": parallel, "loss_parallel": parallel}
+        one = rank(
+            4, parallelism=how, precision="bf16", implementation="torchtitan", attention="flash", sequence_length=2048
+        )
+        kept[parallel] = one.end_of_forward - one.persistent.before_step
+        logits[parallel] = one.peak_of("loss") - one.end_of_forward
+        assert one.persistent.parameters > alone.persistent.parameters / 4
+    whole = alone.end_of_forward - alone.persistent.before_step
+    assert kept[False] > 0.4 * whole > 1.2 * kept[True]
+    assert logits[False] > 2 * logits[True]
+
+
+def test_the_first_stage_of_a_pipeline_holds_as_much_as_no_pipeline():
+    """Belief: PP=4 divides activations by 4. Of 4 stages the first has a quarter of the layers, for 4 micro-batches."""
+    settings = {"precision": "bf16", "gradient_accumulation_steps": 8, "sequence_length": 2048}
+    alone = rank(precision="bf16", sequence_length=2048)
+    first = rank(4, {"type": "none"}, {"pipeline_parallel_size": 4}, **settings)
+    kept = [
+        sum(entry.bytes for entry in each.ledger(moment).of("activations") if "layers" in entry.module)
+        for each in (alone, first)
+        for moment in [max(each.moments, key=lambda one: one.peak)]
+    ]
+    assert kept[1] == pytest.approx(kept[0], rel=0.1)
+
+
+def test_drivers_show_more_than_tensors_need():
+    """Belief: nvidia-smi shows what tensors need. It adds what the allocator holds besides, and the CUDA context."""
+    found = memcore.estimate({"model": MODEL, "hardware": {"accelerator": "h100-sxm-80gb"}})
+    assert found.allocated.expected < found.reserved.expected
+    assert found.device.expected - found.reserved.expected == 600 * 2**20
+
+
+def test_an_80_gb_gpu_has_less_than_80_gib():
+    """Belief: an H100 with 80 GB has 80 GiB. Jobs can use 79.1 GiB of it."""
+    found = memcore.estimate({"model": MODEL, "hardware": {"accelerator": "h100-sxm-80gb"}})
+    assert found.capacity == pytest.approx(79.1 * 2**30, rel=1e-3)
