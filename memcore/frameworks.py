@@ -3,7 +3,7 @@
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
 before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
-AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits in its models).
+AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself).
 """
 
 from __future__ import annotations

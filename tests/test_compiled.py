@@ -247,6 +247,13 @@ def test_torchtune_upcasts_logits_in_its_models(training, bytes_for_each_token):
     assert found_bytes == pytest.approx(bytes_for_each_token, abs=2)
 
 
+def test_the_loop_of_fsdp_qlora_holds_fp32_logits():
+    """Its `output` lives through the backward pass: one more tensor of four bytes."""
+    found = job({"framework": "fsdp_qlora"}, implementation="transformers", precision="bf16")
+    moment = max((each for each in found.rank.moments if each.phase == "loss"), key=lambda each: each.peak)
+    assert found.rank.ledger(moment).by_category["logits and loss"] / TOKENS == pytest.approx(16 * V, abs=2)
+
+
 def test_kernels_of_a_fused_loss_are_not_compiled():
     """They compute head and loss together."""
     with pytest.raises(MemcoreError, match="training.compile_loss"):
