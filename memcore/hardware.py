@@ -52,12 +52,21 @@ class Overhead:
 def context(accelerator: Accelerator | None) -> Overhead:
     """The CUDA context with the kernels that have been loaded; nvidia-smi shows it, PyTorch does not count it.
 
-    Observed: 256 MiB (RTX 3090), 426 MiB (RTX 6000 Ada), 471 MiB (RTX 4090), 520 MiB (H100), 612 MiB (H200), and 50 to
-    150 MiB more once cuBLAS and Triton kernels are loaded.
+    Observed: 141 MiB (T4, with kernels), 256 MiB (RTX 3090), 426 MiB (RTX 6000 Ada), 471 MiB (RTX 4090), 520 MiB
+    (H100), 612 MiB (H200), and 50 to 150 MiB more with kernels of cuBLAS and Triton. A V100 had 1343 MiB in 2022,
+    when CUDA loaded all kernels at once.
     """
-    major = accelerator.major if accelerator else None
-    expected = {7: 350, 8: 400, 9: 600, 10: 700, 12: 700}.get(major or 0, 600) * MiB
-    return Overhead(expected * 7 // 10, expected, expected * 14 // 10, "observed contexts, public logs")
+    if accelerator and accelerator.capability in _CONTEXTS:
+        low, expected, high = (each * MiB for each in _CONTEXTS[accelerator.capability])
+    else:
+        major = accelerator.major if accelerator else None
+        expected = {8: 400, 9: 600, 10: 700, 12: 700}.get(major or 0, 600) * MiB
+        low, high = expected * 7 // 10, expected * 14 // 10
+    return Overhead(low, expected, high, "observed contexts, public logs")
+
+
+_CONTEXTS = {"7.0": (245, 350, 1343), "7.5": (100, 141, 490)}
+"""MiB of GPUs of which more is known than of their generation: the least, what is expected, and the most."""
 
 
 def communicators(count: int) -> Overhead:
