@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memcore.changes import CHANGES, KINDS, RISKS, Change, Changes, applicable
@@ -183,14 +183,26 @@ def advise(config: Config | Mapping[str, object], *, ladder: bool = False, roofl
 
     Raises ConfigError for a server, and whatever `estimate` raises.
     """
+    *_, last = advice_by_piece(config, roofline=roofline)
+    rungs = _ladder(last.estimate, _assumed(last.estimate, roofline)) if ladder else ()
+    return replace(last, ladder=tuple(rungs))
+
+
+def advice_by_piece(config: Config | Mapping[str, object], *, roofline: Roofline | None = None) -> Iterator[Advised]:
+    """What `advise` finds, after every change that was tried: so that somebody else may have a turn in between."""
     found = estimate(config)
     if not isinstance(found, Estimate):
         raise ConfigError([Problem("engine.type", "advice is given for training; a server's answers show its budget")])
-    assumed = roofline or roofline_of(
-        found.job.accelerator.id if found.job.accelerator else None, found.job.config.hardware.gpus_per_node
-    )
-    advice = sorted(_changed(found, CHANGES, assumed), key=_worth, reverse=True)
-    return Advised(found, tuple(advice), tuple(_ladder(found, assumed)) if ladder else ())
+    advice: list[Advice] = []
+    yield Advised(found, ())
+    for each in _changed(found, CHANGES, _assumed(found, roofline)):
+        advice.append(each)
+        yield Advised(found, tuple(sorted(advice, key=_worth, reverse=True)))
+
+
+def _assumed(found: Estimate, roofline: Roofline | None) -> Roofline:
+    accelerator = found.job.accelerator.id if found.job.accelerator else None
+    return roofline or roofline_of(accelerator, found.job.config.hardware.gpus_per_node)
 
 
 def _worth(advice: Advice) -> tuple[bool, bool, float]:

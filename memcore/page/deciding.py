@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from memcore.advising import advise
+from memcore.advising import Advised, advice_by_piece
 from memcore.config.url import encode_fragment
 from memcore.errors import MemcoreError
 from memcore.page.answering import config_of, form_of
@@ -15,15 +15,24 @@ from memcore.words import say
 
 
 def suggest(session: Session, message: Message) -> Iterator[Patch]:
-    """Every change of one knob, best first."""
+    """Every change of one knob, best first; an edit ends what would be said of another job."""
     yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}}
+    edits = session.turns.get("answer")
+    found: Advised | None = None
     try:
-        found = advise(config_of(form_of(message["texts"])))
+        for found in advice_by_piece(config_of(form_of(message["texts"]))):
+            for each in found.advice:
+                _ = each.fits  # asks the allocator once for each, and the table would ask for all in one go
+            yield {}
+            if session.turns.get("answer") != edits:
+                yield {"html": {"advice": ""}}
+                return
     except MemcoreError as error:
         yield {"html": {"advice": f"<p>{escape(str(error))}</p>"}}
         return
-    links = [f"#{encode_fragment(each.after.job.config)}" for each in found.advice]
-    yield {"html": {"advice": _scroll(advice_html(found, links))}}
+    if found is not None:
+        links = [f"#{encode_fragment(each.after.job.config)}" for each in found.advice]
+        yield {"html": {"advice": _scroll(advice_html(found, links))}}
 
 
 def _scroll(table: str) -> str:
