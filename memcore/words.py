@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from memcore.words_of_engines import ENGINES_IN_CHINESE
+from memcore.words_of_help import HELP_IN_CHINESE
 from memcore.words_of_logs import WORDS_OF_LOGS
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
@@ -47,6 +49,17 @@ def label(path: str, english: str) -> str:
     return say(f"label {path}") if f"label {path}" in WORDS else english
 
 
+def explanation(path: str, english: str) -> str:
+    """What a setting is: in Chinese where its tables have it, else as the schema has it.
+
+    >>> with speaking("zh"):
+    ...     explanation("engine.fp8_format", "Of matrix products.")
+    '用于矩阵乘。'
+    """
+    chinese = {**HELP_IN_CHINESE, **ENGINES_IN_CHINESE}.get(path) if _LANGUAGE.get() == "zh" else None
+    return chinese or english
+
+
 def every() -> dict[str, str]:
     """The whole table in the language that is spoken."""
     return {key: say(key) for key in WORDS}
@@ -78,8 +91,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "help": ("Keys and help", "快捷键与帮助"),
     "example-note": ("The answer below is for the example.", "下面是示例的结果。"),
     "loading": (
-        "Loading Python (7 MB, once). The answer below is for the example.",
-        "正在加载 Python（7 MB，仅一次）。下面是示例的结果。",
+        "Loading Python (15 MB, once). The answer below is for the example.",
+        "正在加载 Python（15 MB，仅一次）。下面是示例的结果。",
     ),
     "shared": (
         "You opened a shared plan. Your saved plans are untouched.",
@@ -93,11 +106,12 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "problems": ("Problems", "问题"),
     "verdict": ("Verdict", "结论"),
     "parts": ("Parts of the answer", "结果各部分"),
+    "default-is": (" Default: {value}.", "默认：{value}。"),
     "close": ("Close", "关闭"),
     "cancel": ("Cancel", "取消"),
     "print": ("Print", "打印"),
     "offline": ("Download this page (zip)", "下载本页（zip）"),
-    "offline-wait": ("Packing 16 MB …", "正在打包 16 MB……"),
+    "offline-wait": ("Packing 24 MB …", "正在打包 24 MB……"),
     "private": (
         "Everything is computed in this page: no tracking, no cookies, nothing is sent anywhere.",
         "一切都在本页内计算：无跟踪、无 Cookie、不发送任何数据。",

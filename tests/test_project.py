@@ -40,6 +40,8 @@ LAYERS = (
         "rules_zero",
         "torchtitan_commits",
         "untrusted",
+        "words_of_engines",
+        "words_of_help",
         "words_of_logs",
         "words",
     },

@@ -15,9 +15,12 @@ from memcore.page.answering import values_of
 from memcore.page.presets import presets
 from memcore.page.session import Session
 from memcore.page.tasks import TASKS, task_of, with_task
-from memcore.render import page
+from memcore.render import form, page
 from memcore.words import LANGUAGES, WORDS, every, say, speaking
+from memcore.words_of_engines import ENGINES_IN_CHINESE
+from memcore.words_of_help import HELP_IN_CHINESE
 
+CHINESE = re.compile("[\u4e00-\u9fff]")
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
 
 
@@ -428,3 +431,15 @@ def test_layouts_that_fit():
     assert list(steps) == []
     assert "Cancelled" in visit.html["search-status"]
     assert "server" in Visit("#v1&model=gpt2&engine=vllm").do("search").html["search"]
+
+
+def test_settings_are_explained_in_chinese():
+    """Every line of the tables is of a setting, in Chinese; the form shows them."""
+    tables = {**HELP_IN_CHINESE, **ENGINES_IN_CHINESE}
+    assert set(tables) <= set(SETTINGS)
+    assert all(CHINESE.search(each) for each in tables.values())
+    missing = set(SETTINGS) - set(tables)  # a new setting is explained in English until somebody translates it
+    assert len(missing) < 10
+    hints = re.findall(r'<p class="hint" id="field-([^"]*)-hint">([^<]*)', Visit(language="zh").html["config"])
+    assert len(hints) > 200
+    assert all(CHINESE.search(text) for name, text in hints if name not in map(form.identifier, missing))

@@ -16,7 +16,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
 from memcore.model.catalog import catalog, nickname
 from memcore.solving import SMALLEST, SOLVABLE
-from memcore.words import label, say
+from memcore.words import explanation, label, say
 
 QUICK = ("model", "hardware.accelerator", "hardware.num_gpus")
 """The fields of the first answer, beside the task."""
@@ -129,14 +129,14 @@ def identifier(path: str) -> str:
 def _field(path: str, values: Values) -> str:
     name, setting = identifier(path), SETTINGS[path]
     hidden = "" if _shown(path, values) else " hidden"
-    default = f" Default: {setting.default}." if setting.default else ""
+    default = say("default-is", value=setting.default) if setting.default else ""
     origin = "yours" if values.given.get(path) else "default"
     title = label(path, setting.label)
     return (
         f'<div class="field" data-origin="{origin}"{hidden}><label for="{name}">{escape(title)}{_unit(setting)}</label>'
         f'<div class="control">{_control(path, values)}{_most(path, title)}</div>'
         f'<p class="error" id="{name}-error"></p><p class="solved" id="{name}-note"></p>'
-        f'<p class="hint" id="{name}-hint">{escape(setting.help)}{escape(default)} '
+        f'<p class="hint" id="{name}-hint">{escape(explanation(path, setting.help))}{escape(default)} '
         f'<code id="{name}-flag">{escape(values.flags.get(path, ""))}</code></p></div>'
     )
 
