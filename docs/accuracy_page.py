@@ -39,6 +39,7 @@ NOTES = {
             "torchtitan-l2-7b-fsdp1-sac",
             "torchtitan-l2-7b-fsdp2-ac",
             "torchtitan-l2-7b-fsdp2-sac",
+            "torchtitan-l2-7b-fsdp2-sac-c",
         ),
         "Tensors agree within 5%: the log of that time also gives active bytes. What the allocator reserved beyond them is more "
         "than its replay says; expandable segments are assumed, but torchtitan's script sets them only since October 2024.",
