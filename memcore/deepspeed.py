@@ -11,7 +11,7 @@ from memcore.engines.base import Engine
 from memcore.engines.deepspeed_estimators import model_to_params
 from memcore.model.adapters import learns
 from memcore.model.network import Model
-from memcore.step.recipe import Recipe
+from memcore.step.recipe import Precision, Recipe
 from memcore.step.zero import ZeroPlan
 from memcore.symbols import product
 
@@ -24,6 +24,8 @@ _ONLY_3 = (
     "engine.stage3_param_persistence_threshold",
     "engine.zero_hpz_partition_size",
     "engine.mics_shard_size",
+    "engine.zero_quantized_weights",
+    "engine.zero_quantized_gradients",
 )
 _SWAPPED = 5 * 100_000_000
 """Elements of buffers through which parameters on a disk pass (offload_param's buffer_count and buffer_size)."""
@@ -37,7 +39,7 @@ def zero_engine(read: Defaults) -> str:
     return f"{name}3" if (read.given(_PARAM) or "none") == "none" else f"{name}3-offload"
 
 
-def zero_plan(read: Defaults) -> ZeroPlan:
+def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
     """What ZeRO does."""
     stage = int(read.take(_STAGE, 0, "DeepSpeed's default: no ZeRO"))
     optimizer, parameters = read.take(_OPTIMIZER, "none"), read.take(_PARAM, "none")
@@ -58,7 +60,21 @@ def zero_plan(read: Defaults) -> ZeroPlan:
         offloads_parameters=parameters,
         overlaps=bool(read.take("engine.overlap_comm", stage == 3)) and stage < 3,
         secondary=stage == 3 and read.take("engine.zero_hpz_partition_size", 1) > 1,
+        quantized_weights=stage == 3 and bool(read.take("engine.zero_quantized_weights", False)),
+        quantized_gradients=stage == 3 and bool(read.take("engine.zero_quantized_gradients", False)),
+        fp32_gradients=_fp32_gradients(read, stage, precision),
     )
+
+
+def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
+    """Whether gradients accumulate in another dtype than the model's: `BF16_Optimizer` takes those of stage 1."""
+    path = "training.gradient_dtype"
+    given = read.given(path)
+    if given is None or given == precision.parameter:
+        return False
+    if (given, precision.parameter, stage) != ("fp32", "bf16", 1) or read.given(_OPTIMIZER) not in (None, "none"):
+        read.refuse(path, f"found {given!r}; modelled as fp32 with bf16 and {_STAGE} 1, on the GPU")
+    return True
 
 
 def with_zero(
@@ -67,8 +83,35 @@ def with_zero(
     """The recipe and the sizes of a job with DeepSpeed; those of others as they are."""
     if engine.name not in DEEPSPEED:
         return recipe, dict(sizes)
-    ranks = zero_ranks(read, sizes["z"])
-    return replace(recipe, zero=zero_plan(read)), {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}
+    ranks, plan = zero_ranks(read, sizes["z"]), zero_plan(read, recipe.precision)
+    node = int(read.take("hardware.gpus_per_node", 8)) if plan.quantized_gradients else 1
+    if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
+        plan = replace(plan, quantized_gradients=False)  # within a node gradients are reduced as they are
+    found = {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}
+    return replace(recipe, zero=plan), {**found, **_quantized(found, plan, recipe.precision, node)}
+
+
+def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, node: int) -> Mapping[str, int]:
+    """Bytes that ZeRO++ needs beside what is gathered, and to reduce the largest parameter.
+
+    A parameter comes in int8, becomes fp16, and with bf16 is cast once more; what is fetched ahead is int8 and becomes
+    flat fp16 before it is copied out. Gradients are int4 before and after each of two exchanges, within nodes and
+    between them, and fp16 at the end.
+    """
+    largest, found = sizes["zx"], dict[str, int]()
+    if plan.quantized_weights:
+        alone = largest * (5 if precision.compute == "bf16" else 3)
+        found["zq"] = max(sizes["za"], alone - 2 * sizes["zm"])
+    if plan.quantized_gradients:
+        found["zy"] = largest + 3 * -(-largest // node)
+    return found
+
+
+def of_stage(share: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """The numbers of elements of one stage of a pipeline, under ZeRO-1."""
+    counted = [(product(weight.shape, sizes), count) for weight, _, count in share.tensors]
+    learned = sum(size * count for size, count in counted)
+    return {"zp": learned, "zf": min(sizes["zr"], learned), "zx": max(size for size, _ in counted)}
 
 
 def zero_ranks(read: Defaults, ranks: int) -> int:
@@ -102,6 +145,7 @@ def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: in
         "zx": max((size for size, _, _ in counted), default=0),
         "zk": kept,
         "zm": passing,
+        "za": min(ahead, max(total - kept - largest, 0)),
         "zl": min(total - kept, max(passing, reuse // 2)),
         "zg": min(group, -(-learned // ranks)),
         "zh": int(read.given("engine.zero_hpz_partition_size") or 1),

@@ -31,7 +31,8 @@ def host_entries(job: Job) -> Iterator[Entry]:
     if job.engine.name in ("none", "ddp", "fsdp"):
         for weight, path, count in job.share.tensors:
             yield from _hosted(job, weight, path, count, parameters=sharding.offloaded or optimizer.on_host)
-    if job.recipe.offloads_activations:
+    checkpoints = job.recipe.checkpoints
+    if job.recipe.offloads_activations or (checkpoints is not None and checkpoints.hosted):
         program = program_of(job.recipe)
         size = program.allocated("offloaded_activation", job.sizes)
         yield _entry(job, "host_activation", "", (size // 2,), "bf16", 1, "from forward to backward pass")

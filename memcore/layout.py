@@ -152,7 +152,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
         raise UnsupportedError(path, f"found {stages}; pipelines are modelled with FSDP2, found engine.version 1")
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, f"found {stages}; LitGPT's scripts run no pipelines; leave it out")
-    if engine.name in ("ddp", "deepspeed", "megatron-deepspeed"):
+    if engine.name in ("ddp", "deepspeed"):
         read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found {engine.name!r}")
     elif engine.name == "fsdp" and chunks > _ACTIVE:
         message = f"found {chunks}; PyTorch's schedules keep {_ACTIVE} stages gathered, so that more are not modelled"
@@ -160,7 +160,8 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     if stages * chunks > model.num_layers:
         read.refuse(path, f"found {stages} with {chunks} stages each; {model.name} has {model.num_layers} layers")
     ends = model.network.ends
-    if (ends.tied and engine.name != "nanotron") or ends.start != "decoder" or model.network.towers:
+    begins = "megatron-gpt" if engine.name == "megatron-deepspeed" else "decoder"
+    if (ends.tied and engine.name != "nanotron") or ends.start != begins or model.network.towers:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
         raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
     return stages, schedule, chunks

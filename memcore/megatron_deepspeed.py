@@ -9,14 +9,14 @@ from memcore.defaults import Defaults
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.layers.megatron_deepspeed import check
-from memcore.layout import ULYSSES, ulysses_ranks
+from memcore.layout import STAGES, ULYSSES, ulysses_ranks
 from memcore.model.megatron.converted import as_megatron
 from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.recipes import unit_axes, with_dropout
 from memcore.step.megatron import MegatronPlan
-from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Recipe, Sharding
+from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.step.ulysses import Ulysses
 
 NAME = "megatron-deepspeed"
@@ -36,7 +36,6 @@ _ABSENT = (
     "training.loss_shift",
     "training.parameter_dtype",
     "training.compute_dtype",
-    "training.gradient_dtype",
     "training.use_cache",
     "training.packed_sequences",
     "training.compile",
@@ -92,13 +91,28 @@ def megatron_deepspeed_job(
         precision=precision,
         loss=Loss(kind="vocab-parallel", shifts_labels=False),
         sharding=Sharding(engine=engine.key or engine.name, gathers=sizes["z"] > 1),
-        checkpoints=None if checkpoints is None else replace(checkpoints, reentrant=True),
+        checkpoints=_checkpoints(read, checkpoints, sharded=sharded),
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=False,
         units=frozenset(unit_axes(sizes)),
         ulysses=_ulysses(read, model, sizes),
+        pipeline=_pipeline(read),
         megatron=_plan(sizes, sharded=sharded),
     )
+
+
+def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bool) -> Checkpoints | None:
+    """`deepspeed.checkpointing`: layers run again as a whole."""
+    parts, host = "engine.partition_activations", "engine.cpu_checkpointing"
+    if checkpoints is None:
+        for path in (parts, host):
+            if read.given(path):
+                read.refuse(path, "found true; needs training.activation_checkpointing 'full'")
+        return None
+    partitioned = bool(read.take(parts, False))
+    if partitioned and sharded:
+        read.refuse(parts, f"found true; with {_SEQUENCE} ranks have parts of the sequence already")
+    return replace(checkpoints, reentrant=True, partitioned=partitioned, hosted=bool(read.take(host, False)))
 
 
 def _kernel(read: Defaults) -> str:
@@ -133,6 +147,23 @@ def _divided(model: Model) -> Iterator[str]:
             yield from dict.fromkeys((str(layer.mixer.heads.query), str(layer.mixer.heads.key)))
         for feed in layer.feeds:
             yield str(feed.down.inner[-1]) if hasattr(feed, "down") else "h"
+
+
+def _pipeline(read: Defaults) -> Pipeline | None:
+    """`PipelineEngine`, which takes ZeRO-1 at most."""
+    stages = read.given(STAGES) or 1
+    if stages == 1:
+        return None
+    if (read.given("engine.zero_stage") or 0) > 1:
+        read.refuse("engine.zero_stage", f"found {read.given('engine.zero_stage')}; DeepSpeed's pipelines take 0 and 1")
+    for path in (ULYSSES, "engine.cpu_checkpointing", "engine.partition_activations"):
+        value = read.given(path)
+        if value is True or value not in (None, False, 1):
+            raise UnsupportedError(path, f"found {value}, which is not modelled in DeepSpeed's pipelines; leave it out")
+    schedule = read.given("parallelism.pipeline_schedule")
+    if schedule not in (None, "1f1b"):
+        read.refuse("parallelism.pipeline_schedule", f"found {schedule!r}; DeepSpeed's is 1f1b")
+    return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime="deepspeed", returns_outputs=False)
 
 
 def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from memcore.deepspeed import of_stage
 from memcore.job import Job
 from memcore.model.network import Model
 from memcore.model.stages import joined
@@ -52,7 +53,9 @@ def stage_job(job: Job, number: int) -> Job:
     )
     runs_of_layers = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
     counts = {IN_FLIGHT: more, MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - runs - more}
-    return replace(job, model=model, share=share, recipe=recipe, sizes={**job.sizes, **runs_of_layers, **counts})
+    sizes = {**job.sizes, **runs_of_layers, **counts}
+    sizes |= of_stage(share, sizes) if job.recipe.zero is not None else {}
+    return replace(job, model=model, share=share, recipe=recipe, sizes=sizes)
 
 
 def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from memcore.config.deepspeed import DEEPSPEED
 from memcore.defaults import Assumption, Defaults
 from memcore.eager.float8 import Float8
 from memcore.eager.quantized import Quantization
@@ -49,7 +50,7 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
             f"found {compute!r} with parameters in {stored!r}; only FSDP and autocast compute in another dtype",
         )
     gradient = read.given("training.gradient_dtype")
-    if gradient is not None and gradient != stored:
+    if gradient is not None and gradient != stored and engine.name not in DEEPSPEED:
         read.refuse(
             "training.gradient_dtype", f"found {gradient!r}; PyTorch's gradients have the parameter dtype {stored!r}"
         )

@@ -8,6 +8,7 @@ from memcore.rule import Rule
 
 _ACCUMULATOR = "nanotron, optim/gradient_accumulator.py, FP32GradientAccumulator"
 _STAGES = "deepspeed, runtime/zero/stage_1_and_2.py and stage3.py"
+_CHECKPOINTING = "deepspeed, runtime/activation_checkpointing/checkpointing.py"
 _PARALLEL = "nanotron, parallel/tensor_parallel/functional.py"
 
 ZERO: Mapping[str, Rule] = {
@@ -28,6 +29,25 @@ ZERO: Mapping[str, Rule] = {
     # DeepSpeed.
     "fp32_partition": Rule("fp32 copy of the parameters that this rank updates", _STAGES, "optimizer states"),
     "partitioned_gradients": Rule("gradients of the parameters that this rank updates", _STAGES, "gradients"),
+    "accumulated_gradients": Rule(
+        "gradients of all micro-batches, summed in fp32", "deepspeed, runtime/bf16_optimizer.py", "gradients"
+    ),
+    "partitioned_activation": Rule(
+        "this rank's part of a checkpoint's input", f"{_CHECKPOINTING}: partition_activations"
+    ),
+    "gathered_activation": Rule(
+        "a checkpoint's input, gathered", f"{_CHECKPOINTING}: gather_partitioned_activations", "communication"
+    ),
+    "quantized_parameter": Rule(
+        "qwZ: gathered parameters in int8, and what they become before they are copied out",
+        "deepspeed, runtime/zero/partition_parameters.py: _all_gather_coalesced, _all_gather_sequential, CUDAQuantizer",
+        "communication",
+    ),
+    "quantized_gradient": Rule(
+        "qgZ: a gradient in int4 before and after its exchanges, and the sum",
+        "deepspeed, runtime/comm/coalesced_collectives.py: all_to_all_quant_reduce",
+        "communication",
+    ),
     "reduce_bucket": Rule("bucket for gradients, reduced when full", f"{_STAGES}: setup_buckets", "communication"),
     "reduced_copy": Rule(
         "a bucket's gradients, copied for their reduction",

@@ -141,6 +141,34 @@ def test_groups():
     assert held(job(3, engine__zero_hpz_partition_size=4), "secondary_partition") == about(2 * P // 4)
 
 
+def test_fp32_gradients():
+    """`BF16_Optimizer` adds all gradients to a flat buffer, of which the optimizer reads this rank's part."""
+    found = job(1, training__gradient_dtype="fp32")
+    assert held(found, "accumulated_gradients") == about(4 * P)
+    assert found.moments[-1].peak == found.moments[-1].end
+    assert not {"reduce_bucket", "partitioned_gradients"} & {block.rule for block in found.rank.program.blocks}
+
+
+def test_quantized_exchanges():
+    """qwZ: int8 beside what is fetched ahead, or fp16 and bf16 of the largest parameter; qgZ: int4 between nodes."""
+    largest, quantized = 32000 * 1024, {"engine__zero_quantized_weights": True}
+
+    def size(rule, **changes):
+        program, sizes = (found := job(3, **changes)).rank.program, found.job.sizes
+        blocks = zip(program.blocks, program.block_sizes(sizes), strict=True)
+        return [*{size for block, size in blocks if block.rule == rule}]
+
+    assert size("quantized_parameter") == []
+    assert size("quantized_parameter", **quantized) == [about(50_000_000)]
+    few = {"engine__stage3_prefetch_bucket_size": 1_000_000}
+    assert size("quantized_parameter", **quantized, **few) == [about(5 * largest - 2 * (largest + 2 * 1_000_000))]
+    reduced = {"engine__zero_quantized_gradients": True}
+    assert size("quantized_gradient", **reduced) == []
+    two_nodes = {**reduced, "hardware__num_gpus": 16}
+    assert size("quantized_gradient", **two_nodes) == [about(largest * (1 + 3 / 8))]
+    assert size("reduced_copy", **two_nodes) == []
+
+
 def test_ulysses():
     """Ranks that share a sequence have its tokens divided, and ZeRO shards over all of them."""
     whole, shared = job(3), job(3, parallelism__ulysses_parallel_size=4)
@@ -167,6 +195,8 @@ MISTAKES = [
     (2, {"engine__offload_param": "cpu"}, "needs engine.zero_stage 3"),
     (2, {"engine__stage3_max_live_parameters": 1}, "applies to engine.zero_stage 3"),
     (3, {"engine__mics_shard_size": 3}, "does not divide"),
+    (2, {"engine__zero_quantized_weights": True}, "applies to engine.zero_stage 3"),
+    (2, {"training__gradient_dtype": "fp32"}, "modelled as fp32 with bf16 and engine.zero_stage 1"),
     (2, {"training__precision": "bf16"}, "with DeepSpeed: fp32, bf16-mixed, fp16-mixed"),
     (2, {"parallelism__tensor_parallel_size": 2}, "found 'deepspeed'"),
     (2, {"parallelism__ulysses_parallel_size": 3}, "3 ranks cannot share"),

@@ -47,6 +47,7 @@ def a_layer(**changes):
 
 
 SHARED = {"parallelism__tensor_parallel_size": 4, "parallelism__sequence_parallel": True}
+FULL = {"training__activation_checkpointing": "full"}
 LAYERS = [
     # For a token: inputs of norms and their results, queries, keys, values and the core's result, gate and up, the
     # activation and the product; statistics of norms and attention in fp32.
@@ -56,7 +57,15 @@ LAYERS = [
     # The core's result is there before and after it is sent back.
     ({"parallelism__ulysses_parallel_size": 4}, S // 4 * (2 * 4 * H + 2 * 5 * H + 8 * F + 2 * 4 + 4 * A)),
     # A checkpoint keeps a layer's input.
-    ({"training__activation_checkpointing": "full"}, S * 2 * H),
+    (FULL, S * 2 * H),
+    # Or this rank's part of it, or nothing: the newest two are still there.
+    ({"parallelism__tensor_parallel_size": 4, **FULL, "engine__partition_activations": True}, S * 2 * H // 4),
+    ({**FULL, "engine__cpu_checkpointing": True}, 0),
+    (
+        {"parallelism__tensor_parallel_size": 4, **FULL}
+        | {"engine__partition_activations": True, "engine__cpu_checkpointing": True},
+        0,
+    ),
     # LayerNorm has two statistics; GELU's input and result are as wide as four times the model; masks of dropout.
     (
         {"model": GPT, "training__dropout": {"hidden": 0, "attention": 0}},
@@ -95,6 +104,42 @@ def test_states():
     assert held(ulysses, "fp32_partition") == pytest.approx(4 * whole / 8, abs=60 * 512)
 
 
+def test_checkpoints_on_the_host():
+    """They come back one by one; only the newest two inputs stay."""
+    found = [job(**FULL, engine__cpu_checkpointing=hosted).rank for hosted in (False, True)]
+    plain, hosted = (rank.end_of_forward for rank in found)
+    assert plain - hosted == 6 * 2 * S * H
+    assert sum(entry.bytes for entry in found[1].host if entry.rule == "host_activation") == 6 * 2 * S * H
+
+
+def test_a_pipeline():
+    """A stage keeps what came twice and its output, or with tensor parallelism once and a part; ZeRO shards its own."""
+    tokens = 2 * S * H
+    staged = {"parallelism__pipeline_parallel_size": 4, "training__gradient_accumulation_steps": 8}
+    found = job(**staged)
+    assert [rank.name for rank in found.ranks] == [f"stage {stage}" for stage in range(4)]
+    layer, (first, second, *_) = 4 * H * H + 3 * H * F, found.ranks
+    assert part(first, "fp32_partition") == pytest.approx(4 * (2 * (layer + 2 * H) + V * H) / 2, abs=60 * 512)
+    assert part(second, "fp32_partition") == pytest.approx(4 * 2 * (layer + 2 * H) / 2, abs=60 * 512)
+    # A buffer, and two copies of each of the three micro-batches in flight.
+    assert (part(first, "received_activation"), part(second, "received_activation")) == (0, (1 + 2 * 3) * tokens)
+    assert part(second, "received_gradient") == tokens
+    assert part(second, "causal_mask") == S * S
+    shared = job(**staged, parallelism__tensor_parallel_size=2)
+    first, second, *_ = shared.ranks
+    assert (part(first, "partitioned_activation"), part(second, "partitioned_activation")) == (
+        2 * tokens,
+        3 * tokens // 2,
+    )
+    assert part(second, "received_activation") == tokens // 2 + 3 * tokens
+
+
+def part(rank, rule):
+    """The most bytes of a rule at any moment of a rank's step."""
+    ledgers = (rank.ledger(moment) for moment in rank.moments)
+    return max(sum(entry.bytes for entry in each.entries if entry.rule == rule) for each in ledgers)
+
+
 def test_the_loss():
     """The logits, their copy in fp32 and what the largest is subtracted in; with Ulysses a softmax and its logarithm."""
 
@@ -110,6 +155,13 @@ MISTAKES = [
     ({"parallelism__ulysses_parallel_size": 2, "parallelism__tensor_parallel_size": 2}, "one of both"),
     ({"training__adapter": {"type": "lora"}}, "not modelled for adapters"),
     ({"training__compile": True}, "leave it out"),
+    ({"parallelism__pipeline_parallel_size": 2, "engine__zero_stage": 2}, "DeepSpeed's pipelines take 0 and 1"),
+    (
+        {"parallelism__pipeline_parallel_size": 2, **FULL, "engine__cpu_checkpointing": True},
+        "not modelled in DeepSpeed",
+    ),
+    ({"engine__cpu_checkpointing": True}, "needs training.activation_checkpointing 'full'"),
+    ({**SHARED, **FULL, "engine__partition_activations": True}, "parts of the sequence already"),
     ({"training__activation_checkpointing": "selective"}, "allowed: none, full"),
     ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be shared equally"),
     ({"model": {**LLAMA, "num_key_value_heads": 4}, "parallelism__ulysses_parallel_size": 2}, "as many key heads"),

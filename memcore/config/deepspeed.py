@@ -121,3 +121,39 @@ class DeepSpeedFlags(NanotronFlags):
         default="all ranks",
         advanced=True,
     )
+    zero_quantized_weights: bool | None = setting(
+        Flag(),
+        "Quantized gathers",
+        "ZeRO++ (qwZ): stage 3 gathers parameters in 8 bits.",
+        flag="qwz",
+        engines=DEEPSPEED,
+        default="false",
+        advanced=True,
+    )
+    zero_quantized_gradients: bool | None = setting(
+        Flag(),
+        "Quantized reduction",
+        "ZeRO++ (qgZ): between nodes, stage 3 reduces gradients in 4 bits.",
+        flag="qgz",
+        engines=DEEPSPEED,
+        default="false",
+        advanced=True,
+    )
+    partition_activations: bool | None = setting(
+        Flag(),
+        "Partitioned checkpoints",
+        "deepspeed.checkpointing divides what checkpoints keep among tensor-parallel ranks.",
+        flag="partition-activations",
+        engines=("megatron-deepspeed",),
+        default="false",
+        advanced=True,
+    )
+    cpu_checkpointing: bool | None = setting(
+        Flag(),
+        "Checkpoints on the host",
+        "deepspeed.checkpointing keeps what checkpoints keep in host memory.",
+        flag="cpu-checkpointing",
+        engines=("megatron-deepspeed",),
+        default="false",
+        advanced=True,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KEYS: Mapping[str, str] = {
-    "engine": "zero_quantized_weights zero_quantized_gradients partition_activations ",
+    "engine": "contiguous_memory_optimization ",
 }
 
 ENGINES: tuple[str, ...] = ()

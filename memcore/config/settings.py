@@ -78,7 +78,7 @@ class Parallelism:
         "Pipeline parallel",
         "Stages of consecutive layers, each on GPUs of its own; micro-batches pass through them.",
         flag="pp",
-        engines=("none", "fsdp", *MEGATRON, *NANOTRON, *SERVERS),
+        engines=("none", "fsdp", *MEGATRON, "megatron-deepspeed", *NANOTRON, *SERVERS),
         default="1",
         advanced=True,
     )
@@ -115,7 +115,7 @@ class Parallelism:
         "Pipeline schedule",
         "The order of forward and backward passes on a stage.",
         flag="schedule",
-        engines=("none", "fsdp", *MEGATRON, *NANOTRON),
+        engines=("none", "fsdp", *MEGATRON, "megatron-deepspeed", *NANOTRON),
         default="1f1b",
         advanced=True,
     )

@@ -14,7 +14,7 @@ STASH = 5
 """The newest tensors, which stay (`max_fwd_stash_size`)."""
 
 
-class _Offloaded:
+class Offloaded:
     """A saved tensor on the host, or on its way."""
 
     __slots__ = ("_tensor", "dtype", "order", "shape", "tape")
@@ -38,13 +38,13 @@ class Offload:
     """The hooks around a layer."""
 
     def __init__(self) -> None:
-        self._stash: list[_Offloaded] = []
+        self._stash: list[Offloaded] = []
 
     def pack(self, tensor: Tensor) -> Saved:
         """Send a tensor to the host; parameters stay."""
         if tensor.storage is None:
             return Kept(tensor)
-        entry = _Offloaded(tensor)
+        entry = Offloaded(tensor)
         self._stash.append(entry)
         if len(self._stash) > STASH:
             self._stash.pop(0).leave()

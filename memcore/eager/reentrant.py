@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memcore.eager.autograd import Gradient, Kept, attach, backward, memory_of, tracked
+from memcore.eager.autograd import Gradient, Kept, Saved, attach, backward, memory_of, tracked
 from memcore.eager.basics import only, view
 from memcore.eager.tensor import Parameter, Tensor
 
 
-def checkpoint_reentrant(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """Run `function` without a graph; again, with one, in the backward pass."""
+def checkpoint_reentrant(
+    function: Callable[..., Tensor], *inputs: Tensor, keep: Callable[[Tensor], Saved] | None = None
+) -> Tensor:
+    """Run `function` without a graph; again, with one, in the backward pass. `keep`: how inputs are kept."""
     tape, autocast, where = inputs[0].tape, inputs[0].tape.autocast, inputs[0].tape.here
-    pack = tape.offload or Kept
+    pack = keep or tape.offload or Kept
     kept = [pack(memory_of(each)) for each in inputs]
     learns = [each.requires_grad for each in inputs]
     with tape.no_grad():

@@ -19,7 +19,7 @@ from memcore.model.adapters import learns
 from memcore.model.weights import Weight
 from memcore.step.recipe import Buffer, Recipe
 from memcore.step.zero import ZeroPlan
-from memcore.symbols import Axis, Quotient, Shape, Total
+from memcore.symbols import Axis, Quotient, Shape, Total, split_over
 
 Weights = Sequence[tuple[Weight, int]]
 
@@ -71,6 +71,10 @@ class DeepSpeed(Runtime):
         """Stage 1 reduces after the last one."""
         self._last = last
 
+    def begin_backward(self, *, last: bool) -> None:
+        """The same in a pipeline."""
+        self._last = last
+
     def leave(self, unit: str, y: Tensor) -> Tensor:
         """The first gradients, those of the head, arrive when the backward pass reaches the last layer."""
         if unit == self.recipe.last_unit and y.node is not None:
@@ -81,7 +85,7 @@ class DeepSpeed(Runtime):
 
     def _first_gradients(self) -> None:
         """`setup_buckets`."""
-        if self._plan.stage in (1, 2) and self._plan.contiguous:
+        if self._plan.stage in (1, 2) and self._plan.contiguous and not self._plan.fp32_gradients:
             self._buckets = [self._allocate(("zr",), "reduce_bucket") for _ in range(1 + self._plan.overlaps)]
         if self._plan.stage == 2:
             self._part()
@@ -94,29 +98,40 @@ class DeepSpeed(Runtime):
 
     def _reduce(self) -> None:
         """A bucket's gradients, copied by destination (`flatten`, `reduce_scatter_coalesced`)."""
-        if self._plan.stage >= 2 and self._plan.contiguous:
+        if self._plan.quantized_gradients:
+            exchanged = self._allocate(("zy",), "quantized_gradient", "int8")
+            del exchanged
+        elif self._plan.stage >= 2 and self._plan.contiguous:
             copied = self._allocate(("zf",), "reduced_copy")
             del copied
 
     def end_backward(self) -> None:
         """Reduce what is left in a bucket, or what stage 1 has kept until now."""
         plan = self._plan
-        if plan.stage == 1 and self._last:
+        if plan.fp32_gradients:
+            upcast = self._allocate(("zx",), "fp32_gradient", "fp32")
+            del upcast
+            self._forget_gradients()
+        elif plan.stage == 1 and self._last:
             copied = self._allocate(("zf",), "reduced_copy") if plan.contiguous else None
             self._part()
             del copied
-            for repeats, parameters in self._held:
-                self.tape.enter("backward", "reduced gradients", repeats)
-                for parameter in parameters:
-                    parameter.grad = None
-            self.tape.enter("backward", "end")
+            self._forget_gradients()
         elif plan.stage >= 2:
             self._reduce()
         self._buckets.clear()
 
-    def _allocate(self, shape: Shape, rule: str) -> Storage:
+    def _forget_gradients(self) -> None:
+        """Those of all parameters have gone elsewhere."""
+        for repeats, parameters in self._held:
+            self.tape.enter("backward", "reduced gradients", repeats)
+            for parameter in parameters:
+                parameter.grad = None
+        self.tape.enter("backward", "end")
+
+    def _allocate(self, shape: Shape, rule: str, dtype: str | None = None) -> Storage:
         with self.tape.at("optimizer"):
-            return self.tape.allocate(shape, self._dtype, rule)
+            return self.tape.allocate(shape, dtype or self._dtype, rule)
 
 
 class DeepSpeed3(DeepSpeed):
@@ -125,11 +140,15 @@ class DeepSpeed3(DeepSpeed):
     def __init__(self, tape: Tape, recipe: Recipe) -> None:
         super().__init__(tape, recipe)
         self._gathered: Storage | None = None
+        self._quantized: Storage | None = None
+        """What gathers in 8 bits need beside."""
 
     def enter(self, unit: str, x: Tensor) -> Tensor:
         """Parameters of the module at hand and of those fetched ahead are there throughout."""
         if self._gathered is None:
             self._gathered = self._allocate(("zm",), "gathered_parameter")
+            if self._plan.quantized_weights:
+                self._quantized = self._allocate(("zq",), "quantized_parameter", "int8")
         return x
 
     def leave(self, unit: str, y: Tensor) -> Tensor:
@@ -152,7 +171,7 @@ class DeepSpeed3(DeepSpeed):
     def end_backward(self) -> None:
         """All parameters are released (`reset_step`)."""
         super().end_backward()
-        self._gathered = None
+        self._gathered = self._quantized = None
 
 
 def _parts_of(recipe: Recipe) -> Shape:
@@ -199,6 +218,8 @@ def _buffers(weights: Weights, recipe: Recipe, plan: ZeroPlan) -> Iterator[Buffe
         yield _flat("fp32_partition", (part,), "fp32")
     elif plan.stage < 3:
         yield _flat("offload_buffer", ("zx",), dtype)
+    if plan.fp32_gradients:
+        yield _flat("accumulated_gradients", (_total(weights, recipe, shared=False),), "fp32")
     if plan.stage == 3:
         if plan.offloads_optimizer == "none":
             yield _flat("partitioned_gradients", (part,), dtype)
@@ -216,7 +237,7 @@ def _flat(rule: str, shape: Shape, dtype: str) -> Buffer:
 def stepping(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
     """Gradients made flat and cast to fp32, of stage 3 one sub-group at a time; without ZeRO cast one by one first."""
     plan = plan_of(recipe)
-    if plan.offloads_optimizer != "none" or not _learned(weights, recipe):
+    if plan.offloads_optimizer != "none" or plan.fp32_gradients or not _learned(weights, recipe):
         return ()
     dtype = recipe.precision.parameter
     if plan.stage == 0:
@@ -276,11 +297,26 @@ def _with_megatrons(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
     dtype = recipe.precision.compute
     if plan is not None and plan.sequence:
         found.append(Buffer(rule="gather_buffer", module="mpu", shape=("s", "b", "h"), dtype=dtype))
+    found += _of_pipeline(recipe)
     heads = next(mixer.heads for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads"))
     if recipe.attention == "math":
         shape: Shape = ("b", heads.query, "s", "s")
         found.append(Buffer(rule="score_buffer", module="mpu", shape=shape, dtype=dtype))
     return found
+
+
+def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
+    """What a stage receives in, and the mask that all micro-batches share, whether attention takes it or not."""
+    plan, ends = recipe.megatron, recipe.network.ends
+    if recipe.pipeline is None or plan is None:
+        return
+    tokens: Axis = split_over("s") if plan.tensor else "s"
+    if plan.sequence:
+        tokens = split_over(tokens)
+    for rule, there in (("received_activation", not ends.reads_tokens), ("received_gradient", not ends.predicts)):
+        if there:
+            yield Buffer(rule=rule, module="pipeline", shape=(tokens, "b", "h"), dtype=recipe.precision.compute)
+    yield Buffer(rule="causal_mask", module="attn_mask", shape=("sq", "sq"), dtype="bool")
 
 
 def _megatron(engine: Engine) -> Engine:

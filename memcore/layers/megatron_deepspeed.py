@@ -71,26 +71,29 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """The loss of one micro-batch."""
+    """The loss of one micro-batch, or on an earlier stage its hidden states."""
     recipe, tape, how = step.recipe, step.tape, plan(step)
     ends = recipe.network.ends
-    loss_mask = new(tape, ("b", WHOLE), "fp32", "inputs")
-    positions = new(tape, ("b", WHOLE), "int64", "inputs")
+    loss_mask = new(tape, ("b" if ends.predicts else 0, WHOLE), "fp32", "inputs")
+    positions = new(tape, ("b" if ends.reads_tokens else 0, WHOLE), "int64", "inputs")
     wide = _angles(step)
     angles = tuple(to(each, recipe.precision.compute) for each in wide)
     around = Around(how, recipe.attention, angles, _mask(step), recipe.ulysses)
     x = step.enter("root", batch.tokens)
-    # A rank is given its part of the tokens, and sums nothing over ranks but words.
-    tokens, places = (view(each, ("b", split_over("s") if how.sequence else "s")) for each in (x, positions))
-    x = step.enter("embedding", tokens)
-    x = step.leave("embedding", embedded(tokens, places, ends, step.weights, replace(how, sequence=False)))
-    step.embedded(x)
+    if ends.reads_tokens:
+        # A rank is given its part of the tokens, and sums nothing over ranks but words.
+        tokens, places = (view(each, ("b", split_over("s") if how.sequence else "s")) for each in (x, positions))
+        x = step.enter("embedding", tokens)
+        x = step.leave("embedding", embedded(tokens, places, ends, step.weights, replace(how, sequence=False)))
+        step.embedded(x)
 
     def run(slot: Slot, x: Tensor) -> Tensor:
         return _layer(x, slot.layer, slot.weights, around)
 
     x = step.layers(step.slots, run, x)
     step.after_layers()
+    if not ends.predicts:
+        return step.leave("root", x), None
     x = step.enter("head", x)
     if ends.final_norm is not None:
         x = _norm(x, ends.final_norm, step.weights)

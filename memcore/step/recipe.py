@@ -64,6 +64,10 @@ class Checkpoints:
     """Which results they keep besides their inputs."""
     reentrant: bool = False
     """The old form, which builds no graph before the backward pass."""
+    partitioned: bool = False
+    """Tensor-parallel ranks keep a part of the inputs each (DeepSpeed's)."""
+    hosted: bool = False
+    """Inputs are kept on the host."""
     skipped: frozenset[tuple[int, int]]
     """Layers of the decoder that have none, as run and position."""
     around_patterns: bool = False

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, product
 
-from memcore.eager.autograd import attach, backward, checkpoint
+from memcore.eager.autograd import Saved, attach, backward, checkpoint
 from memcore.eager.basics import new
 from memcore.eager.offloading import Offload
+from memcore.eager.partitioned import Hosted, Part
 from memcore.eager.reentrant import checkpoint_reentrant
 from memcore.eager.tape import Held, Tape
 from memcore.eager.tensor import Parameter, Tensor
@@ -18,7 +19,7 @@ from memcore.engines.base import Runtime
 from memcore.model.network import Layer
 from memcore.model.weights import Weight
 from memcore.step.lending import Lending, repetition
-from memcore.step.recipe import HEAD, TAIL, Recipe
+from memcore.step.recipe import HEAD, TAIL, Checkpoints, Recipe
 
 Forward = Callable[["Step", "Batch"], "tuple[Tensor, object]"]
 """A model's forward pass: the loss, and what the model's output object still holds, such as the logits."""
@@ -70,6 +71,8 @@ class Step:
         towers = range(len(recipe.network.towers) if recipe.pictures else 0)
         self.towers = [list(self._stack(tower)) for tower in towers]
         """The layers of each run of each tower."""
+        self._hosted = Hosted()
+        """What checkpoints keep on the host."""
         self.cache: Held[list[Tensor]] = {}
         """Keys and values, if `use_cache` was left on."""
 
@@ -137,6 +140,7 @@ class Step:
         backward(loss)
         self.tape.enter("backward", "end")
         self.runtime.end_backward()
+        self._hosted = Hosted()
         del outputs
         self.forget_cache()
 
@@ -173,6 +177,7 @@ class Step:
             with self._offloading():
                 y = self._checkpoint(run, x, *seen) if slot.checkpointed else run(x, *seen)
             del seen
+            self._hosted.settle()
             y = self.runtime.leave(slot.unit, y)
         self._backward_begins(y, "backward", slot.unit, slot.repeats)
         return y
@@ -219,8 +224,14 @@ class Step:
         if checkpoints is None or self.tape.evaluating:
             return run(*inputs)
         if checkpoints.reentrant:
-            return checkpoint_reentrant(run, *inputs)
+            return checkpoint_reentrant(run, *inputs, keep=self._keep(checkpoints))
         return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
+
+    def _keep(self, checkpoints: Checkpoints) -> Callable[[Tensor], Saved] | None:
+        """How a checkpoint keeps its inputs; None: as they are."""
+        if checkpoints.partitioned:
+            return partial(Part, hosted=checkpoints.hosted)
+        return self._hosted.keep if checkpoints.hosted else None
 
     def begin(self, place: str) -> None:
         """The forward pass goes on at another place outside the layers."""

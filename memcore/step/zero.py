@@ -12,7 +12,8 @@ class ZeroPlan:
     Sizes in symbols: `z` ranks that share, `zr` elements of a reduce bucket, `zf` of them filled, `zm` elements of
     parameters gathered in passing, `zl` between forward and backward pass, `zk` of parameters that every rank keeps,
     `zt` of the largest parameter, `zg` of this rank's part of a sub-group, `zp` that learn, `zh` ranks that share the
-    secondary copy, `zs` elements of buffers for what is on a disk.
+    secondary copy, `zs` elements of buffers for what is on a disk, `zq` and `zy` bytes of what quantized gathers and
+    quantized reductions need beside.
     """
 
     stage: int
@@ -25,3 +26,9 @@ class ZeroPlan:
     """Gradients are copied into a bucket."""
     secondary: bool = False
     """hpZ: ranks of a node keep a secondary copy of the parameters among them."""
+    quantized_weights: bool = False
+    """qwZ: parameters are gathered in 8 bits."""
+    quantized_gradients: bool = False
+    """qgZ: gradients are reduced in 4 bits, parameter by parameter."""
+    fp32_gradients: bool = False
+    """`BF16_Optimizer`: gradients are added to a flat fp32 buffer of all parameters after each backward pass."""
