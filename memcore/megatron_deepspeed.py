@@ -15,7 +15,7 @@ from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.recipes import unit_axes, with_dropout
-from memcore.step.megatron import MegatronPlan
+from memcore.step.megatron import MegatronPlan, Recompute
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.step.ulysses import Ulysses
 
@@ -27,13 +27,15 @@ _ONLY: Mapping[str, tuple[object, ...]] = {
     "training.loss": ("vocab-parallel",),
     "training.attention_mask": ("none",),
     "training.zero_grad": ("set-to-none",),
-    "training.activation_checkpointing.policy": ("none", "full"),
+    "training.activation_checkpointing.modules": ("core_attn", ["core_attn"], ("core_attn",)),
     "training.activation_checkpointing.method": ("uniform",),
     "training.activation_checkpointing.num_layers": (1,),
 }
 """Settings that it leaves no choice of, or whose other values are not modelled."""
 _ABSENT = (
     "training.loss_shift",
+    "training.activation_checkpointing.every",
+    "training.activation_checkpointing.mode",
     "training.parameter_dtype",
     "training.compute_dtype",
     "training.use_cache",
@@ -97,14 +99,14 @@ def megatron_deepspeed_job(
         units=frozenset(unit_axes(sizes)),
         ulysses=_ulysses(read, model, sizes),
         pipeline=_pipeline(read),
-        megatron=_plan(sizes, sharded=sharded),
+        megatron=_plan(read, sizes, sharded=sharded),
     )
 
 
 def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bool) -> Checkpoints | None:
     """`deepspeed.checkpointing`: layers run again as a whole."""
     parts, host = "engine.partition_activations", "engine.cpu_checkpointing"
-    if checkpoints is None:
+    if checkpoints is None or _selects(read):
         for path in (parts, host):
             if read.given(path):
                 read.refuse(path, "found true; needs training.activation_checkpointing 'full'")
@@ -113,6 +115,11 @@ def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bo
     if partitioned and sharded:
         read.refuse(parts, f"found true; with {_SEQUENCE} ranks have parts of the sequence already")
     return replace(checkpoints, reentrant=True, partitioned=partitioned, hosted=bool(read.take(host, False)))
+
+
+def _selects(read: Defaults) -> bool:
+    """Selective recomputation covers the core of attention, where it is not FlashAttention."""
+    return bool(read.given("training.activation_checkpointing.policy") == "selective")
 
 
 def _kernel(read: Defaults) -> str:
@@ -189,13 +196,13 @@ def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses 
     return Ulysses()
 
 
-def _plan(sizes: Mapping[str, int], *, sharded: bool) -> MegatronPlan:
+def _plan(read: Defaults, sizes: Mapping[str, int], *, sharded: bool) -> MegatronPlan:
     """What its matrices do: gradients are PyTorch's own, summed and reduced by DeepSpeed."""
     return MegatronPlan(
         tensor=sizes["tp"] > 1,
         sequence=sharded,
         context=None,
-        recompute=None,
+        recompute=Recompute(granularity="selective", modules=frozenset({"core_attn"})) if _selects(read) else None,
         fuses_weight_gradients=False,
         loss="unfused",
         experts=None,

@@ -66,6 +66,13 @@ LAYERS = [
         | {"engine__partition_activations": True, "engine__cpu_checkpointing": True},
         0,
     ),
+    # Selective recomputation covers unfused attention, of which queries, keys, what values are a part of, and the
+    # result are kept; where it is flash, nothing changes.
+    ({"training__activation_checkpointing": "selective"}, S * (2 * 4 * H + 2 * 4 * H + 8 * F + 2 * 4 + 4 * A)),
+    (
+        {"training__activation_checkpointing": "selective", "training__attention": "math"},
+        S * (2 * 4 * H + 2 * 6 * H + 8 * F + 2 * 4),
+    ),
     # LayerNorm has two statistics; GELU's input and result are as wide as four times the model; masks of dropout.
     (
         {"model": GPT, "training__dropout": {"hidden": 0, "attention": 0}},
@@ -162,7 +169,7 @@ MISTAKES = [
     ),
     ({"engine__cpu_checkpointing": True}, "needs training.activation_checkpointing 'full'"),
     ({**SHARED, **FULL, "engine__partition_activations": True}, "parts of the sequence already"),
-    ({"training__activation_checkpointing": "selective"}, "allowed: none, full"),
+    ({"training__activation_checkpointing": {"policy": "selective", "every": 2}}, "every: found 2"),
     ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be shared equally"),
     ({"model": {**LLAMA, "num_key_value_heads": 4}, "parallelism__ulysses_parallel_size": 2}, "as many key heads"),
     (

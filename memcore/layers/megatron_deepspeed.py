@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from memcore.eager.attention import Heads, repeat_kv
 from memcore.eager.autograd import Gradient, attach, save, tracked
@@ -23,6 +24,7 @@ from memcore.layers.megatron.fused import bias_dropout_add, bias_gelu, spelled_o
 from memcore.layers.megatron.heads import mean_of, plan
 from memcore.layers.megatron.linear import Weights, local_linear, local_row_linear
 from memcore.layers.megatron.losses import reduced
+from memcore.layers.megatron.recompute import recomputes, run_again
 from memcore.layers.nanotron import varlen_attention
 from memcore.layers.ulysses import WHOLE, local_heads, to_heads, to_tokens
 from memcore.model.network import Layer, Network
@@ -169,7 +171,10 @@ def _attention(x: Tensor, part: Attention, weights: Weights, around: Around) -> 
             query_layer, key_layer = (_turned(each, around.angles) for each in (query_layer, key_layer))
         if around.kernel == "math":
             core = Core(how, own, part.dropout, around.mask, packed=False)
-            context_layer = local(query_layer, key_layer, value_layer, core)
+            run = partial(_core, core)
+            if recomputes(how, "core_attn"):
+                run = partial(run_again, run)
+            context_layer = run(query_layer, key_layer, value_layer)
         else:
             states = (contiguous(permute(each, 1, 0, 2, 3)) for each in (query_layer, key_layer, value_layer))
             query_layer, key_layer, value_layer = states
@@ -180,6 +185,11 @@ def _attention(x: Tensor, part: Attention, weights: Weights, around: Around) -> 
             context_layer = contiguous(permute(context_layer, 1, 0, 2, 3))
         bias = weights.get(f"{part.output.name}.bias")
         return local_row_linear(context_layer, part.output, weights, how, biased=False), bias
+
+
+def _core(core: Core, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """`CoreAttention.forward`."""
+    return local(query, key, value, core)
 
 
 def _distributed(query: Tensor, key: Tensor, value: Tensor, heads: Heads, around: Around) -> Tensor:
