@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memcore.config.deepspeed import DEEPSPEED
 from memcore.config.imported import DTYPES, ENGINES
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
@@ -31,7 +32,7 @@ def quick(
     assumed.append(f"{dtype} with fp32 optimizer states ({DTYPES[dtype]})")
     if engine is None:
         assumed.append(f"engine {name}")
-    if name == "deepspeed":
+    if name in DEEPSPEED:
         described["zero_stage"] = STAGE
         assumed.append(f"ZeRO stage {STAGE}, nothing offloaded")
     assumed.append(f"GPUs of {memory:g} GiB")
