@@ -9,7 +9,7 @@ import pytest
 from memcore import Config, estimate
 from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
-from memcore.page import answering, exchanging
+from memcore.page import answering, exchanging, framing
 from memcore.page.actions import ACTIONS, handle
 from memcore.page.answering import values_of
 from memcore.page.presets import presets
@@ -443,3 +443,18 @@ def test_settings_are_explained_in_chinese():
     hints = re.findall(r'<p class="hint" id="field-([^"]*)-hint">([^<]*)', Visit(language="zh").html["config"])
     assert len(hints) > 200
     assert all(CHINESE.search(text) for name, text in hints if name not in map(form.identifier, missing))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_kept_opening_is_the_same(language, monkeypatch):
+    """What a build keeps of the first answer is what would have been said, and the visit goes on from there."""
+    monkeypatch.setattr(framing, "_KEPT", {})
+    plain = Visit(language=language)
+    framing.keep_openings()
+    kept, again = Visit(language=language), Visit(language=language)
+    assert [each for each in kept.patches if each] == [each for each in plain.patches if each]
+    for visit in (plain, kept, again):
+        visit.do("set", path="training.sequence_length", value="4096", entry=1)
+    assert kept.patches == again.patches
+    assert [each for each in kept.patches if each] == [each for each in plain.patches if each]
+    assert kept.session.fields == plain.session.fields

@@ -81,8 +81,9 @@ const options = { indexURL: folder, stdLibURL: library, packages: [] };
 const answered = await loadPyodide({ ...options, env, _makeSnapshot: true });
 answered.runPython(`
 import asyncio, gc
-from memcore.page.actions import warm_up
-warm_up()
+import memcore.page.actions
+from memcore.page.framing import keep_openings
+keep_openings()
 gc.collect()
 `);
 const memory = answered.makeMemorySnapshot();

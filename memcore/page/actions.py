@@ -62,9 +62,3 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "say": ("say", framing.say_word),
 }
 """Channel and action by the name that messages carry."""
-
-
-def warm_up() -> None:
-    """Answer the example, so that everything an answer needs is imported and recorded when the page opens."""
-    for _ in handle(Session(), {"do": "start"}):
-        pass

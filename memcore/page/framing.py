@@ -16,12 +16,27 @@ from memcore.render.html import html_table
 from memcore.render.page import Form
 from memcore.words import say
 
+_KEPT: dict[str, tuple[Session, tuple[Patch, ...]]] = {}
+"""What was said when the page opened with nothing but the example, by language, and the session after that."""
+
+
+def keep_openings() -> None:
+    """Answer the example in every language, for pages that open with it."""
+    for code in words.LANGUAGES:
+        session = Session()
+        _KEPT[code] = session, tuple(session.steps("answer", start, {"language": code}))
+
 
 def start(session: Session, message: Message) -> Iterator[Patch]:
     """The page has opened: its link, what was typed meanwhile, or the example."""
     session.language = str(message.get("language") or "en")
     yield {}  # the next step speaks it
     link, texts = message.get("link", ""), message.get("texts")
+    if not link and not texts and session.language in _KEPT:
+        kept, patches = _KEPT[session.language]
+        session.resume(kept)
+        yield from patches
+        return
     if session.language != "en":
         yield from in_language(session, form_of(texts or {}))
     if texts and not link:

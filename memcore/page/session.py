@@ -65,6 +65,11 @@ class Session:
     turns: dict[str, int] = field(default_factory=dict)
     """How many messages each channel has had."""
 
+    def resume(self, other: Session) -> None:
+        """Go on where another visit stopped after its first answer."""
+        self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
+        self.fields = {path: dict(shown) for path, shown in other.fields.items()}
+
     def steps(self, channel: str, action: Action, message: Message) -> Iterator[Patch]:
         """The patches of an action, until a newer one takes over its channel."""
         self.turns[channel] = turn = self.turns.get(channel, 0) + 1
