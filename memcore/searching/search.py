@@ -24,7 +24,7 @@ DEAR = 1.5
 """Layouts that cost more than so many times the cheapest are not looked at, once enough were found."""
 PATIENCE = 20
 """Layouts in a row that are measured and recommended no longer, before a search for more headroom ends."""
-NOTICEABLE = 10
+NOTICEABLE = 5
 """Beyond these a layout is recommended if it leaves this part of the capacity more than all cheaper ones."""
 
 

@@ -28,7 +28,7 @@ from memcore.searching.growth import RUN, grown
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
 from memcore.searching.spaces import Space
-from memcore.step.record import program_of
+from memcore.step.record import forward_of, program_of
 from memcore.step.schedules import LOOPED
 from memcore.timeline import Program
 
@@ -137,10 +137,9 @@ class Totals:
 
         Blocks are rounded up; several sequences have as many blocks as one, so that their rounding is taken off.
         """
-        several = layout.micro_batches > 1
-        key = layout.tensor, layout.context, layout.experts, self.space.keeps_like(layout.policy), several
+        key = layout.tensor, layout.context, layout.experts, self.space.keeps_like(layout.policy)
         if key not in self._growths:
-            sizes = {"stages": 1, "replicas": 1, "micro_batch": 1, "micro_batches": min(layout.micro_batches, 2)}
+            sizes = {"stages": 1, "replicas": 1, "micro_batch": 1, "micro_batches": 1}
             shards = max(layout.context, layout.experts, min(2, layout.shards))
             plain = layout._replace(**sizes, shards=shards, policy=key[3])
             point = self._point(plain)
@@ -148,8 +147,8 @@ class Totals:
             if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError):
                 self._growths[key] = None
             else:
-                cut = self._cut(plain, structure, 0)
-                self._growths[key] = grown(cut.program, {**cut.job.sizes, **point.sizes})
+                job = structure.job
+                self._growths[key] = grown(forward_of(job.recipe), {**job.sizes, **point.sizes})
         return self._growths[key]
 
     def _point(self, layout: Layout) -> Point | MemcoreError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from memcore.engines import ENGINES
@@ -16,13 +17,33 @@ from memcore.timeline import Program
 
 @lru_cache(maxsize=512)
 def program_of(recipe: Recipe) -> Program:
-    """Record a step and compile its tape; beside other threads, until two recordings agree."""
+    """Record a step and compile its tape."""
+    return _surely(lambda: _recorded(recipe))
+
+
+@lru_cache(maxsize=512)
+def forward_of(recipe: Recipe) -> Program:
+    """Record the forward pass of a first micro-batch alone, with everything that it keeps for the backward pass."""
+    return _surely(lambda: _ahead(recipe))
+
+
+def _surely(recorded: Callable[[], Program]) -> Program:
+    """A recording; beside other threads, until two of them agree."""
     with undisturbed() as alone:
-        found, sure = _recorded(recipe), alone
+        found, sure = recorded(), alone
         while not sure:
-            again = _recorded(recipe)
+            again = recorded()
             found, sure = again, again.events == found.events
         return found
+
+
+def _ahead(recipe: Recipe) -> Program:
+    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
+    code = IMPLEMENTATIONS[recipe.implementation]
+    kept = step.ahead(code.forward, code.inputs)
+    program = Program(step.tape)
+    del kept
+    return program
 
 
 def _recorded(recipe: Recipe) -> Program:

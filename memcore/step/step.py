@@ -115,6 +115,15 @@ class Step:
             self._micro_batch(forward, self._batch(inputs))
         self.tape.finish()
 
+    def ahead(self, forward: Forward, inputs: Inputs) -> object:
+        """Run the forward pass of a micro-batch, and return what must live while the tape is read."""
+        self.runtime.begin_micro_batch(last=True)
+        self.tape.enter("forward", "inputs")
+        kept = self._forward(forward, self._batch(inputs))
+        self.tape.enter("loss", "end")
+        self.tape.finish()
+        return kept
+
     def evaluate(self, forward: Forward, inputs: Inputs) -> None:
         """Run a forward pass in evaluation mode; its outputs are there when it returns."""
         self.tape.evaluating = True
@@ -128,11 +137,7 @@ class Step:
         self.tape.finish()
 
     def _micro_batch(self, forward: Forward, batch: Batch) -> None:
-        if self.recipe.precision.autocast:
-            with self.tape.autocasting(self.recipe.precision.autocast):
-                loss, outputs = forward(self, batch)
-        else:
-            loss, outputs = forward(self, batch)
+        loss, outputs = self._forward(forward, batch)
         if not self.recipe.loss.keeps_outputs:
             outputs = None
             self.forget_cache()
@@ -143,6 +148,12 @@ class Step:
         self._hosted = Hosted()
         del outputs
         self.forget_cache()
+
+    def _forward(self, forward: Forward, batch: Batch) -> tuple[Tensor, object]:
+        if not self.recipe.precision.autocast:
+            return forward(self, batch)
+        with self.tape.autocasting(self.recipe.precision.autocast):
+            return forward(self, batch)
 
     def forget_cache(self) -> None:
         """The model's outputs go, and with them the keys and values that nobody read."""
