@@ -153,6 +153,29 @@ class Tries:
         found = self.at(value)
         return not isinstance(found, MemcoreError) and bool(found.fits)
 
+    def may_fit(self, value: Value) -> bool:
+        """Whether a value is allowed, and no bound says that the job does not fit; costs less than to know it."""
+        found = self.at(value)
+        if isinstance(found, MemcoreError):
+            return False
+        if not isinstance(found, Estimate) or found.capacity is None:
+            return bool(found.fits)
+        return max(found.allocated.expected, found.rank.least_reserved) <= found.capacity
+
+    def between(self, value: Callable[[int], int], low: int, high: int) -> int:
+        """Where a line through the bytes at two indices reaches the capacity; beside it, to close in on both sides."""
+        below, above = self.at(value(low)), self.at(value(high))
+        if not isinstance(below, Estimate) or not isinstance(above, Estimate) or below.capacity is None:
+            return (low + high) // 2
+        least, capacity = below.device.expected, below.capacity
+        if above.allocated.expected <= capacity:
+            most = above.device.expected
+        else:
+            most = above.allocated.expected * least // max(below.allocated.expected, 1)
+        if most <= least:
+            return (low + high) // 2
+        return low + round((capacity - least) * (high - low) / (most - least))
+
     def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Solution:
         """What was found, with the estimates on both sides."""
         found = None if value is None else self.known[value]
@@ -167,16 +190,30 @@ def _largest(tries: Tries) -> Solution:
     if not tries.fits(first):
         return tries.solution(None, first, smallest=False, step=step)
 
-    def fits(index: int) -> bool:
-        return tries.fits(first + index * step)
-
     reach = 1
-    while fits(reach):
+    while tries.may_fit(first + reach * step):
         if first + reach * step > LIMIT:
             return tries.solution(first + reach * step, None, smallest=False, step=step)
         reach *= 2
-    index = _last(fits, reach // 2, reach)
+    index = _crossing(tries, lambda index: first + index * step, reach)
     return tries.solution(first + index * step, first + (index + 1) * step, smallest=False, step=step)
+
+
+def _crossing(tries: Tries, value: Callable[[int], int], high: int) -> int:
+    """The last index whose value fits, where that of 0 does and that of `high` does not.
+
+    Bytes grow nearly in proportion, so that a straight line through both ends says where to look; three steps that
+    leave the same end where it was are followed by one in the middle.
+    """
+    low, same = 0, 0
+    while high - low > 1:
+        guess = (low + high) // 2 if abs(same) > 2 else tries.between(value, low, high)
+        guess = min(max(guess, low + 1), high - 1)
+        if tries.fits(value(guess)):
+            low, same = guess, max(same, 0) + 1 if abs(same) <= 2 else 0
+        else:
+            high, same = guess, min(same, 0) - 1 if abs(same) <= 2 else 0
+    return low
 
 
 def _smallest(tries: Tries) -> Solution:
