@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from memcore.advising_server import ServerAdvice, advised
+from memcore.advising_server import ladder as server_ladder
 from memcore.changes import CHANGES, KINDS, RISKS, Change, Changes, applicable
 from memcore.config.settings import Config
 from memcore.costs import Cost, Roofline, cost_of, roofline_of
 from memcore.describe import when
-from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
 from memcore.native import dialect_of, native
 from memcore.places import PHASES
+from memcore.serving.estimate import ServingEstimate
 from memcore.units import GB, format_bytes
 
 _NOTICEABLE = 0.01
@@ -153,24 +156,24 @@ def _nothing(before: Estimate, after: Estimate) -> str:
 class Advised:
     """All advice for a config, best first."""
 
-    estimate: Estimate
-    advice: tuple[Advice, ...]
-    ladder: tuple[Advice, ...] = ()
+    estimate: Estimate | ServingEstimate
+    advice: tuple[Advice | ServerAdvice, ...]
+    ladder: tuple[Advice | ServerAdvice, ...] = ()
     """Changes one on top of another; each is compared with the one before."""
 
     @property
-    def saving(self) -> tuple[Advice, ...]:
+    def saving(self) -> tuple[Advice | ServerAdvice, ...]:
         """What saves something."""
         return tuple(each for each in self.advice if each.saves > 0)
 
     @property
-    def useless(self) -> tuple[Advice, ...]:
+    def useless(self) -> tuple[Advice | ServerAdvice, ...]:
         """What saves nothing here; `because` says why."""
         return tuple(each for each in self.advice if each.saves <= 0)
 
 
 def advise(config: Config | Mapping[str, object], *, ladder: bool = False, roofline: Roofline | None = None) -> Advised:
-    """Every change of one knob that applies to a training job, with real estimates on both sides.
+    """Every change of one knob that applies to a job or a server, with real estimates on both sides.
 
     Best first: by bytes saved over the slowdown, and after these what costs precision, GPUs or the job itself. With
     `ladder`, also the standard changes one on top of another until the job fits.
@@ -181,23 +184,31 @@ def advise(config: Config | Mapping[str, object], *, ladder: bool = False, roofl
     >>> best.title, best.flags, round(best.saving / 2**30, 1)
     ('Fused linear loss', ('--use_liger_kernel true',), 9.7)
 
-    Raises ConfigError for a server, and whatever `estimate` raises.
+    Raises whatever `estimate` raises.
     """
     *_, last = advice_by_piece(config, roofline=roofline)
-    rungs = _ladder(last.estimate, _assumed(last.estimate, roofline)) if ladder else ()
-    return replace(last, ladder=tuple(rungs))
+    if not ladder:
+        return last
+    found = last.estimate
+    climbed = _ladder(found, _assumed(found, roofline)) if isinstance(found, Estimate) else server_ladder(found)
+    return replace(last, ladder=tuple(climbed))
 
 
 def advice_by_piece(config: Config | Mapping[str, object], *, roofline: Roofline | None = None) -> Iterator[Advised]:
     """What `advise` finds, after every change that was tried: so that somebody else may have a turn in between."""
     found = estimate(config)
-    if not isinstance(found, Estimate):
-        raise ConfigError([Problem("engine.type", "advice is given for training; a server's answers show its budget")])
-    advice: list[Advice] = []
+    advice: list[Advice | ServerAdvice] = []
     yield Advised(found, ())
-    for each in _changed(found, CHANGES, _assumed(found, roofline)):
+    for each in _tried(found, roofline):
         advice.append(each)
         yield Advised(found, tuple(sorted(advice, key=_worth, reverse=True)))
+
+
+def _tried(found: Estimate | ServingEstimate, roofline: Roofline | None) -> Iterator[Advice | ServerAdvice]:
+    if isinstance(found, Estimate):
+        yield from _changed(found, CHANGES, _assumed(found, roofline))
+    else:
+        yield from advised(found)
 
 
 def _assumed(found: Estimate, roofline: Roofline | None) -> Roofline:
@@ -205,7 +216,7 @@ def _assumed(found: Estimate, roofline: Roofline | None) -> Roofline:
     return roofline or roofline_of(accelerator, found.job.config.hardware.gpus_per_node)
 
 
-def _worth(advice: Advice) -> tuple[bool, bool, float]:
+def _worth(advice: Advice | ServerAdvice) -> tuple[bool, bool, float]:
     return (
         advice.saves > 0,
         advice.kind not in RISKS,

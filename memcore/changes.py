@@ -17,6 +17,7 @@ KINDS: Mapping[str, str] = {
     "free": "costs nothing",
     "communication": "more communication",
     "compute": "more arithmetic",
+    "latency": "slower steps",
     "transfer": "traffic with the host",
     "precision": "lower precision",
     "method": "another method of training",

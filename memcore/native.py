@@ -1,7 +1,8 @@
 """Settings as the tools behind a config spell them: flags of torchtitan, arguments of transformers' Trainer, PyTorch.
 
 Sources: torchtitan, torchtitan/config/job_config.py; transformers, training_args.py; torch/distributed/fsdp and
-torch/nn/parallel/distributed.py; Megatron-LM, megatron/training/arguments.py; DeepSpeed's config JSON.
+torch/nn/parallel/distributed.py; Megatron-LM, megatron/training/arguments.py; DeepSpeed's config JSON;
+vllm, engine/arg_utils.py; sglang, srt/server_args.py; tensorrt_llm, commands/serve.py; llama.cpp, common/arg.cpp.
 """
 
 from __future__ import annotations
@@ -149,19 +150,59 @@ _VLLM: Mapping[str, object] = {
     "inference.max_model_len": "--max-model-len {}",
     "inference.max_num_seqs": "--max-num-seqs {}",
     "inference.kv_cache_dtype": "--kv-cache-dtype {}",
-    "inference.quantization": "--quantization {}",
+    "inference.quantization": {"fp8": "--quantization fp8", "awq": "an AWQ checkpoint of the model"},
+    "inference.draft_model": {None: "no --speculative-config"},
     "parallelism.tensor_parallel_size": "--tensor-parallel-size {}",
     "engine.enforce_eager": {True: "--enforce-eager"},
     "engine.gpu_memory_utilization": "--gpu-memory-utilization {}",
+    "engine.max_num_batched_tokens": "--max-num-batched-tokens {}",
+}
+_SGLANG: Mapping[str, object] = {
+    "inference.max_model_len": "--context-length {}",
+    "inference.max_num_seqs": "--max-running-requests {}",
+    "inference.kv_cache_dtype": {"fp8": "--kv-cache-dtype fp8_e5m2"},
+    "inference.quantization": {"fp8": "--quantization fp8", "awq": "an AWQ checkpoint of the model"},
+    "inference.draft_model": {None: "no --speculative-algorithm"},
+    "parallelism.tensor_parallel_size": "--tp-size {}",
+    "engine.mem_fraction_static": "--mem-fraction-static {}",
+    "engine.chunked_prefill_size": "--chunked-prefill-size {}",
+}
+_TENSORRT: Mapping[str, object] = {
+    "inference.max_model_len": "--max_seq_len {}",
+    "inference.max_num_seqs": "--max_batch_size {}",
+    "inference.kv_cache_dtype": {"fp8": "kv_cache_config: dtype: fp8"},
+    "inference.quantization": {"fp8": "an FP8 checkpoint of the model", "awq": "an AWQ checkpoint of the model"},
+    "inference.draft_model": {None: "no speculative_config"},
+    "parallelism.tensor_parallel_size": "--tp_size {}",
+    "engine.free_gpu_memory_fraction": "--kv_cache_free_gpu_memory_fraction {}",
+    "engine.max_num_tokens": "--max_num_tokens {}",
+}
+_LLAMA_CPP: Mapping[str, object] = {
+    "inference.max_model_len": "-c {} for each of the sequences (-np)",
+    "inference.quantization": {"q8_0": "a GGUF file in Q8_0", "q4_k_m": "a GGUF file in Q4_K_M"},
+    "inference.draft_model": {None: "no -md"},
+    "engine.flash_attn": {True: "-fa on"},
+    "engine.cache_type_k": "-ctk {}",
+    "engine.cache_type_v": "-ctv {}",
+    "engine.n_ubatch": "-ub {}",
+}
+_GENERATE: Mapping[str, object] = {
+    "inference.quantization": {
+        "nf4": 'BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")',
+        "int8": "BitsAndBytesConfig(load_in_8bit=True)",
+    },
 }
 
 DIALECTS: Mapping[str, Mapping[str, object]] = {
     "torchtitan": _TORCHTITAN,
-    "transformers": _TRAINER,
+    "transformers": {**_TRAINER, **_GENERATE},
     "megatron": _MEGATRON,
     "deepspeed": _DEEPSPEED,
     "nanotron": _NANOTRON,
     "vllm": _VLLM,
+    "sglang": _SGLANG,
+    "tensorrt-llm": _TENSORRT,
+    "llama.cpp": _LLAMA_CPP,
 }
 """By tool and path: a text with the value in it, or a text for each value."""
 

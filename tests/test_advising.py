@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from memcore import ConfigError, advise, estimate
+from memcore import advise, estimate
 from memcore.changes import CHANGES, KINDS, RISKS
 from memcore.cli import main
 from memcore.costs import Plan, cost, cost_of, roofline_of, work_of
@@ -101,10 +101,65 @@ def test_nothing_is_offered_that_the_engine_lacks():
     assert not [each for each in advise(checkpointed).advice if each.kind == "compute"]
 
 
-def test_servers_are_refused():
-    """Their budget is fixed; their answers say what fits."""
-    with pytest.raises(ConfigError, match="advice is given for training"):
-        advise({"model": "gpt2", "engine": {"type": "vllm"}})
+def served(engine, **more):
+    """A server of a 70B model on two GPUs, which hardly has room for a cache."""
+    config = {
+        "model": "llama-3.1-70b",
+        "engine": {"type": engine},
+        "inference": {"max_model_len": 32768, "max_num_seqs": 64},
+        "parallelism": {"tensor_parallel_size": 2},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 2},
+    }
+    return config | more
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_advice_for_servers(engine):
+    """Each change is an estimate of its own; what saves comes first, in the server's words."""
+    found = advise(served(engine))
+    for each in found.advice:
+        then = estimate(each.config)
+        assert each.saves == then.headroom - found.estimate.headroom
+        assert each.fits == then.fits
+        assert each.flags
+        assert (each.because is None) == (each.saves > 0)
+    order = [(each.saves > 0, each.kind not in RISKS) for each in found.advice]
+    assert order == sorted(order, reverse=True)
+    titles = {each.title: each for each in found.advice}
+    halved = titles["Weights in fp8"]
+    assert halved.slowdown < -0.4
+    assert 24 * 2**30 < halved.saves < 36 * 2**30
+    assert titles["Twice the GPUs, which share every matrix"].config.hardware.num_gpus == 4
+
+
+def test_the_ladder_of_a_server():
+    """Its rungs are climbed until the server takes what is asked."""
+    config = served("vllm", inference={"max_model_len": 131072, "max_num_seqs": 8})
+    rungs = advise(config, ladder=True).ladder
+    assert rungs[-1].after.fits
+    for below, above in pairwise(rungs):
+        assert above.before is below.after
+        assert not below.after.fits
+
+
+@pytest.mark.parametrize(
+    ("engine", "title"), [("transformers", "Weights in NF4"), ("llama.cpp", "KV cache in q8_0")], ids=str
+)
+def test_servers_on_one_gpu(engine, title, capsys):
+    """Their caches grow with what is asked; every face says the same."""
+    config = {
+        "model": "llama-3.1-8b",
+        "engine": {"type": engine},
+        "inference": {"max_model_len": 8192},
+        "hardware": {"accelerator": "rtx-3090", "num_gpus": 1},
+    }
+    found = advise(config)
+    assert title in {each.title for each in found.saving}
+    assert title in advice_text(found)
+    assert advice_html(found).count("<tr data-class") == len(found.advice)
+    flags = ["--engine", engine, "--max-len", "8192", "--accelerator", "rtx-3090", "--csv"]
+    assert main(["advise", "--model", "llama-3.1-8b", *flags]) == 0
+    assert title in capsys.readouterr().out
 
 
 def test_every_row_has_words():

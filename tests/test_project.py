@@ -86,6 +86,8 @@ LAYERS = (
     {"solving"},
     {"costs"},
     {"native", "changes"},
+    {"server_changes"},
+    {"advising_server"},
     {"searching"},
     {"describe"},
     {"advising"},

@@ -7,17 +7,23 @@ from html import escape
 from typing import Any
 
 from memcore.advising import Advice, Advised
+from memcore.advising_server import ServerAdvice
 from memcore.changes import KINDS
 from memcore.describe import verdict
+from memcore.describe_serving import serving_verdict
 from memcore.render.text import section, table
+from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 
+_TRAINED = "Time is GPU-seconds for a token by a roofline."
+_SERVED = "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits."
 _FITS = {True: "yes", False: "no", None: "-"}
 
 
 def advice_text(found: Advised) -> str:
     """What `memcore advise` prints: what saves, what does not and why, and the ladder."""
-    said = verdict(found.estimate)
+    server = isinstance(found.estimate, ServingEstimate)
+    said = serving_verdict(found.estimate) if isinstance(found.estimate, ServingEstimate) else verdict(found.estimate)
     lines = [said.headline, said.reason, ""]
     if found.saving:
         heading = ("saves", "then fits", "time", "change", "how")
@@ -29,11 +35,11 @@ def advice_text(found: Advised) -> str:
         lines += section("Saves nothing here", table([(each.title, each.because or "") for each in found.useless]))
     if found.ladder:
         lines += section("One on top of another", table(_rungs(found), right=(0, 2, 4)))
-    lines.append("Time is a roofline's ranking of GPU-seconds for a token, not a promise of speed.")
+    lines.append(f"{_SERVED if server else _TRAINED} It ranks, and promises no speed.")
     return "\n".join(lines) + "\n"
 
 
-def _numbers(each: Advice) -> tuple[str, str, str]:
+def _numbers(each: Advice | ServerAdvice) -> tuple[str, str, str]:
     return format_bytes(each.saves), _FITS[each.fits], f"{100 * each.slowdown:+.0f}%"
 
 
@@ -53,7 +59,7 @@ def advice_data(found: Advised) -> dict[str, Any]:
     }
 
 
-def _row(each: Advice) -> dict[str, Any]:
+def _row(each: Advice | ServerAdvice) -> dict[str, Any]:
     return {
         "title": each.title,
         "class": each.kind,
@@ -95,7 +101,7 @@ def advice_html(found: Advised, links: Iterable[str] | None = None) -> str:
     )
 
 
-def _html_row(each: Advice, link: str) -> str:
+def _html_row(each: Advice | ServerAdvice, link: str) -> str:
     title = escape(each.title)
     name = f'<a href="{escape(link)}">{title}</a>' if link else title
     why = f"Saves nothing here: {each.because}" if each.because else f"{KINDS[each.kind]}: {each.reason}"
