@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from memcore import Config, Layout, MemcoreError, estimate, search
 from memcore.searching.layouts import config_of
 from memcore.searching.questions import questions_of
+from memcore.searching.spaces import Tried
 
 H100 = {"accelerator": "h100-sxm-80gb"}
 NEMOTRON = {
@@ -94,7 +95,7 @@ RUNS = (
 def report(run: Run) -> None:
     """One run."""
     config = Config.from_dict(dict(run.config))
-    space = questions_of(config, [run.gpus], None, run.sequences, None, (1, 2, 4, 8, 16))[0][0]
+    space = questions_of(config, [run.gpus], None, run.sequences, None, Tried(micro_batches=(1, 2, 4, 8, 16)))[0][0]
     *_, last = search(config, gpus=[run.gpus], sequences=run.sequences, micro_batches=(1, 2, 4, 8, 16))
     print(f"{run.title}\n  {last.total} layouts, {len(last.best)} recommended")
     if not last.best:

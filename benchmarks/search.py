@@ -24,7 +24,7 @@ from memcore import Config, MemcoreError, estimate, search
 from memcore.engines import report_theoretical_memory
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.questions import questions_of
-from memcore.searching.spaces import Space
+from memcore.searching.spaces import Space, Tried
 from memcore.searching.tasks import Task, perform
 from memcore.searching.totals import Totals
 
@@ -45,7 +45,7 @@ SPARSE = {
 def space_of(job: Mapping[str, object], sequences: int) -> tuple[Config, Space]:
     """A config, and all its layouts."""
     config = Config.from_dict(dict(job))
-    return config, questions_of(config, None, None, sequences, None, (1, 2, 4, 8))[0][0].space
+    return config, questions_of(config, None, None, sequences, None, Tried(micro_batches=(1, 2, 4, 8)))[0][0].space
 
 
 def timed(run: Callable[[], object]) -> float:

@@ -11,8 +11,9 @@ A step of training takes, on one GPU,
   ranks of one sequence pass on. Both are assumed to be hidden behind computing as far as that takes longer.
 - `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
   token on their way to each of its experts and back; `pipeline`: hidden states sent on.
-- `host`: what offloading moves over the link to the host.
-- `bubble`: (stages - 1) / micro-batches, as in 1F1B and GPipe.
+- `host`: what offloading moves over the link to the host, and the optimizer's step there, which its memory limits.
+- `bubble`: (stages - 1) / (micro-batches × chunks of a stage), as in 1F1B and GPipe; a part of it where a schedule
+  splits the backward pass (`IDLE`).
 
 A group of ranks communicates over the fast links if it fits into their domain, else over the network. Ranks are placed
 as torchtitan does: tensor parallel innermost, then context, then data, the pipeline outermost. Every input stands in
@@ -29,6 +30,7 @@ from memcore.config.deepspeed import DEEPSPEED
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.job import Job
+from memcore.megatron.job import MegatronJob
 from memcore.model.network import Model
 from memcore.model.parts import Attention, Experts, LatentAttention
 from memcore.speeds import GIGA, SPEEDS, TERA
@@ -57,6 +59,8 @@ class Roofline:
     """Share of a link's bandwidth that collectives reach, assumed."""
     host: float = 25e9
     """To the host, in one direction: PCIe 4.0 × 16 as measured by many, assumed."""
+    host_memory: float = 40e9
+    """Of the host's memory, one GPU's share of it: eight channels of DDR5 for four GPUs, assumed."""
 
     def adjusted(self, **given: float) -> Roofline:
         """A copy with other inputs.
@@ -134,6 +138,8 @@ class Plan:
     """Parameters and gradients are moved from and to the host."""
     chunks: int = 1
     """Model chunks of a stage."""
+    idle: float = 1.0
+    """The pipeline's bubble as a share of that of 1F1B."""
     experts: int = 1
     """Ranks among which routed experts are divided."""
 
@@ -240,7 +246,8 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     expert_bytes = travels * 2 * (2 + plan.products_again) * _shared(plan.experts)
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
-    host_bytes = part / plan.shards * (4 * plan.gathers + 4 * plan.reduces) if plan.offloaded else 0.0
+    kept = part / plan.shards if plan.offloaded else 0.0
+    host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     reach = tensor * context
     rate, links, far = roofline.communication_efficiency, roofline, roofline.network
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
@@ -250,12 +257,17 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     hidden = context_bytes / _rate(links, reach) + data_bytes / _rate(links, tensor * plan.shards)
     hidden += spread / _rate(links, tensor * ranks)
     exposed = tensor_bytes / _rate(links, tensor) + expert_bytes / _rate(links, reach * plan.experts)
-    exposed += pipeline_bytes / (far * rate) + host_bytes / roofline.host
-    bubble = (stages - 1) / (plan.micro_batches * plan.chunks)
+    exposed += pipeline_bytes / (far * rate) + host_bytes / roofline.host + kept * _STEP / roofline.host_memory
+    bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
     seconds = (max(computing, hidden) + exposed) * (1 + bubble)
     tokens = sequences * work.sequence
     moved = (data_bytes + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
     return Cost(plan.gpus, tokens, flops, again, bubble, *moved, computing, hidden, exposed, seconds)
+
+
+_STEP = 28
+"""Bytes that Adam reads and writes for a parameter on the host: fp32 parameter, gradient and both moments read, all but
+the gradient written."""
 
 
 def _shared(ranks: int) -> float:
@@ -272,6 +284,16 @@ def _rate(roofline: Roofline, reach: int) -> float:
 def cost_of(job: Job, roofline: Roofline) -> Cost:
     """What a step of a job costs."""
     return cost(work_of(job.model, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
+
+
+IDLE: Mapping[str, float] = {"zb-h1": 1 / 3, "zbv": 0.0, "dualpipev": 2 / 3}
+"""Bubbles of schedules as shares of 1F1B's over their chunks, where a backward pass takes twice a forward pass: Qi et
+al., arXiv 2401.10241, table 2, and DeepSeek-AI, arXiv 2412.19437, table 2 (a chunk of a V is half of a stage)."""
+
+
+def _chunks(job: Job) -> int:
+    """Model chunks of a pipeline's rank."""
+    return len(job.layout[0]) if isinstance(job, MegatronJob) else job.stages_each
 
 
 def plan_of(job: Job) -> Plan:
@@ -296,6 +318,8 @@ def plan_of(job: Job) -> Plan:
         computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
         sums=int(ITEMSIZE[recipe.precision.reduce]),
         offloaded=recipe.sharding.offloaded or (recipe.zero is not None and recipe.zero.offloads_optimizer != "none"),
+        chunks=_chunks(job) if job.stages > 1 else 1,
+        idle=IDLE.get(job.schedule, 1.0),
         experts=sizes.get("ep", 1),
     )
 

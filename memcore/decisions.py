@@ -25,6 +25,7 @@ from memcore.render.search import search_data, search_text
 from memcore.render.solution import solution_data, solution_text
 from memcore.searching.found import Key, Progress
 from memcore.searching.records import COLUMNS, csv_line, json_line, record, recorded
+from memcore.searching.rows import SCHEDULES
 from memcore.searching.search import KEEP, search
 from memcore.solving import SOLVABLE, flag_of, solve
 from memcore.units import parse_count
@@ -87,7 +88,8 @@ def _search(config: Config, options: argparse.Namespace) -> bool | None:
     pool = ProcessPoolExecutor(options.jobs) if options.jobs > 1 else None
     run = search(
         config, gpus=counts, accelerators=kinds, sequences=options.sequences, roofline=assumed, keep=options.keep,
-        every=options.every, micro_batches=sizes, executor=pool, skip=known,
+        every=options.every, micro_batches=sizes, schedules=options.schedules.split(","), offload=options.offload,
+        executor=pool, skip=known,
     )  # fmt: skip
     last = _followed(run, output)
     if pool is not None:
@@ -132,6 +134,13 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--micro-batches", default="1,2,4,8", metavar="N,N", help="sizes that are tried (default: 1,2,4,8)"
     )
+    parser.add_argument(
+        "--schedules",
+        default="1f1b",
+        metavar="NAME,NAME",
+        help=f"of pipelines in PyTorch that are tried, of {', '.join(SCHEDULES)} (default: 1f1b)",
+    )
+    parser.add_argument("--offload", action="store_true", help="try parameters or the optimizer on the host, too")
     parser.add_argument(
         "--keep", type=int, default=KEEP, metavar="N", help=f"the cheapest that are kept (default: {KEEP})"
     )

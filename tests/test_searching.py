@@ -17,7 +17,7 @@ from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Fixed, Peaks
 from memcore.searching.questions import questions_of
 from memcore.searching.records import csv_line, json_line, recorded
-from memcore.searching.spaces import space_of
+from memcore.searching.spaces import Tried, space_of
 from memcore.searching.tasks import Task, growths_of, perform
 from memcore.searching.totals import Totals
 from memcore.step.record import program_of
@@ -50,7 +50,20 @@ DEEPSPEED = {
     "engine": {"type": "deepspeed", "zero_stage": 2},
     "hardware": {"num_gpus": 4, "accelerator": "l40s"},
 }
-JOBS = {"deepspeed": DEEPSPEED, "dense": DENSE, "sparse": SPARSE, "transformers": TRANSFORMERS, "megatron": MEGATRON}
+NANOTRON = {
+    "model": "llama-3.2-1b",
+    "training": {"sequence_length": 2048},
+    "engine": {"type": "nanotron"},
+    "hardware": {"num_gpus": 4, "accelerator": "h100-sxm-80gb"},
+}
+JOBS = {
+    "nanotron": NANOTRON,
+    "deepspeed": DEEPSPEED,
+    "dense": DENSE,
+    "sparse": SPARSE,
+    "transformers": TRANSFORMERS,
+    "megatron": MEGATRON,
+}
 
 
 def space(job):
@@ -90,10 +103,10 @@ def test_bounds_are_below_totals():
     """What a search rules out by a bound, it rules out rightly."""
     for job in (*JOBS.values(), ROUTED):
         config = Config.from_dict(job)
-        question = questions_of(config, None, None, None, None, (1, 2))[0][0]
+        question = questions_of(config, None, None, None, None, Tried(micro_batches=(1, 2)))[0][0]
         layouts = list(question.space.layouts())
         growths = growths_of(question.text, question.space)
-        for each in random.Random(3).sample(layouts, min(12, len(layouts))):
+        for each in random.Random(3).sample(layouts, min(8, len(layouts))):
             try:
                 total = estimate(config_of(question.config, each, question.space.policies)).allocated.expected
             except MemcoreError:
@@ -179,6 +192,36 @@ def swept(**more):
     return found
 
 
+def test_what_is_tried_where_it_is_asked_for():
+    """Pipelines whose ranks take turns among stages, and parameters on the host: totals are those of `estimate`."""
+    config = Config.from_dict(DENSE)
+    tried = Tried(micro_batches=(1,), schedules=("interleaved-1f1b", "zbv"), offload=True)
+    question = questions_of(config, None, None, 16, None, tried)[0][0]
+    policies = question.space.row.policies
+    layouts = {
+        (policies[each.policy].schedule, policies[each.policy].offloaded): each
+        for each in question.space.layouts()
+        if each.stages <= 2 and each.tensor == 1
+    }
+    assert {("interleaved-1f1b", False), ("zbv", False), ("1f1b", True)} <= set(layouts)
+    totals = Totals(config, question.space)
+    for each in layouts.values():
+        found = estimate(config_of(config, each, question.space.policies)).allocated.expected
+        assert totals.total(each) == found
+        assert question.least(each, totals.growth(each)) <= found
+    assert all(each.stages == 1 or policies[each.policy].schedule != "1f1b" for each in question.space.layouts())
+    with pytest.raises(ConfigError, match="schedules"):
+        next(search(DENSE, schedules=["zbw"]))
+
+
+def test_a_named_schedule_is_kept():
+    """A config with ZBV is searched with it."""
+    named = {**DENSE, "parallelism": {"pipeline_schedule": "zbv"}}
+    question = questions_of(Config.from_dict(named), None, None, 16, None, Tried())[0][0]
+    policies = question.space.row.policies
+    assert {policies[each.policy].schedule for each in question.space.layouts() if each.stages > 1} == {"zbv"}
+
+
 OPEN = {
     "model": "llama-3.1-8b",
     "training": {"sequence_length": 8192},
@@ -188,7 +231,7 @@ OPEN = {
 
 def engines(config):
     """What a search of a config looks at, and the layers of each."""
-    questions, _ = questions_of(Config.from_dict(config), None, None, None, None, (1,))
+    questions, _ = questions_of(Config.from_dict(config), None, None, None, None, Tried(micro_batches=(1,)))
     return {each.title: each.config.training.implementation for each in questions}
 
 

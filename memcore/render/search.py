@@ -98,8 +98,18 @@ def policy_of(each: Found) -> str:
     words = [f"checkpointing {settings.get('policy', 'none')}"]
     if settings.get("reshard_after_forward") is False:
         words.append("keeps gathered")
-    if "virtual_pipeline_parallel_size" in settings:
+    if "pipeline_schedule" in settings:
+        words.append(str(settings["pipeline_schedule"]))
+    elif "virtual_pipeline_parallel_size" in settings:
         words.append(f"{settings['virtual_pipeline_parallel_size']} chunks")
+    if settings.get("expert_tensor_parallel_size") == 1:
+        words.append("whole experts")
+    if settings.get("cpu_offload"):
+        words.append("offloaded")
+    if "offload_optimizer" in settings:
+        words.append("optimizer on the host")
+    if "zero_stage" in settings:
+        words.append(f"ZeRO-{settings['zero_stage']}")
     return ", ".join(words)
 
 

@@ -16,7 +16,7 @@ from memcore.job import Job
 from memcore.searching.found import Found
 from memcore.searching.kinds import Kind, config_as, kinds_of
 from memcore.searching.layouts import PATHS, SHARES, Layout, Settings
-from memcore.searching.spaces import Floor, Space, floor_of, plan, sequences_of, space_of
+from memcore.searching.spaces import Floor, Space, Tried, floor_of, plan, sequences_of, space_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def questions_of(
     accelerators: Sequence[str] | None,
     sequences: int | None,
     roofline: Roofline | None,
-    micro_batches: tuple[int, ...],
+    tried: Tried,
 ) -> tuple[list[Question], dict[str, str]]:
     """All questions of a search, and the engines that cannot do the job at all, with their reasons.
 
@@ -83,7 +83,7 @@ def questions_of(
                 if isinstance(job, MemcoreError):
                     refused[kind.title] = job
                 else:
-                    found.append(_question(named, kind, job, count, step, roofline, micro_batches))
+                    found.append(_question(named, kind, job, count, step, roofline, tried))
     if not found:
         raise next(iter(refused.values()))
     return found, {title: str(error) for title, error in refused.items()}
@@ -123,10 +123,10 @@ def _question(
     count: int,
     sequences: int,
     roofline: Roofline | None,
-    micro_batches: tuple[int, ...],
+    tried: Tried,
 ) -> Question:
     config, settings = config_as(base, kind)
-    space = space_of(config, job, count, sequences, micro_batches, kind.row)
+    space = space_of(config, job, count, sequences, tried, kind.row)
     return Question(
         title=kind.title,
         settings=settings,

@@ -12,10 +12,12 @@ from concurrent.futures import Executor
 
 from memcore.config.settings import Config
 from memcore.costs import Cost, Roofline
+from memcore.errors import ConfigError, Problem, nearest
 from memcore.searching.found import Found, Key, Progress, Tally
 from memcore.searching.layouts import Layout
 from memcore.searching.questions import Question, questions_of
-from memcore.searching.spaces import Space
+from memcore.searching.rows import SCHEDULES
+from memcore.searching.spaces import Space, Tried
 from memcore.searching.tasks import Answer, Task, growths_of, performed
 
 KEEP = 4
@@ -38,6 +40,8 @@ def search(
     keep: int = KEEP,
     every: bool = False,
     micro_batches: Sequence[int] = (1, 2, 4, 8),
+    schedules: Sequence[str] = ("1f1b",),
+    offload: bool = False,
     executor: Executor | None = None,
     skip: Iterable[Key] = (),
 ) -> Iterator[Progress]:
@@ -45,7 +49,8 @@ def search(
 
     Model, training and hardware are the config's; the division of ranks, micro-batches, checkpointing and the engine's
     policies vary, and engine and layers where the config leaves them open (`memcore.searching.kinds`). All layouts have
-    the same step of `sequences` sequences (default: the config's). `gpus` and `accelerators` try several clusters. With
+    the same step of `sequences` sequences (default: the config's). `gpus` and `accelerators` try several clusters;
+    `schedules` other pipelines than 1F1B in PyTorch, `offload` parameters or the optimizer on the host. With
     `every`, each layout is measured, not only what can be among the best `keep`. An `executor` does the work in chunks.
     Layouts in `skip` (see `memcore.searching.records`) are passed over. Stop the iteration to cancel.
 
@@ -59,7 +64,12 @@ def search(
     Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
     """
     base = config if isinstance(config, Config) else Config.from_dict(config)
-    questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tuple(micro_batches))
+    unknown = [each for each in schedules if each not in SCHEDULES]
+    if unknown:
+        message = f"found {unknown[0]!r}; allowed: {', '.join(SCHEDULES)}"
+        raise ConfigError([Problem("schedules", message, nearest(unknown[0], SCHEDULES))])
+    tried = Tried(micro_batches=tuple(micro_batches), schedules=tuple(schedules), offload=offload)
+    questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tried)
     known = set(skip)
     priced = [
         (price.per_token, number, layout, price)

@@ -1,108 +1,30 @@
-"""Which layouts there are: one row for each engine, and the rules of models and networks of GPUs that they obey.
-
-A row says what an engine divides and which policies it has. What `resolve` refuses is no candidate; a new engine joins
-by a row.
-"""
+"""Which layouts there are: the rules of models and networks of GPUs that they obey, and bounds of what they need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from memcore.config.settings import Config
-from memcore.costs import Plan
+from memcore.costs import IDLE, Plan
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem
 from memcore.job import Job
 from memcore.megatron.job import MegatronJob
 from memcore.model.parts import Attention, Experts
 from memcore.searching.layouts import Layout, Settings
-
-_AC = "training.activation_checkpointing"
-_CLEARED: Settings = dict.fromkeys(
-    (f"{_AC}.mode", f"{_AC}.every", f"{_AC}.method", f"{_AC}.num_layers", f"{_AC}.modules")
-)
+from memcore.searching.rows import ROWS, SCHEDULES, Policy, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """Settings beside sizes, what they compute again and send, and what each layer keeps at least."""
+class Tried:
+    """What is tried of settings that could have any value, and what only where it is asked for."""
 
-    settings: Settings
-    again: tuple[float, float] = (0.0, 0.0)
-    """Shares of the forward pass's products and attention that run twice."""
-    resharded: bool = True
-    """Parameters are freed between forward and backward pass."""
-    offloaded: bool = False
-    chunks: int = 1
-    """Model chunks of a pipeline's stage."""
-    keeps: tuple[int, int, int, int] = (1, 0, 0, 0)
-    """Elements that a layer surely keeps for each token: hidden sizes, queries, keys or values, feed-forward widths."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What an engine can be searched for."""
-
-    divides: frozenset[str]
-    """Of tensor, stages, context, experts, shards."""
-    policies: tuple[Policy, ...]
-    shared: bool = False
-    """Layouts share recorded steps (`memcore.searching.totals`); else each is estimated on its own."""
-    sharded: str = "parameters"
-    """What data-parallel ranks share: parameters, or optimizer states, or nothing."""
-
-
-def _checkpointing(policy: str, **more: object) -> Settings:
-    return {**_CLEARED, f"{_AC}.policy": policy, **{f"{_AC}.{name}": value for name, value in more.items()}}
-
-
-_FULL = Policy(settings=_checkpointing("full"), again=(1.0, 1.0))
-_NONE = Policy(settings=_checkpointing("none"), keeps=(1, 2, 2, 1))
-_BY_OPERATION = Policy(settings=_checkpointing("selective", mode="op"), again=(0.5, 0.0), keeps=(1, 1, 0, 0))
-
-
-def _with(policy: Policy, path: str, value: object, **more: object) -> Policy:
-    """A policy with one more setting."""
-    changed = {name: getattr(policy, name) for name in ("again", "resharded", "offloaded", "chunks", "keeps")}
-    return Policy(settings={**policy.settings, path: value}, **{**changed, **more})
-
-
-_ENGINE, _RESHARD, _VIRTUAL = (
-    "engine.type",
-    "engine.reshard_after_forward",
-    "parallelism.virtual_pipeline_parallel_size",
-)
-_FSDP = tuple(
-    _with(_with(policy, _ENGINE, "fsdp"), _RESHARD, value, resharded=value)
-    for policy in (_NONE, _BY_OPERATION, _FULL)
-    for value in (False, True)
-)
-_MEGATRON_FULL = Policy(settings=_checkpointing("full", method="uniform", num_layers=1), again=(1.0, 1.0))
-_MEGATRON_SELECTIVE = Policy(settings=_checkpointing("selective"), again=(0.0, 1.0), keeps=(1, 1, 2, 0))
-_MEGATRON = tuple(
-    _with(_with(policy, _ENGINE, "megatron"), _VIRTUAL, chunks if chunks > 1 else None, chunks=chunks)
-    for policy in (_NONE, _MEGATRON_SELECTIVE, _MEGATRON_FULL)
-    for chunks in (1, 2, 4, 8)
-)
-
-_DEEPSPEED = tuple(
-    _with(_with(policy, _ENGINE, "deepspeed"), "engine.zero_stage", stage, resharded=stage == 3)
-    for policy in (_NONE, _FULL)
-    for stage in (1, 2, 3)
-)
-
-ROWS: Mapping[str, Row] = {
-    "none": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
-    "ddp": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),
-    "fsdp": Row(divides=frozenset({"tensor", "stages", "context", "experts", "shards"}), policies=_FSDP, shared=True),
-    "fsdp-transformers": Row(divides=frozenset({"tensor", "shards"}), policies=_FSDP, shared=True),
-    "deepspeed": Row(divides=frozenset(), policies=_DEEPSPEED),
-    "megatron": Row(
-        divides=frozenset({"tensor", "stages", "context", "experts"}), policies=_MEGATRON, sharded="states"
-    ),
-}
-"""By the value of `engine.type`; transformers' layers have no pipeline and no context parallelism of their own."""
+    micro_batches: tuple[int, ...] = (1, 2, 4, 8)
+    schedules: tuple[str, ...] = ("1f1b",)
+    """Schedules of pipelines whose layers run in PyTorch; every rank of a looped one is a recording of its own."""
+    offload: bool = False
+    """Policies that keep parameters or the optimizer on the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +42,12 @@ class Space:
     heads: int
     experts: int
     sequence: int
-    micro_batches: tuple[int, ...] = (1, 2, 4, 8)
-    """Micro-batch sizes that are tried."""
+    tried: Tried
+
+    @property
+    def micro_batches(self) -> tuple[int, ...]:
+        """Micro-batch sizes that are tried."""
+        return self.tried.micro_batches
 
     @property
     def row(self) -> Row:
@@ -136,8 +62,12 @@ class Space:
     def keeps_like(self, policy: int) -> int:
         """The policy that keeps the same of each layer, and no gathered parameters."""
         mine = self.row.policies[policy]
-        alike = (each for each in self.row.policies if each.keeps == mine.keeps and each.again == mine.again)
-        return self.row.policies.index(next(each for each in alike if each.resharded))
+        alike = (
+            number
+            for number, each in enumerate(self.row.policies)
+            if (each.keeps, each.again, each.wide) == (mine.keeps, mine.again, mine.wide) and each.resharded
+        )
+        return next(alike)
 
     def points(self, tensor: int, experts: int) -> Iterator[Layout]:
         """One layout for all sizes that come with a tensor and expert division."""
@@ -189,13 +119,23 @@ class Space:
             if rest or micro_batches < stages:
                 continue
             for number, policy in enumerate(self.row.policies):
-                if policy.chunks > 1 and (stages == 1 or self.layers % (stages * policy.chunks)):
-                    continue
-                if policy.chunks > 1 and micro_batches % stages:
+                if not self._has(policy, tensor, stages, experts, micro_batches):
                     continue
                 for shards in self._shards(ranks, context, experts):
                     sizes = tensor, stages, context, experts, shards, ranks // shards
                     yield Layout(*sizes, micro_batch, micro_batches, number)
+
+    def _has(self, policy: Policy, tensor: int, stages: int, experts: int, micro_batches: int) -> bool:
+        """Whether a policy is one of this division."""
+        if policy.schedule != "1f1b" and policy.schedule not in self.tried.schedules:
+            return False
+        if policy.schedule == "1f1b" and stages > 1 and "1f1b" not in self.tried.schedules:
+            return False
+        if (policy.offloaded and not self.tried.offload) or (policy.wide and (tensor == 1 or experts == 1)):
+            return False
+        if policy.chunks == 1:
+            return True
+        return stages > 1 and self.layers % (stages * policy.chunks) == 0 and micro_batches % stages == 0
 
     def _shards(self, ranks: int, context: int, experts: int) -> Iterator[int]:
         """Shard groups: all ranks, or whole nodes and more of them."""
@@ -227,7 +167,7 @@ def space_of(
     job: Job,
     gpus: int,
     sequences: int | None = None,
-    micro_batches: tuple[int, ...] = (1, 2, 4, 8),
+    tried: Tried | None = None,
     row: str | None = None,
 ) -> Space:
     """The space of a config's engine on some GPUs; `row` names another key of `ROWS`.
@@ -248,8 +188,14 @@ def space_of(
         heads=sizes.get("a", sizes["h"]),
         experts=sizes.get("E", 1),
         sequence=job.sizes["s"] * job.sizes["cp"],
-        micro_batches=micro_batches,
+        tried=_named(config, tried or Tried()),
     )
+
+
+def _named(config: Config, tried: Tried) -> Tried:
+    """A schedule that the config names is kept."""
+    named = config.parallelism.pipeline_schedule
+    return replace(tried, schedules=(named,)) if named in SCHEDULES else tried
 
 
 def sequences_of(job: Job) -> int:
@@ -282,6 +228,7 @@ def plan(space: Space, layout: Layout, computes: int, sums: int) -> Plan:
         sums=sums,
         offloaded=policy.offloaded,
         chunks=policy.chunks,
+        idle=IDLE.get(policy.schedule, 1.0),
         experts=layout.experts,
     )
 
@@ -321,14 +268,19 @@ class Floor:
         shards = layout.shards if space.row.sharded == "parameters" else 1
         layers = self.layers // stages
         parameters = self.dense // (tensor * shards) + self.routed // (tensor * max(shards, layout.experts))
-        one, two, three, four = space.row.policies[layout.policy].keeps
+        policy = space.row.policies[layout.policy]
+        one, two, three, four = policy.keeps
         kept = one * self.hidden + two * self.queries + three * self.keys + four * self.width
         tokens = layout.micro_batch * space.sequence // layout.context
         each = tokens * kept * _SIZE // tensor if growth is None else layout.micro_batch * growth
         if stages > 1 and not self.uniform:
             return layers * each
-        activations = min(stages, layout.micro_batches) * layers * each
+        # Schedules that split the backward pass have fewer micro-batches in flight than stages.
+        flying = min(stages, layout.micro_batches) if policy.schedule in ("1f1b", "interleaved-1f1b") else 1
+        activations = flying * layers * each
         whole = self._whole(space, layout) * (self.dense + self.routed // layout.experts) // tensor
+        if policy.offloaded:
+            return activations
         loss = tokens * self.logits // tensor if stages == 1 else 0
         states = self.states * (self.dense + self.routed) // (tensor * layout.shards)
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss

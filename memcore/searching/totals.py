@@ -201,7 +201,9 @@ class Totals:
             layout.micro_batch,
         )
         line = self._lines.get(key)
-        if line is None and self._cut(layout, structure, number).uses < FEW:
+        # Ranks that take turns among stages have sizes of each of them, which are not the same for all layouts.
+        looped = structure.job.schedule in LOOPED
+        if line is None and (looped or self._cut(layout, structure, number).uses < FEW):
             return self._one(layout, point, structure, number)
         if line is None:
             line = self._lines[key] = self._line(layout, point, structure, number)
