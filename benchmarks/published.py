@@ -1,32 +1,41 @@
-"""Where the layouts of well-known runs stand in a search of the same cluster, and why not where they do not.
+"""Where the layouts of well-known runs stand in a search of the same cluster, and why others rank before them.
 
-    python benchmarks/published.py
+    python benchmarks/published.py            print it
+    python benchmarks/published.py --write    write docs/layouts.md, too
 
-Cost is relative to the cheapest layout that fits. Precisions are those that are modelled: the runs computed in fp8 where
-they say so.
+Each run is searched with its own engine, GPUs and sequences of a step. Precisions are those that are modelled.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
 
-from memcore import Config, Layout, MemcoreError, estimate, search
-from memcore.searching.layouts import config_of
+from memcore import Config, MemcoreError, estimate, search
+from memcore.costs import Cost, cost_of, roofline_of
+from memcore.estimation import Estimate
+from memcore.render.search import policy_of
+from memcore.searching.layouts import Layout
 from memcore.searching.questions import questions_of
-from memcore.searching.spaces import Tried
+from memcore.searching.spaces import Tried, sequences_of
+from memcore.units import GiB
 
 H100 = {"accelerator": "h100-sxm-80gb"}
+H100_96 = {**H100, "gpu_memory_gb": 95}
 NEMOTRON = {
     "model_type": "nemotron", "hidden_size": 18432, "num_hidden_layers": 96, "num_attention_heads": 96,
     "num_key_value_heads": 8, "intermediate_size": 73728, "vocab_size": 256000, "max_position_embeddings": 4096,
     "head_dim": 192,
 }  # fmt: skip
 MEGATRON = {"type": "megatron", "distributed_optimizer": True}
+TITAN = {"sequence_length": 8192, "implementation": "torchtitan"}
+KEEP, SIZES = 25, (1, 2, 4, 8, 16)
+FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,97 +43,189 @@ class Run:
     """A published run."""
 
     title: str
+    source: str
     config: Mapping[str, object]
-    gpus: int
-    sequences: int
-    was: Callable[[Layout], bool]
+    schedules: tuple[str, ...] = ("1f1b",)
     note: str = ""
+    """What the run has that the config cannot say, or says in another way."""
 
 
 RUNS = (
     Run(
-        "Llama 3 405B, 8192 GPUs: TP 8, PP 16, 8k tokens (arXiv 2407.21783, table 4)",
+        "Llama 3 405B on 8192 GPUs",
+        "arXiv 2407.21783, table 4: TP 8, PP 16, DP 64, 16M tokens, 8k",
         {
             "model": "llama-3.1-405b",
-            "training": {"sequence_length": 8192, "implementation": "torchtitan"},
+            "training": {**TITAN, "gradient_accumulation_steps": 32, "activation_checkpointing": "none"},
+            "parallelism": {"tensor_parallel_size": 8, "pipeline_parallel_size": 16},
+            "engine": {"type": "fsdp", "reshard_after_forward": False},
             "hardware": {**H100, "num_gpus": 8192},
         },
-        8192,
-        2048,
-        lambda each: (each.tensor, each.stages, each.context, each.micro_batch) == (8, 16, 1, 1),
+        note="its own trainer; torchtitan's layers stand for it, and 1F1B for its tunable schedule",
     ),
     Run(
-        "Nemotron-4 340B, 1536 GPUs: TP 8, PP 12 in 8 chunks (arXiv 2402.16819, section 2.3)",
+        "Nemotron-4 340B on 1536 GPUs",
+        "arXiv 2402.16819, section 2.3: TP 8, PP 12 in 8 chunks, 768 sequences of 4k",
         {
             "model": NEMOTRON,
-            "training": {"sequence_length": 4096},
+            "training": {"sequence_length": 4096, "gradient_accumulation_steps": 48},
             "engine": MEGATRON,
-            "parallelism": {"tensor_parallel_size": 8, "sequence_parallel": True},
+            "parallelism": {
+                "tensor_parallel_size": 8, "sequence_parallel": True, "pipeline_parallel_size": 12,
+                "virtual_pipeline_parallel_size": 8,
+            },
             "hardware": {**H100, "num_gpus": 1536},
         },
-        1536,
-        768,
-        lambda each: (each.tensor, each.stages, each.context, each.micro_batch) == (8, 12, 1, 1),
     ),
     Run(
-        "torchtitan Llama 3.1 405B, 512 GPUs of 96 GB: TP 8, PP 8, micro-batch 4",
+        "DeepSeek-V3 on 2048 GPUs",
+        "arXiv 2412.19437, section 3.2: PP 16, EP 64, no TP, 15360 sequences of 4k",
+        {
+            "model": "deepseek-v3",
+            "training": {"sequence_length": 4096, "gradient_accumulation_steps": 120, "activation_checkpointing": FULL},
+            "engine": MEGATRON,
+            "parallelism": {"pipeline_parallel_size": 16, "expert_parallel_size": 64,
+                            "pipeline_layout": [4] * 15 + [1]},
+            "hardware": {"accelerator": "h800-sxm-80gb", "num_gpus": 2048},
+        },
+        note="bf16 for its fp8, 1F1B for DualPipe, full recomputation for its own choice of operations",
+    ),
+    Run(
+        "torchtitan Llama 3.1 405B on 512 GPUs of 96 GB",
+        "torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: TP 8, PP 8, local batch 32 in micro-batches of 4",
         {
             "model": "llama-3.1-405b",
-            "training": {"sequence_length": 8192, "implementation": "torchtitan"},
-            "hardware": {**H100, "num_gpus": 512, "gpu_memory_gb": 95},
+            "training": {**TITAN, "micro_batch_size": 4, "gradient_accumulation_steps": 8, "activation_checkpointing": FULL},
+            "parallelism": {"tensor_parallel_size": 8, "pipeline_parallel_size": 8},
+            "hardware": {**H100_96, "num_gpus": 512},
         },
-        512,
-        256,
-        lambda each: (each.tensor, each.stages, each.context, each.micro_batch) == (8, 8, 1, 4),
-        "8 micro-batches on 8 stages leave a bubble of 7/8, which smaller micro-batches do not",
     ),
     Run(
-        "torchtitan Llama 3.1 70B, 256 GPUs: TP 8, micro-batch 16",
+        "torchtitan Llama 3.1 70B on 256 GPUs of 96 GB",
+        "torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: TP 8, local batch 16",
         {
             "model": "llama-3.1-70b",
-            "training": {"sequence_length": 8192, "implementation": "torchtitan"},
-            "hardware": {**H100, "num_gpus": 256, "gpu_memory_gb": 95},
+            "training": {**TITAN, "micro_batch_size": 16, "activation_checkpointing": FULL},
+            "parallelism": {"tensor_parallel_size": 8},
+            "hardware": {**H100_96, "num_gpus": 256},
         },
-        256,
-        512,
-        lambda each: (each.tensor, each.stages, each.context, each.micro_batch) == (8, 1, 1, 16),
     ),
-)
+    Run(
+        "torchtitan Llama 3 8B on 128 GPUs of 96 GB",
+        "torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: FSDP, local batch 2, selective",
+        {
+            "model": "llama-3.1-8b",
+            "training": {**TITAN, "micro_batch_size": 2, "activation_checkpointing": {"policy": "selective", "mode": "op"}},
+            "hardware": {**H100_96, "num_gpus": 128},
+        },
+    ),
+    Run(
+        "Megatron, Qwen3 30B A3B on 16 GPUs",
+        "ms-swift, docs of Megatron-SWIFT: PP 2, EP 8, full recomputation, A100",
+        {
+            "model": "qwen3-30b-a3b",
+            "training": {"sequence_length": 8192, "gradient_accumulation_steps": 2, "activation_checkpointing": FULL},
+            "engine": MEGATRON,
+            "parallelism": {"pipeline_parallel_size": 2, "expert_parallel_size": 8},
+            "hardware": {"accelerator": "a100-sxm-80gb", "num_gpus": 16},
+        },
+    ),
+)  # fmt: skip
 
 
-def report(run: Run) -> None:
-    """One run."""
+def report(run: Run) -> Iterator[str]:
+    """A run in Markdown."""
     config = Config.from_dict(dict(run.config))
-    space = questions_of(config, [run.gpus], None, run.sequences, None, Tried(micro_batches=(1, 2, 4, 8, 16)))[0][0]
-    *_, last = search(config, gpus=[run.gpus], sequences=run.sequences, micro_batches=(1, 2, 4, 8, 16))
-    print(f"{run.title}\n  {last.total} layouts, {len(last.best)} recommended")
-    if not last.best:
-        print("  nothing fits")
+    yield f"## {run.title}\n\n{run.source}{f'; {run.note}' if run.note else ''}.\n\n"
+    try:
+        found = estimate(config)
+    except MemcoreError as error:
+        yield f"Refused: {error}\n\n"
         return
-    cheapest = last.best[0].cost.per_token
-    ours = sorted(
-        (each for each in space.space.layouts() if run.was(each)), key=lambda each: space.cost(each).per_token
+    if not isinstance(found, Estimate):
+        raise TypeError(run.title)
+    roofline = roofline_of(config.hardware.accelerator, config.hardware.gpus_per_node)
+    own, step = cost_of(found.job, roofline), sequences_of(found.job)
+    fits = "fits" if found.fits else "does not fit"
+    yield (
+        f"As published it {fits}: {found.allocated.expected / GiB:.1f} GiB in tensors, "
+        f"{found.device.expected / GiB:.1f} on the device.\n"
     )
-    for each in ours:
-        price = space.cost(each).per_token / cheapest
-        try:
-            found = estimate(config_of(config, each, space.space.policies))
-        except MemcoreError as error:
-            print(f"  {error}")
-            continue
-        if not found.fits and each.policy == ours[0].policy:
-            print(
-                f"  its cheapest variant, cost {price:.2f}, needs {found.allocated.expected / 2**30:.0f} GiB in tensors"
-            )
-        if found.fits:
-            print(f"  fits with {found.allocated.expected / 2**30:.1f} GiB in tensors, cost {price:.2f}: {tuple(each)}")
-            print(f"  {run.note}" if run.note else "")
-            return
-    print("  none of its variants fits" if ours else "  is not among the layouts")
+    tried = Tried(micro_batches=SIZES, schedules=run.schedules)
+    questions, _ = questions_of(config, [found.job.num_gpus], None, step, None, tried)
+    prices = [question.cost(each).per_token for question in questions for each in question.space.layouts()]
+    less = sum(price < own.per_token * (1 - 1e-9) for price in prices)
+    *_, last = search(config, sequences=step, keep=KEEP, micro_batches=SIZES, schedules=run.schedules)
+    yield (
+        f"{less:,} of {len(prices):,} layouts cost less by the model ({100 * less / len(prices):.0f}%), most of which do "
+        "not fit.\n"
+    )
+    if not last.best:
+        yield "None that the search has fits.\n\n"
+        return
+    yield from _compared(own, [each.cost for each in last.best[:KEEP]])
+    rows = [("published", own.per_token / last.best[0].cost.per_token, "")]
+    rows += [
+        (_named(each.layout), each.cost.per_token / last.best[0].cost.per_token, policy_of(each))
+        for each in last.best[:3]
+    ]
+    yield "\n| Layout | Cost | Policy |\n| --- | ---: | --- |\n"
+    yield from (f"| {name} | {price:.3f} | {policy} |\n" for name, price, policy in rows)
+    yield "\n"
+
+
+def _named(layout: Layout) -> str:
+    sizes = {"TP": "tensor", "PP": "stages", "CP": "context", "EP": "experts", "micro-batch": "micro_batch"}
+    found = [f"{name} {getattr(layout, of)}" for name, of in sizes.items() if getattr(layout, of) > 1]
+    return ", ".join(found) or "data parallel"
+
+
+def _compared(own: Cost, best: list[Cost]) -> Iterator[str]:
+    """Its place, and what the cheapest saves."""
+    before = sum(each.per_token < own.per_token * (1 - 1e-9) for each in best)
+    place = f"Of those that fit, {before} {'is' if before == 1 else 'are'} cheaper"
+    yield f"{place}{' or more' if before == len(best) else ''}; the cheapest costs "
+    yield f"{100 * (1 - best[0].per_token / own.per_token):.0f}% less"
+    mine, other = _parts(own), _parts(best[0])
+    gaps = sorted(((mine[name] - other[name]) / own.per_token, name) for name in mine)
+    said = [f"{100 * gap:.0f}% by {name}" for gap, name in reversed(gaps) if gap > 0.01]
+    back = [f"{-100 * gap:.0f}% more for {name}" for gap, name in gaps if gap < -0.01]
+    yield f": {', '.join(said)}{'; it spends ' + ', '.join(back) if back else ''}.\n" if said else ".\n"
+
+
+def _parts(each: Cost) -> dict[str, float]:
+    """GPU-seconds for a token by cause."""
+    scale = each.gpus / each.tokens
+    again = each.again / each.flops * each.computing
+    waits = each.exposed + max(each.hidden - each.computing, 0)
+    full = max(each.computing, each.hidden) + each.exposed
+    return {
+        "computing once": (each.computing - again) * scale,
+        "computing again": again * scale,
+        "communication that computing does not hide": waits * scale,
+        "an idle pipeline": (each.seconds - full) * scale,
+    }
+
+
+HEAD = """# Where published layouts stand
+
+Layouts of well-known runs in a search of the same engine, GPUs and sequences of a step: `benchmarks/published.py --write`.
+Cost is relative to the cheapest layout that fits, by [the cost model](costs.md), which compares layouts and promises no
+speed; a published run may have had reasons that it does not know: a network's topology, failures, kernels of its sizes.
+
+"""
+
+
+def main() -> None:
+    """Print, and write where asked."""
+    parts = [HEAD]
+    for run in RUNS:
+        for part in report(run):
+            parts.append(part)
+            print(part, end="", flush=True)
+    if "--write" in sys.argv:
+        (ROOT / "docs" / "layouts.md").write_text("".join(parts).rstrip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    for run in RUNS:
-        report(run)
-    print("DeepSeek-V3 (2048 GPUs: PP 16, EP 64, DualPipe): its fp8 training and its schedule are not searched;")
-    print("  layouts with expert parallelism are, see benchmarks/search.py")
+    main()

@@ -1,4 +1,4 @@
-"""Writes the generated pages: `reference.md` from the schema and the tables, the accuracy page from the truth cases.
+"""Writes the generated pages: `reference.md` from the schema and the tables, `costs.md`, the accuracy page from truth cases.
 
 .venv/bin/python docs/generate.py            write them
 .venv/bin/python docs/generate.py --check    fail if they are out of date
@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import accuracy_page
+import costs_page
 
 from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Kind, Listed, Number
 from memcore.config.settings import SETTINGS
@@ -34,6 +35,7 @@ def main() -> int:
     """Write or check every page."""
     pages = {
         **accuracy_page.files(),
+        "docs/costs.md": costs_page.page(),
         "docs/reference.md": reference(),
         "docs/example-bar.svg": svg.standalone(svg.bar(estimate_training(EXAMPLE))),
         "docs/example-timeline.svg": svg.standalone(svg.timeline(estimate_training(EXAMPLE))),

@@ -12,7 +12,7 @@ _TITAN = "torchtitan/tools/utils.py, get_peak_flops"
 _DLCALC = "jfc4050/dlcalc, utils/hardware.py"
 _LIGHTNING = "lightning-fabric, utilities/throughput.py"
 _CATALOG = "a public catalog of GPUs"
-_RECALLED = "vendor's figure, recalled, unconfirmed"
+_RECALLED = "vendor's figure, unconfirmed"
 
 
 @dataclass(frozen=True, slots=True)

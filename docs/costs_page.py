@@ -1,0 +1,163 @@
+"""Writes `costs.md`: the cost model of a search with its inputs, as they stand in the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+
+from memcore.costs import IDLE, Roofline
+from memcore.hardware import ACCELERATORS
+from memcore.searching.kinds import KINDS
+from memcore.searching.rows import ROWS
+from memcore.speeds import SPEEDS, Speed
+
+INPUTS: Mapping[str, tuple[str, str]] = {
+    "flops": ("dense matrix products in 16 bits, operations per second", "the table below"),
+    "flops_efficiency": ("share of it that large products reach", "assumed"),
+    "memory": ("bandwidth of the GPU's memory", "the table below"),
+    "memory_efficiency": ("share of it that kernels reach", "assumed"),
+    "link": ("fast links between GPUs, of one GPU in one direction", "half of the table's bandwidth"),
+    "domain": ("GPUs that the fast links join; `hardware.gpus_per_node` makes it smaller", "the table below"),
+    "network": ("between domains, of one GPU in one direction", "assumed: a 400 Gb/s port for each GPU"),
+    "communication_efficiency": ("share of a link's bandwidth that collectives reach", "assumed"),
+    "host": ("link to the host, in one direction", "assumed: PCIe 4.0 × 16 as measured by many"),
+    "host_memory": ("bandwidth of the host's memory, one GPU's share", "assumed: eight channels of DDR5 for four GPUs"),
+}
+"""What each input is, and where its value comes from."""
+
+HEAD = """# The cost model of a search
+
+`memcore search` ranks layouts that fit by GPU-seconds for a token; `memcore advise` weighs what a change saves against
+what it costs in the same way. The costs are a *roofline*: every kind of work takes its amount over a rate. They are
+there to compare layouts of one job on one cluster with each other.
+
+**What it does not promise**: tokens per second. Kernels of your sizes, jitter, stragglers, overlap that a framework
+does not reach and contention in the network are in none of the formulas. Two layouts whose costs are within a few percent of
+each other are the same to this model: measure both. Memory is another matter: every layout that is recommended has been
+through `estimate`, with the same bytes.
+
+## Formulas
+
+One GPU's step takes
+
+    seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble)
+    cost    = seconds × GPUs / tokens of the step
+
+With `P` parameters (of them `R` of routed experts), `L` layers of width `h`, a sequence of `s` tokens, `K` elements of
+keys and values of a token in all layers, and a layout of `t` tensor-parallel, `c` context-parallel, `p` pipeline and `e`
+expert-parallel ranks, `z` ranks that shard and `d` copies, `m` micro-batches of `b` sequences; `n = b·s/c` tokens of a rank's
+micro-batch; `w` bytes of an element that is sent, `g` of a gradient that is summed; (k-1)/k is what a ring of `k` ranks
+sends of a tensor:
+
+| Term | Seconds or bytes | Rate |
+| --- | --- | --- |
+| computing | forward pass: 2 operations for each active parameter and token, and 2·s·(d_qk + d_v)·heads for each token in attention (half of it under a causal mask); ×3 for forward and backward; + what checkpoints compute again | `flops` × `flops_efficiency` |
+| computing, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
+| data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need |
+| context | m · (3 + again) · K/(t·p) · n · w · (c-1) | the link that t·c ranks need |
+| tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass | the link that t ranks need |
+| expert | m · chosen experts · n/t · h · w · 2·(2 + again) · (e-1)/e: to the experts and back | the link that t·c·e ranks need |
+| pipeline | 2 · m · chunks · n · h · w / t | `network` |
+| host | P/(t·p·z) · 4 · (gathers + reductions) over `host`; 28 bytes for each parameter of Adam's step over `host_memory` | `host`, `host_memory` |
+| bubble | (p - 1) / (m · chunks) × the schedule's share | |
+
+*Gathers* and *reductions* are those of the engine: FSDP gathers for each micro-batch, twice if it has let go in between;
+stages of a pipeline reduce once; DeepSpeed's stages 1 and 2 gather once for the step, and so does Megatron's distributed
+optimizer. Data and context communication are hidden behind computing as far as that takes longer; all else waits.
+Ranks are placed as torchtitan places them: tensor parallelism innermost, then context, data, and pipelines outermost; a group
+that fits into the `domain` of the fast links uses them, all others the network.
+
+"""
+
+
+def page() -> str:
+    """The page."""
+    return f"{HEAD}{SCHEDULED}{_idle()}{INTRODUCED}{_inputs()}{CHANGED}{_speeds()}{_searched()}"
+
+
+SCHEDULED = """Schedules that split the backward pass idle for a share of 1F1B's bubble (arXiv 2401.10241, table 2; arXiv
+2412.19437, table 2; all chunks of a V are half a stage):
+
+"""
+INTRODUCED = """
+## Inputs
+
+"""
+CHANGED = """
+Every input can be changed for a search:
+
+    memcore search --model llama-3.1-70b --gpus 64 --accelerator h100-sxm-80gb --seq 32k \\
+        --assume network=25e9 --assume flops_efficiency=0.4
+
+```python
+from memcore import advise, search
+from memcore.costs import roofline_of
+
+mine = roofline_of("h100-sxm-80gb").adjusted(network=25e9, flops_efficiency=0.4)
+*_, last = search(job, roofline=mine)
+advised = advise(job, roofline=mine)
+```
+
+An efficiency that you measured on your cluster belongs there. Which layouts fit does not depend on any of them.
+
+## Accelerators
+
+Peaks as vendors state them, in 10¹² operations and 10⁹ bytes per second; links with both directions together.
+
+"""
+SEARCHED = """
+Policies are checkpointing, what stays gathered, model chunks, ZeRO's stages, and experts that tensor parallelism leaves
+whole; where asked for (`--offload`, `--schedules`) also what lives on the host, and pipelines other than 1F1B in PyTorch.
+
+Layouts are looked at from the cheapest on. One is passed over without being measured if a bound says that it cannot fit:
+parameters, gradients and states by their dtypes, and what the layers of a recorded forward pass keep. Once enough were
+found that fit, so is one that costs half as much again, or that cannot leave a fifth of the GPU more than a cheaper one.
+`--every` measures all of them.
+
+Where published runs stand in this ranking, and why: [layouts](layouts.md).
+"""
+
+
+def _idle() -> str:
+    rows = [(f"`{name}`", f"{share:.2g}") for name, share in IDLE.items()]
+    return table(("Schedule", "Share"), rows)
+
+
+def _inputs() -> str:
+    default = Roofline()
+    rows = [
+        (f"`{each.name}`", INPUTS[each.name][0], _number(getattr(default, each.name)), INPUTS[each.name][1])
+        for each in fields(Roofline)
+    ]
+    return table(("Input", "What it is", "H100", "Source"), rows)
+
+
+def _speeds() -> str:
+    names = {each.id: each.name for each in ACCELERATORS}
+    rows = [
+        (names[key], f"{row.tflops:g}", f"{row.memory:g}", str(row.domain), f"{row.link:g}", _source(row))
+        for key, row in SPEEDS.items()
+    ]
+    return table(("Accelerator", "Products in 16 bits", "Memory", "Domain", "Links", "Source"), rows)
+
+
+def _source(row: Speed) -> str:
+    alike = row.link == 0 or row.source == row.link_source
+    return row.source if alike else f"{row.source}; links: {row.link_source}"
+
+
+def _searched() -> str:
+    titles = ", ".join(each.title for each in KINDS)
+    head = f"\n## What is searched\n\nWhere a config names no engine: {titles}. Where it names one, that one.\n\n"
+    rows = [(f"`{name}`", ", ".join(sorted(row.divides)) or "-", str(len(row.policies))) for name, row in ROWS.items()]
+    return head + table(("Engine", "Divides", "Policies"), rows) + SEARCHED
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if value < 10**6 else f"{value / 10**9:,g} × 10⁹"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
