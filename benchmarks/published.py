@@ -20,8 +20,8 @@ from memcore import Config, MemcoreError, estimate, search
 from memcore.costs import Cost, cost_of, roofline_of
 from memcore.estimation import Estimate
 from memcore.render.search import policy_of
-from memcore.searching.layouts import Layout
-from memcore.searching.questions import questions_of
+from memcore.searching.layouts import Layout, config_of
+from memcore.searching.questions import Question, questions_of
 from memcore.searching.spaces import Tried, sequences_of
 from memcore.units import GiB
 
@@ -56,12 +56,17 @@ RUNS = (
         "arXiv 2407.21783, table 4: TP 8, PP 16, DP 64, 16M tokens, 8k",
         {
             "model": "llama-3.1-405b",
-            "training": {**TITAN, "gradient_accumulation_steps": 32, "activation_checkpointing": "none"},
-            "parallelism": {"tensor_parallel_size": 8, "pipeline_parallel_size": 16},
-            "engine": {"type": "fsdp", "reshard_after_forward": False},
+            "training": {"sequence_length": 8192, "gradient_accumulation_steps": 32},
+            "parallelism": {
+                "tensor_parallel_size": 8, "sequence_parallel": True, "pipeline_parallel_size": 16,
+                "virtual_pipeline_parallel_size": 8,
+            },
+            "engine": {**MEGATRON, "account_for_embedding_in_pipeline_split": True,
+                       "account_for_loss_in_pipeline_split": True},
             "hardware": {**H100, "num_gpus": 8192},
         },
-        note="its own trainer; torchtitan's layers stand for it, and 1F1B for its tunable schedule",
+        note="its own trainer; Megatron stands for it, with a layer less on the first and the last stage "
+        "as in the paper, whose schedule keeps fewer micro-batches in flight than interleaved 1F1B",
     ),
     Run(
         "Nemotron-4 340B on 1536 GPUs",
@@ -88,7 +93,8 @@ RUNS = (
                             "pipeline_layout": [4] * 15 + [1]},
             "hardware": {"accelerator": "h800-sxm-80gb", "num_gpus": 2048},
         },
-        note="bf16 for its fp8, 1F1B for DualPipe, full recomputation for its own choice of operations",
+        note="bf16 for its fp8, 1F1B for DualPipe, full recomputation for its own choice of operations; DualPipe hides the way to "
+        "the experts behind the other half of a micro-batch, and a token goes to four nodes at most: the model knows neither",
     ),
     Run(
         "torchtitan Llama 3.1 405B on 512 GPUs of 96 GB",
@@ -164,14 +170,44 @@ def report(run: Run) -> Iterator[str]:
         yield "None that the search has fits.\n\n"
         return
     yield from _compared(own, [each.cost for each in last.best[:KEEP]])
+    yield from _variant(questions, found, last.best[0].cost)
     rows = [("published", own.per_token / last.best[0].cost.per_token, "")]
     rows += [
         (_named(each.layout), each.cost.per_token / last.best[0].cost.per_token, policy_of(each))
-        for each in last.best[:3]
+        for each in {_named(each.layout): each for each in reversed(last.best)}.values()
     ]
+    rows = [rows[0], *sorted(rows[1:], key=lambda row: row[1])[:4]]
     yield "\n| Layout | Cost | Policy |\n| --- | ---: | --- |\n"
     yield from (f"| {name} | {price:.3f} | {policy} |\n" for name, price, policy in rows)
     yield "\n"
+
+
+def _variant(questions: list[Question], found: Estimate, cheapest: Cost) -> Iterator[str]:
+    """The cheapest that fits of the layouts with the same division."""
+    sizes = found.job.sizes
+    division = sizes["tp"], found.job.stages, sizes["cp"], found.job.config.parallelism.expert_parallel_size or 1
+    alike = [
+        (question.cost(each).per_token, each, question)
+        for question in questions
+        for each in question.space.layouts()
+        if each[:4] == division and each.micro_batch == sizes["b"]
+    ]
+    for price, each, question in sorted(alike, key=lambda one: one[0]):
+        then = estimated(config_of(question.config, each, question.space.policies))
+        if then is not None and then.fits:
+            policy = policy_of(question.found(each, question.cost(each), (then.allocated.expected, None)))
+            yield f"Of its division the cheapest that fits costs {price / cheapest.per_token:.3f}: {policy}.\n"
+            return
+    yield "Of its division nothing fits.\n"
+
+
+def estimated(config: Config) -> Estimate | None:
+    """The estimate of a layout; None where engine or model cannot do it."""
+    try:
+        found = estimate(config)
+    except MemcoreError:
+        return None
+    return found if isinstance(found, Estimate) else None
 
 
 def _named(layout: Layout) -> str:
@@ -183,8 +219,8 @@ def _named(layout: Layout) -> str:
 def _compared(own: Cost, best: list[Cost]) -> Iterator[str]:
     """Its place, and what the cheapest saves."""
     before = sum(each.per_token < own.per_token * (1 - 1e-9) for each in best)
-    place = f"Of those that fit, {before} {'is' if before == 1 else 'are'} cheaper"
-    yield f"{place}{' or more' if before == len(best) else ''}; the cheapest costs "
+    more = " or more" if before == len(best) else ""
+    yield f"Of those that fit, {before}{more} {'is' if before == 1 else 'are'} cheaper; the cheapest costs "
     yield f"{100 * (1 - best[0].per_token / own.per_token):.0f}% less"
     mine, other = _parts(own), _parts(best[0])
     gaps = sorted(((mine[name] - other[name]) / own.per_token, name) for name in mine)

@@ -111,7 +111,7 @@ whole; where asked for (`--offload`, `--schedules`) also what lives on the host,
 
 Layouts are looked at from the cheapest on. One is passed over without being measured if a bound says that it cannot fit:
 parameters, gradients and states by their dtypes, and what the layers of a recorded forward pass keep. Once enough were
-found that fit, so is one that costs half as much again, or that cannot leave a fifth of the GPU more than a cheaper one.
+found that fit, so is one that costs a quarter more, or that cannot leave a fifth of the GPU more than a cheaper one.
 `--every` measures all of them.
 
 Where published runs stand in this ranking, and why: [layouts](layouts.md).

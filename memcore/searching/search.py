@@ -22,7 +22,7 @@ from memcore.searching.tasks import Answer, Task, growths_of, performed
 
 KEEP = 4
 """Layouts that a search recommends, if as many fit."""
-DEAR = 1.5
+DEAR = 1.25
 """Layouts that cost more than so many times the cheapest are not looked at, once enough were found."""
 PATIENCE = 20
 """Layouts in a row that are measured and recommended no longer, before a search for more headroom ends."""

@@ -39,6 +39,7 @@ class Space:
     node: int
     """GPUs in a node, within which tensor parallelism stays."""
     layers: int
+    """Layers that stages share, with embedding and loss where these count as one each."""
     heads: int
     experts: int
     sequence: int
@@ -184,12 +185,18 @@ def space_of(
         gpus=gpus,
         sequences=sequences or sequences_of(job),
         node=config.hardware.gpus_per_node or 8,
-        layers=job.model.num_layers,
+        layers=job.model.num_layers + _counted(config),
         heads=sizes.get("a", sizes["h"]),
         experts=sizes.get("E", 1),
         sequence=job.sizes["s"] * job.sizes["cp"],
         tried=_named(config, tried or Tried()),
     )
+
+
+def _counted(config: Config) -> int:
+    """Ends of the model that Megatron counts as layers of a stage."""
+    ends = ("engine.account_for_embedding_in_pipeline_split", "engine.account_for_loss_in_pipeline_split")
+    return sum(bool(config.get(path)) for path in ends)
 
 
 def _named(config: Config, tried: Tried) -> Tried:
