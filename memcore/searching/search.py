@@ -64,11 +64,7 @@ def search(
     Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
     """
     base = config if isinstance(config, Config) else Config.from_dict(config)
-    unknown = [each for each in schedules if each not in SCHEDULES]
-    if unknown:
-        message = f"found {unknown[0]!r}; allowed: {', '.join(SCHEDULES)}"
-        raise ConfigError([Problem("schedules", message, nearest(unknown[0], SCHEDULES))])
-    tried = Tried(micro_batches=tuple(micro_batches), schedules=tuple(schedules), offload=offload)
+    tried = _tried(micro_batches, schedules, offload=offload)
     questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tried)
     known = set(skip)
     priced = [
@@ -91,6 +87,14 @@ def search(
         yield tally.progress(done=False)
     tally.best = tally.best if every else _shortened(tally.best, keep)
     yield tally.progress(done=True)
+
+
+def _tried(micro_batches: Sequence[int], schedules: Sequence[str], *, offload: bool) -> Tried:
+    unknown = [each for each in schedules if each not in SCHEDULES]
+    if unknown:
+        message = f"found {unknown[0]!r}; allowed: {', '.join(SCHEDULES)}"
+        raise ConfigError([Problem("schedules", message, nearest(unknown[0], SCHEDULES))])
+    return Tried(micro_batches=tuple(micro_batches), schedules=tuple(schedules), offload=offload)
 
 
 _CHUNK, _AHEAD, _MANY = 64, 8, 2**20
