@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memcore.defaults import Defaults
@@ -11,13 +11,13 @@ from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
 from memcore.frameworks import framework_of
-from memcore.model.adapters import ALL, Adapter, adapted, linear_names
+from memcore.model.adapters import ALL, Adapter, adapted, linear_names, targeted, with_trained_rows
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.model.quantized import STORAGES, quantized
 from memcore.model.weights import Weight
-from memcore.symbols import Shape
+from memcore.symbols import Shape, product
 
 
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -38,6 +38,8 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
         return _prompted(read, model)
     if kind in PREPENDED:
         return _prepended(read, model, kind)
+    if kind == "trainable-tokens":
+        return _with_rows(read, model)
     if read.given(f"{path}.num_virtual_tokens") is not None:
         read.refuse(f"{path}.num_virtual_tokens", f"{kind} adds no tokens; leave it out")
     if kind == "ln-tuning":
@@ -52,7 +54,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
     """The model with its adapters, if it has any."""
     path = "training.adapter"
     if read.given(f"{path}.type") is None:
-        for name in ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens", "init_r"):
+        for name in ADAPTER_SETTINGS:
             if read.given(f"{path}.{name}") is not None:
                 read.refuse(f"{path}.{name}", f"needs {path}.type")
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
@@ -66,8 +68,12 @@ def _adapted(read: Defaults, model: Model) -> Model:
     known = linear_names(model.network)
     for unknown in [each for each in targets if each not in known and each != ALL]:
         read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
+    _refuse_foreign(read, kind)
     adapter = Adapter(
         kind=kind,
+        factor=_own(read, kind, "decompose_factor", -1),
+        block=_block(read, model, kind, targets),
+        projections=_own(read, kind, "u", 64),
         frozen=read.given("training.optimizer.name") == "lora-fa",
         rank=_rank(read, kind),
         targets=tuple(targets),
@@ -75,6 +81,55 @@ def _adapted(read: Defaults, model: Model) -> Model:
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return adapted(model, adapter)
+
+
+_ROWS = ("trainable-tokens",)
+_OWN: Mapping[str, tuple[str, ...]] = {
+    "decompose_factor": ("lokr",),
+    "block_size": ("oft", "boft"),
+    "u": ("tinylora",),
+    "num_trainable_tokens": _ROWS,
+}
+"""Settings that only some adapters have."""
+ADAPTER_SETTINGS = ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens", "init_r", *_OWN)
+"""All of them but the type."""
+_UNDROPPED = ("lokr", "oft", "boft")
+"""Adapters whose dropout concerns other things than inputs."""
+
+
+def _own(read: Defaults, kind: str, name: str, default: int) -> int:
+    """A setting of this kind of adapter; the default of others."""
+    if kind not in _OWN[name]:
+        return default
+    found: int = read.take(f"training.adapter.{name}", default, "PEFT's default")
+    return found
+
+
+def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> int:
+    """The side of the blocks that turn an input; 0 where there are none, or where the rank is their number."""
+    if kind == "oft" and read.given("training.adapter.rank"):
+        return 0
+    side = _own(read, kind, "block_size", _BLOCKS.get(kind, 0))
+    widths = {linear.name: product(linear.inner, model.sizes) for linear in targeted(model.network, targets)}
+    for name, width in widths.items() if kind == "boft" else ():
+        if width % side:
+            message = f"found {side}; {name} is {width} wide, no whole number of blocks"
+            read.refuse("training.adapter.block_size", message)
+    return side
+
+
+def _refuse_foreign(read: Defaults, kind: str) -> None:
+    """Settings of other adapters are errors."""
+    path = "training.adapter"
+    for name, kinds in _OWN.items():
+        if kind not in kinds and read.given(f"{path}.{name}") is not None:
+            read.refuse(f"{path}.{name}", f"applies to {' and '.join(kinds)}, found {kind!r}")
+    if kind in _UNDROPPED and read.given(f"{path}.dropout"):
+        raise UnsupportedError(
+            f"{path}.dropout", f"found {read.given(f'{path}.dropout')}; not modelled for {kind}; allowed: 0"
+        )
+    if kind == "oft" and read.given(f"{path}.rank") and read.given(f"{path}.block_size"):
+        read.refuse(f"{path}.block_size", "OFT has either a rank, the number of blocks, or their size")
 
 
 PREPENDED = ("prompt-tuning", "p-tuning")
@@ -103,19 +158,38 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
     return replace(model, network=network, sizes={**model.sizes, "va": tokens})
 
 
-_RANKS = {"vera": 256, "miss": 64, "ia3": 1, "adalora": 12}
+def _with_rows(read: Defaults, model: Model) -> Model:
+    """The model with rows of its embedding that learn (peft/tuners/trainable_tokens)."""
+    path, embedding = "training.adapter", model.network.ends.embedding.name.removesuffix(".weight")
+    if layer_code(read) != "transformers" or read.given("training.quantization") is not None:
+        raise UnsupportedError(f"{path}.type", "found 'trainable-tokens'; modelled with transformers' layers only")
+    if model.network.ends.tied and read.given("training.loss") == "fused-linear":
+        raise UnsupportedError("training.loss", "found 'fused-linear'; not modelled where rows of the head learn")
+    for name in ("rank", "dropout", *(each for each in ADAPTER_SETTINGS if _OWN.get(each, ()) not in ((), _ROWS))):
+        if read.given(f"{path}.{name}") is not None:
+            read.refuse(f"{path}.{name}", "trainable-tokens has none; leave it out")
+    for target in _names(read.given(f"{path}.target_modules") or embedding):
+        if target.rpartition(".")[2] != embedding.rpartition(".")[2]:
+            read.refuse(f"{path}.target_modules", f"found {target!r}; rows of {embedding} learn; leave it out")
+    tokens = read.take(f"{path}.num_trainable_tokens", 2, "the tokens that begin and end a sequence")
+    return with_trained_rows(model, tokens, read.take(f"{path}.dtype", "fp32"))
+
+
+_BLOCKS = {"oft": 32, "boft": 4}
+_RANKS = {"vera": 256, "miss": 64, "ia3": 1, "boft": 1, "adalora": 12, "tinylora": 2}
 """PEFT's defaults, where they are not 8."""
 
 
 def _rank(read: Defaults, kind: str) -> int:
     """The rank that an adapter begins with."""
     path = "training.adapter"
+    for each in ("ia3", "boft"):
+        if kind == each and read.given(f"{path}.rank") is not None:
+            read.refuse(f"{path}.rank", f"{each} has no rank; leave it out")
     if read.given(f"{path}.init_r") is not None and kind != "adalora":
         read.refuse(f"{path}.init_r", f"applies to adalora, found {kind!r}")
-    if kind == "ia3" and read.given(f"{path}.rank") is not None:
-        read.refuse(f"{path}.rank", "ia3 has no rank; leave it out")
     name = "init_r" if kind == "adalora" else "rank"
-    found: int = read.take(f"{path}.{name}", _RANKS.get(kind, 8), None if kind == "ia3" else "PEFT's default")
+    found: int = read.take(f"{path}.{name}", _RANKS.get(kind, 8), None if kind in ("ia3", "boft") else "PEFT's default")
     return found
 
 

@@ -13,7 +13,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.job import Job
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
-from memcore.model.adapters import learns, shared_matrices
+from memcore.model.adapters import frozen_beside, frozen_rows, learns, shared_matrices
 from memcore.model.network import Layer, Model
 from memcore.model.quantized import beside
 from memcore.model.weights import Weight
@@ -336,6 +336,11 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
                     dtype=each.dtype,
                     layer=layer,
                 )
+        for name, shape, dtype in frozen_beside(layer, model.sizes):
+            path = f"{model.network.path}.*.{name}"
+            yield Buffer(rule="frozen_adapter", module=path, shape=shape, dtype=dtype, layer=layer)
+    for name, shape, dtype in frozen_rows(model):
+        yield Buffer(rule="frozen_adapter", module=name, shape=shape, dtype=dtype)
     for name, shape, dtype in shared_matrices(model):
         yield Buffer(rule="shared_adapter", module=name, shape=shape, dtype=dtype)
     for weight in model.network.ends.weights():

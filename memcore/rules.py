@@ -289,6 +289,8 @@ RULES: Mapping[str, Rule] = {
     "repeat_interleave": Rule("copies for every head of a group", "pytorch, aten/src/ATen/native/Repeat.cpp"),
     "bmm": Rule("product over chosen axes", "pytorch, aten/src/ATen/native/Linear.cpp: sumproduct_pair"),
     "bmm_backward": Rule("gradient of a product over chosen axes", f"{_FORMULAS}: bmm"),
+    "solve": Rule("solution of systems, and their factors", f"{_FORMULAS}: _linalg_solve_ex"),
+    "solve_backward": Rule("gradient of systems", f"{_FORMULAS}: _linalg_solve_ex"),
     "solve_triangular": Rule("solution of triangular systems", f"{_FORMULAS}: linalg_solve_triangular"),
     "solve_triangular_backward": Rule(
         "gradients of triangular systems, with temporaries",

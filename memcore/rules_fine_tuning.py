@@ -39,6 +39,10 @@ FINE_TUNING: Mapping[str, Rule] = {
         "saved tensor, back from the host", "torchtune, torchtune/training/_activation_offloading.py"
     ),
     "shared_adapter": Rule("frozen matrix that all adapters share", "peft, tuners/vera/model.py", "buffers"),
+    "block_diagonal": Rule("blocks along a diagonal", "peft, tuners/boft/layer.py, Linear.forward"),
+    "frozen_adapter": Rule(
+        "part of an adapter that does not learn", "peft, tuners/tinylora/layer.py and tuners/oft/layer.py", "buffers"
+    ),
     "liger_rms_norm": Rule("RMSNorm in one kernel", "liger_kernel/ops/rms_norm.py"),
     "liger_rms_norm_backward": Rule("gradient of its weight", "liger_kernel/ops/rms_norm.py"),
     "liger_gate": Rule("gated activation in one kernel", "liger_kernel/ops/swiglu.py"),

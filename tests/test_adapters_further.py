@@ -6,6 +6,7 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.model.adapter_shapes import Numbers, factorization, tensors
 from memcore.model.adapters import trainable
 
 MODEL = {
@@ -41,6 +42,15 @@ def rank(kind, **adapter):
         ("loha", {"rank": 8}, lambda out: 2 * 8 * (INNER + out)),
         ("miss", {"rank": 64}, lambda out: 64 * out),
         ("ia3", {}, lambda out: out),
+        # 1024 is 32 x 32, 256 is 16 x 16: both matrices as they are, or the second as a product of rank 4.
+        ("lokr", {"rank": 16}, lambda out: {1024: 32 * 32 + 32 * 32, 256: 16 * 32 + 16 * 32}[out]),
+        ("lokr", {"rank": 4, "decompose_factor": 4}, lambda out: 4 * 4 + 4 * (out // 4) + 4 * 256),
+        ("oft", {}, lambda out: 32 * (32 * 31 // 2)),
+        ("oft", {"rank": 8}, lambda out: 8 * (128 * 127 // 2)),
+        ("oft", {"block_size": 48}, lambda out: 32 * (32 * 31 // 2)),
+        ("boft", {}, lambda out: 256 * 4 * 4 + out),
+        ("tinylora", {}, lambda out: 64),
+        ("tinylora", {"u": 8, "rank": 3}, lambda out: 8),
     ],
 )
 def test_trained_parameters(kind, settings, each):
@@ -98,8 +108,51 @@ def test_what_adapters_do_not_have():
     quantized = {"model": MODEL, "training": {"adapter": {"type": "vera"}, "quantization": "nf4"}}
     with pytest.raises(UnsupportedError, match="beside unquantized layers"):
         memcore.estimate(quantized)
-    with pytest.raises(ConfigError, match=r"training\.adapter\.type"):
-        rank("tinylora")
+    with pytest.raises(ConfigError, match="boft has no rank"):
+        rank("boft", rank=8)
+    with pytest.raises(ConfigError, match="no whole number of blocks"):
+        rank("boft", block_size=3)
+    with pytest.raises(ConfigError, match="applies to lokr"):
+        rank("oft", decompose_factor=4)
+    with pytest.raises(UnsupportedError, match="not modelled for oft"):
+        rank("oft", dropout=0.1)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "factor", "factors"),
+    [(256, -1, (16, 16)), (128, -1, (8, 16)), (127, -1, (1, 127)), (128, 4, (4, 32)), (3072, -1, (48, 64))],
+)
+def test_factors_of_widths(dimension, factor, factors):
+    """As in the examples of peft's `factorization`."""
+    assert factorization(dimension, factor) == factors
+
+
+def test_a_measured_job_trains_as_many():
+    """PEFT's comparison on Llama 3.2 3B: LoKr of rank 32 and factor 4, and two rows of the embedding."""
+    linears = ({"q": 3072, "v": 1024}[each] for each in "qv")
+    shapes = [tensors("lokr", Numbers(inner=3072, outer=out, rank=32, factor=4)) for out in linears]
+    assert 28 * sum(a * b for each in shapes for _, ((a,), (b,)) in each) == 2294656
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_rows_that_learn(tied):
+    """A table with them in it for the embedding, and where it is the head's too, one that the head keeps."""
+    training = {"sequence_length": TOKENS, "precision": "bf16", "adapter": {"type": "trainable-tokens"}}
+    model = {**MODEL, "tie_word_embeddings": tied}
+    found = memcore.estimate({"model": model, "training": training}).ranks[0]
+    assert trainable(found.job.share) == 2 * 1024
+    copies = [block for block in found.program.blocks if block.rule == "index_copy"]
+    assert len(copies) == 1 + tied
+    with pytest.raises(ConfigError, match="rows of model.embed_tokens learn"):
+        rank("trainable-tokens")
+
+
+def test_what_does_not_learn_is_kept():
+    """TinyLoRA: singular vectors of rank 2 in fp32, and 64 projections; OFT: places in a triangle, in int64."""
+    buffers = [entry for entry in rank("tinylora").initial.entries if entry.rule == "frozen_adapter"]
+    assert {entry.each for entry in buffers} == {4 * 2 * 1024, 4 * 256 * 2, 4 * 64 * 2 * 2}
+    buffers = [entry for entry in rank("oft").initial.entries if entry.rule == "frozen_adapter"]
+    assert {entry.each for entry in buffers} == {4096}
 
 
 @pytest.mark.parametrize(("kind", "count"), [("prompt-tuning", 20 * 1024), ("p-tuning", 20 * 1024 + 3 * 1024 * 1025)])

@@ -63,8 +63,21 @@ class Adapter:
     type: str | None = setting(
         Choice(
             (
-                *("lora", "dora", "adalora", "vera", "loha", "miss", "ia3", "ln-tuning"),
-                *("prompt-tuning", "p-tuning"),
+                *(
+                    "lora",
+                    "dora",
+                    "adalora",
+                    "vera",
+                    "loha",
+                    "lokr",
+                    "oft",
+                    "boft",
+                    "tinylora",
+                    "miss",
+                    "ia3",
+                    "ln-tuning",
+                ),
+                *("ln-tuning", "trainable-tokens", "prompt-tuning", "p-tuning"),
                 *("llama-adapter", "llama-adapter-v2"),
             ),
             {
@@ -73,9 +86,14 @@ class Adapter:
                 "adalora": "three factors, whose ranks are cut while training",
                 "vera": "two vectors for each layer, around frozen matrices that all share",
                 "loha": "the elements' product of two low-rank matrices, made dense",
+                "lokr": "the Kronecker product of two matrices, made dense",
+                "oft": "blocks of the input are turned",
+                "boft": "the whole input is turned by a matrix of blocks",
+                "tinylora": "a vector for each layer between frozen singular vectors",
                 "miss": "one matrix over sums of groups of elements",
                 "ia3": "a factor for each row, or for each element of the input of a feed-forward layer's last matrix",
                 "ln-tuning": "the norms",
+                "trainable-tokens": "rows of the embedding",
                 "prompt-tuning": "learned tokens before the sequence",
                 "p-tuning": "the same, made by a small network",
                 "llama-adapter": "learned tokens that attention sees too, with a gate (LitGPT)",
@@ -101,6 +119,38 @@ class Adapter:
         "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
         flag="adapter-targets",
         default="all-linear",
+        advanced=True,
+    )
+    decompose_factor: int | None = setting(
+        Integer(),
+        "Factor",
+        "LoKr: the first matrix is so wide where that divides the layer's width.",
+        flag="adapter-factor",
+        default="near the root of the width, as in PEFT",
+        advanced=True,
+    )
+    block_size: int | None = setting(
+        Integer(),
+        "Block size",
+        "OFT and BOFT: the side of the blocks that turn the input (`oft_block_size`, `boft_block_size`).",
+        flag="adapter-block",
+        default="32 for OFT without a rank, 4 for BOFT, as in PEFT",
+        advanced=True,
+    )
+    num_trainable_tokens: int | None = setting(
+        Integer(unit="tokens"),
+        "Trained tokens",
+        "Rows of the embedding that learn (PEFT's `token_indices`).",
+        flag="adapter-rows",
+        default="2: the tokens that begin and end a sequence",
+        advanced=True,
+    )
+    u: int | None = setting(
+        Integer(),
+        "Projections",
+        "TinyLoRA learns so many numbers for each layer.",
+        flag="adapter-projections",
+        default="64, as in PEFT",
         advanced=True,
     )
     init_r: int | None = setting(

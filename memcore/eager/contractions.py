@@ -125,3 +125,25 @@ def solve_triangular(system: Tensor, right: Tensor) -> Tensor:
     if tracked(system, right):
         attach([out], [system, right], saved + save(tape, out), apply)
     return out
+
+
+def solve(system: Tensor, right: Tensor) -> Tensor:
+    """`torch.linalg.solve`: keeps the systems, their LU factors and the solution.
+
+    The backward pass solves for the right-hand side; the gradient of the systems is a product, negated
+    (FunctionsManual.cpp, linalg_solve_backward).
+    """
+    tape, dtype, shape = system.tape, system.dtype, right.shape
+    saved = save(tape, system)
+    out, factors = (new(tape, each, dtype, "solve") for each in (shape, system.shape))
+    pivots = new(tape, system.shape[:-1], "int32", "solve")
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        for_right = new(tape, shape, dtype, "solve_backward")
+        product = new(tape, saved[0].shape, dtype, "solve_backward")
+        for_system = new(tape, saved[0].shape, dtype, "solve_backward")
+        del product
+        return [for_system, for_right]
+
+    attach([out], [system, right], saved + save(tape, out, factors, pivots), apply)
+    return out

@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from memcore.model.network import Model, Network
+from memcore.model.adapter_shapes import SHAPES, Numbers, frozen_tensors, tensors
+from memcore.model.network import Layer, Model, Network
 from memcore.model.weights import Linear, Weight
-from memcore.symbols import Shape
+from memcore.symbols import Shape, product
 
 ALL = "all-linear"
 """Every linear layer but the output head."""
@@ -31,8 +32,27 @@ class Adapter:
     dropout: float = 0.0
     frozen: bool = False
     """The first matrix of each does not learn (LoRA-FA)."""
+    factor: int = -1
+    """LoKr's `decompose_factor`."""
+    block: int = 0
+    """The side of OFT's and BOFT's blocks; 0: by the rank."""
+    projections: int = 64
+    """TinyLoRA's `u`."""
+
+    def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
+        """What decides the shapes beside a linear layer."""
+        return Numbers(
+            inner=product(part.inner, sizes),
+            outer=product(part.outer, sizes),
+            rank=self.rank,
+            factor=self.factor,
+            block=self.block,
+            projections=self.projections,
+        )
 
 
+TRAINED_ROWS = "trainable_tokens_delta.default"
+"""The rows of the embedding that learn, in its module (peft/tuners/trainable_tokens)."""
 _FEEDS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
 """Linear layers whose input IA3 scales (peft/utils/constants.py, `TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD…`)."""
 
@@ -48,10 +68,19 @@ def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
     return ("vera_A", ("ra", inner), dtype), ("vera_B", (outer, "ra"), dtype)
 
 
+def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
+    """The model with so many rows of its embedding that learn, and everything else frozen."""
+    ends = model.network.ends
+    axes: tuple[Shape, ...] = ((tokens,), ends.embedding.inner)
+    name = f"{ends.embedding.name.removesuffix('.weight')}.{TRAINED_ROWS}"
+    others = (*ends.others, Weight(name, axes, "adapter", dtype=dtype))
+    return replace(model, network=replace(model.network, ends=replace(ends, others=others), adapted=True))
+
+
 def adapted(model: Model, adapter: Adapter) -> Model:
     """The same model with everything frozen but the adapters that it gets."""
     network = model.network
-    runs = tuple(tuple(_adapted(layer, adapter) for layer in run) for run in network.runs)
+    runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
     changed = replace(network, runs=runs, adapted=True)
     return replace(model, network=changed, sizes={**model.sizes, "ra": adapter.rank})
 
@@ -65,6 +94,12 @@ def linear_names(network: Network) -> list[str]:
     return list(found)
 
 
+def targeted(network: Network, targets: Collection[str]) -> list[Linear]:
+    """Linear layers of these names, or all of them."""
+    every = [each for layer in network.kinds for each in _linears(layer)]
+    return [each for each in every if ALL in targets or each.name.rpartition(".")[2] in targets]
+
+
 def _linears(part: Any) -> list[Linear]:
     if isinstance(part, Linear):
         return [part]
@@ -75,7 +110,18 @@ def _linears(part: Any) -> list[Linear]:
     return []
 
 
-def _adapted(part: Any, adapter: Adapter) -> Any:
+def frozen_rows(model: Model) -> tuple[tuple[str, Shape, str], ...]:
+    """The rows as they were before (`trainable_tokens_original`): names, shapes and dtypes."""
+    found = [each for each in model.network.ends.weights() if each.name.endswith(TRAINED_ROWS)]
+    return tuple((each.name.replace("delta", "original"), each.shape, each.dtype or "fp32") for each in found)
+
+
+def frozen_beside(layer: Layer, sizes: Mapping[str, int]) -> list[tuple[str, Shape, str]]:
+    """What adapters of a layer keep that does not learn: names, shapes and dtypes."""
+    return [each for part in _linears(layer) for each in frozen_tensors(part, sizes)]
+
+
+def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
     """The part with every targeted linear layer replaced."""
     if isinstance(part, Linear):
         name = part.name.rpartition(".")[2]
@@ -83,12 +129,14 @@ def _adapted(part: Any, adapter: Adapter) -> Any:
             return part
         kind = "ia3-input" if adapter.kind == "ia3" and name in _FEEDS else adapter.kind
         part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
+        if kind in SHAPES:
+            part = replace(part, adapter_axes=tensors(kind, adapter.numbers(part, sizes)))
         return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen)
     if isinstance(part, tuple):
-        return tuple(_adapted(item, adapter) for item in part)
+        return tuple(_adapted(item, adapter, sizes) for item in part)
     if is_dataclass(part) and not isinstance(part, (Weight, type)):
         changed: Mapping[str, Any] = {
-            item.name: _adapted(getattr(part, item.name), adapter) for item in fields(part) if item.init
+            item.name: _adapted(getattr(part, item.name), adapter, sizes) for item in fields(part) if item.init
         }
         return replace(part, **changed)
     return part

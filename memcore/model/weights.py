@@ -148,7 +148,9 @@ class Linear:
 
     adapter_kind: str = "lora"
     """`lora`, `dora`, `adalora`, `vera`, `loha`, `miss`, `ia3`; `ia3-input`, which scales what goes in; `scale`: a bias
-    and a factor for each row of the result (LLaMA-Adapter V2)."""
+    and a factor for each row of the result (LLaMA-Adapter V2); or a row of `memcore.model.adapter_shapes.SHAPES`."""
+    adapter_axes: tuple[tuple[str, tuple[Shape, ...]], ...] = ()
+    """The tensors of its adapter, where their shapes follow from numbers."""
 
     adapter_frozen: bool = False
     """The first of its adapter's matrices does not learn (LoRA-FA)."""
@@ -177,6 +179,11 @@ class Linear:
 
     def _adapter(self, dtype: str) -> Iterator[Weight]:
         """What an adapter adds, named as in PEFT's checkpoints, and as in LitGPT's."""
+        if self.adapter_axes:
+            yield from (
+                Weight(self.adapter_name(name), axes, "adapter", dtype=dtype) for name, axes in self.adapter_axes
+            )
+            return
         outer = self.outer if self.adapter_outer is None else self.adapter_outer
         rank: Shape = ("ra",)
         first, second = (((self.adapter_ranks,), self.inner), (outer, rank))

@@ -9,51 +9,64 @@ from collections.abc import Callable, Mapping
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import like, new, only, to, view
-from memcore.eager.operations import add, dropout, linear, mul, scale
+from memcore.eager.operations import add, dropout, linear, matmul, mul, scale
 from memcore.eager.tensor import Parameter, Tensor
+from memcore.layers.transformers.orthogonal import rotated, scaled_rows, turned
 from memcore.model.weights import Linear
+from memcore.symbols import Shape
 
 Weights = Mapping[str, Parameter]
-Adapt = Callable[[Tensor, Tensor, Weights, Linear], Tensor]
+Result = list[Tensor]
+"""The layer's result, which goes as soon as it is taken."""
+Adapt = Callable[[Tensor, Result, Weights, Linear], Tensor]
 """An input, the layer's result, all weights and the layer, to the result with the adapter."""
+Prepare = Callable[[Tensor, Weights, Linear], tuple[Tensor, ...]]
+"""An input, all weights and the layer, to what goes in, and what the module holds until it ends."""
 
 
-def scaled_input(x: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _scaled_input(x: Tensor, weights: Weights, part: Linear) -> tuple[Tensor, ...]:
     """IA3 before a feed-forward layer's last matrix: the input scaled in the dtype of the vector."""
     vector = weights[part.adapter_name("ia3_l")]
-    return to(mul(to(x, vector.dtype), scale(vector)), x.dtype)
+    factor = scale(vector)
+    return (to(mul(to(x, vector.dtype), factor), x.dtype),)
 
 
-def _ia3(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
-    return to(mul(result, scale(weights[part.adapter_name("ia3_l")])), result.dtype)
+def returned(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
+    """The result as it is, where an adapter has changed the input."""
+    return result.pop()
 
 
-def _vera(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _ia3(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
+    dtype = result[0].dtype
+    return to(mul(result.pop(), scale(weights[part.adapter_name("ia3_l")])), dtype)
+
+
+def _vera(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     """Slices of two frozen matrices that all layers share, with a trained vector after each."""
     lambda_b, lambda_d = (weights[part.adapter_name(f"vera_lambda_{each}")] for each in "bd")
-    frozen = lambda_d.dtype
+    frozen, dtype = lambda_d.dtype, result[0].dtype
     first = Parameter(x.tape, "vera_A", lambda_d.outer, part.inner, frozen, trainable=False)
     second = Parameter(x.tape, "vera_B", part.outer, lambda_d.outer, frozen, trainable=False)
     x = dropout(to(x, frozen), part.adapter_dropout)
-    added = mul(lambda_b, linear(mul(lambda_d, linear(x, first)), second))
-    return to(add(result, added), result.dtype)
+    return to(add(result.pop(), mul(lambda_b, linear(mul(lambda_d, linear(x, first)), second))), dtype)
 
 
-def _adalora(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _adalora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     """Three factors; the sum is added in place."""
     down, middle, up = (weights[part.adapter_name(f"lora_{each}")] for each in "AEB")
     x = dropout(to(x, down.dtype), part.adapter_dropout)
     added = scale(scale(linear(linear(x, mul(down, middle)), up)), "div")
-    out = view(result, result.shape, result.order)
-    if tracked(result, added):
-        attach([out], [result, added], [], lambda g, s: [g[0], g[0]])
+    base = result.pop()
+    out = view(base, base.shape, base.order)
+    if tracked(base, added):
+        attach([out], [base, added], [], lambda g, s: [g[0], g[0]])
     return out
 
 
-def _dora(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _dora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     """Magnitudes and directions: each forward pass makes the whole weight for its norms, which get no gradient."""
     down, up, magnitude = (weights[part.adapter_name(each)] for each in ("lora_A", "lora_B", "lora_magnitude_vector"))
-    base, tape = weights[f"{part.name}.weight"], x.tape
+    base, tape, before = weights[f"{part.name}.weight"], x.tape, result[0]
     drops = bool(part.adapter_dropout) and not tape.evaluating
     x = dropout(to(x, down.dtype), part.adapter_dropout)
     eye = new(tape, (*part.inner, *part.inner), down.dtype, "eye")
@@ -68,9 +81,11 @@ def _dora(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
         del total
     mag_norm_scale = scale(magnitude, "div")
     lora_result = linear(linear(x, down), up)
-    base_result = new(tape, result.shape, x.dtype, "linear") if drops else result
+    base_result = new(tape, before.shape, x.dtype, "linear") if drops else before
     added = add(mul(_less_one(mag_norm_scale), base_result), scale(mul(mag_norm_scale, lora_result)))
-    out = to(add(result, added), result.dtype)
+    dtype = before.dtype
+    del before, base_result
+    out = to(add(result.pop(), added), dtype)
     del weight, lora_weight, norms
     return out
 
@@ -82,7 +97,17 @@ def _less_one(x: Tensor) -> Tensor:
     return out
 
 
-def _loha(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _added(delta: Callable[[Tensor, Weights, Linear], Tensor]) -> Adapt:
+    """An adapter whose product with a computed matrix is added to the result."""
+
+    def adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
+        dtype = result[0].dtype
+        return to(add(result.pop(), delta(x, weights, part)), dtype)
+
+    return adapt
+
+
+def _loha(x: Tensor, weights: Weights, part: Linear) -> Tensor:
     """The elements' product of two products (`HadaWeight`) as a dense matrix, which is kept."""
     factors = [weights[part.adapter_name(f"hada_w{each}")] for each in ("1_a", "1_b", "2_a", "2_b")]
     tape, dtype = x.tape, factors[0].dtype
@@ -109,7 +134,7 @@ def _loha(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
 
     dense = view(diff, (*part.outer, *part.inner))
     attach([dense], factors, saved, apply)
-    return to(add(result, _by_dense(to(x, dtype), dense, part)), result.dtype)
+    return _by_dense(to(x, dtype), dense, part)
 
 
 def _by_dense(x: Tensor, weight: Tensor, part: Linear) -> Tensor:
@@ -127,7 +152,7 @@ def _by_dense(x: Tensor, weight: Tensor, part: Linear) -> Tensor:
     return out
 
 
-def _miss(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _miss(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     """Sums over groups of elements times one matrix."""
     block = weights[part.adapter_name("miss_block")]
     tape = x.tape
@@ -136,7 +161,51 @@ def _miss(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
     summed = new(tape, (*before[:batch], *block.inner), x.dtype, "sum")
     if tracked(x):
         attach([summed], [x], [], lambda g, s: [new(tape, before, only(g).dtype, "sum_backward")])
-    return to(add(result, linear(summed, block)), result.dtype)
+    dtype = result[0].dtype
+    return to(add(result.pop(), linear(summed, block)), dtype)
+
+
+def _lokr(x: Tensor, weights: Weights, part: Linear) -> Tensor:
+    """A Kronecker product (`get_delta_weight`), scaled, as a dense matrix, which is kept."""
+    first = weights[part.adapter_name("lokr_w1")]
+    second: Tensor | None = weights.get(part.adapter_name("lokr_w2"))
+    if second is None:
+        second = matmul(*(weights[part.adapter_name(f"lokr_w2_{each}")] for each in "ab"))
+    weight = scale(_kron(first, second, (*part.outer, *part.inner)))
+    return _by_dense(to(x, weight.dtype), weight, part)
+
+
+def _kron(x: Tensor, y: Tensor, shape: Shape) -> Tensor:
+    """`torch.kron`: the elements' product of both, broadcast to four axes, and a view of it."""
+    tape, dtype = x.tape, x.dtype
+    saved = save(tape, x, y)
+    out = new(tape, shape, dtype, "mul")
+    attach([out], [x, y], saved, lambda g, s: [like(only(g), "mul_backward") for _ in s])
+    return out
+
+
+def _tinylora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
+    """A small matrix, made of frozen projections, between frozen singular vectors."""
+    tape, vector, dtype = x.tape, weights[part.adapter_name("tinylora_v")], result[0].dtype
+    rank: Shape = ("ra",)
+    kept = part.adapter_dtype or "fp32"
+    first = Parameter(tape, "tinylora_A", rank, part.inner, kept, trainable=False)
+    second = Parameter(tape, "tinylora_B", part.outer, rank, kept, trainable=False)
+    matrix = _projected(vector)
+    x = to(dropout(x, part.adapter_dropout), kept)
+    delta = linear(linear(linear(x, first), matrix), second)
+    out = to(add(result.pop(), delta), dtype)
+    del matrix, delta
+    return out
+
+
+def _projected(vector: Parameter) -> Tensor:
+    """The sum of projections, each times an element of the vector (`_compute_R`)."""
+    tape, shape = vector.tape, vector.shape
+    saved = save(tape, Tensor(tape, None, (*shape, "ra", "ra"), vector.dtype))
+    out = new(tape, ("ra", "ra"), vector.dtype, "bmm")
+    attach([out], [vector], saved, lambda g, s: [new(tape, shape, only(g).dtype, "bmm_backward")])
+    return out
 
 
 ADAPTERS: Mapping[str, Adapt] = {
@@ -144,7 +213,14 @@ ADAPTERS: Mapping[str, Adapt] = {
     "vera": _vera,
     "adalora": _adalora,
     "dora": _dora,
-    "loha": _loha,
+    "loha": _added(_loha),
     "miss": _miss,
+    "lokr": _added(_lokr),
+    "tinylora": _tinylora,
+    "ia3-input": returned,
+    "oft": returned,
+    "boft": scaled_rows,
 }
 """By `Linear.adapter_kind`; low-rank matrices alone are in `context`."""
+PREPARES: Mapping[str, Prepare] = {"ia3-input": _scaled_input, "oft": rotated, "boft": turned}
+"""By `Linear.adapter_kind`: what changes the input instead."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memcore.eager.basics import clone, to
+from memcore.eager.basics import clone, to, unmerged
 from memcore.eager.operations import add, dropout, linear, mul, scale
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.tensor_parallel import finished
-from memcore.layers.transformers.adapters import ADAPTERS, scaled_input
+from memcore.layers.transformers.adapters import ADAPTERS, PREPARES, Result
 from memcore.model.weights import Linear
 from memcore.step.recipe import Pictures, Recurrence
 from memcore.step.ulysses import Ulysses
@@ -100,30 +100,36 @@ def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
     """A linear layer."""
     with x.tape.module(leaf(part.name)):
         bias = weights.get(f"{part.name}.bias")
-        if part.adapter_kind == "ia3-input" and part.adapter_dtype is not None:
-            x = scaled_input(x, weights, part)
-        result = finished(linear(x, weights[f"{part.name}.weight"], bias, addmm=part.transposed), part)
-        return result if part.adapter_dtype is None else _adapt(x, result, weights, part)
+        adapted, dtype = part.adapter_dtype is not None, x.dtype
+        given = x  # the module is given it, and holds it until it returns
+        if adapted and part.adapter_kind in PREPARES:
+            x, *_held = PREPARES[part.adapter_kind](x, weights, part)
+        result = [finished(linear(to(x, dtype), weights[f"{part.name}.weight"], bias, addmm=part.transposed), part)]
+        result = [_viewed(_adapt(x, result, weights, part), part)] if adapted else result
+        del given
+        return result.pop()
 
 
-def _adapt(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _viewed(result: Tensor, part: Linear) -> Tensor:
+    """The result of an adapter, whose axes are a view of one: its gradient is copied where they do not lie so."""
+    return unmerged(result, len(result.shape) - len(part.outer)) if len(part.outer) > 1 else result
+
+
+def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     """LoRA beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
 
     The product of the two small matrices, scaled, is added in their dtype and cast to the result's.
     """
     if part.adapter_kind == "scale":
-        return scaled(result, weights, part)
-    if part.adapter_kind == "ia3-input":
-        return result
+        return scaled(result.pop(), weights, part)
     if part.adapter_kind in ADAPTERS:
         return ADAPTERS[part.adapter_kind](x, result, weights, part)
     if weights[f"{part.name}.weight"].quantization is not None:
         return _adapt_quantized(x, result, weights, part)
-    dtype = result.dtype
+    dtype = result[0].dtype
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
     x = to(x, down.dtype)
-    result = add(result, scale(linear(linear(dropout(x, part.adapter_dropout), down), up)))
-    return to(result, dtype)
+    return to(add(result.pop(), scale(linear(linear(dropout(x, part.adapter_dropout), down), up))), dtype)
 
 
 def scaled(result: Tensor, weights: Weights, part: Linear) -> Tensor:
@@ -131,17 +137,18 @@ def scaled(result: Tensor, weights: Weights, part: Linear) -> Tensor:
     return mul(weights[f"{part.name}.adapter_scale"], add(result, weights[f"{part.name}.adapter_bias"]))
 
 
-def _adapt_quantized(x: Tensor, result: Tensor, weights: Weights, part: Linear) -> Tensor:
+def _adapt_quantized(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     """LoRA beside a quantized layer (peft/tuners/lora/bnb.py): four bits clone the result, and the product is cast."""
     how = weights[f"{part.name}.weight"].quantization
+    base = result.pop()
     if how is not None and how.bits == 4:
-        result = clone(result)
+        base = clone(base)
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
     converts = x.tape.autocast is None
     x = to(x, down.dtype) if converts else x
     output = scale(linear(linear(dropout(x, part.adapter_dropout), down), up))
-    output = to(output, result.dtype) if converts else output
-    return add(result, output)
+    output = to(output, base.dtype) if converts else output
+    return add(base, output)
 
 
 def leaf(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from memcore.eager.basics import to
-from memcore.eager.operations import scale, tanh
+from memcore.eager.operations import linear, scale, tanh
 from memcore.eager.reshaping import select
 from memcore.eager.tensor import Tensor
 from memcore.layers.fused_loss import fused_linear_loss
@@ -19,6 +19,7 @@ from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import table_of
 from memcore.layers.transformers.start import Start
 from memcore.layers.transformers.starts import FINISHES, STARTS
+from memcore.layers.transformers.tokens import merged, trained_rows
 from memcore.layers.transformers.wiring import decoder_layer
 from memcore.model.network import Layer
 from memcore.step.step import Batch, Slot, Step
@@ -84,7 +85,11 @@ def _head(step: Step, hidden_states: Tensor) -> Tensor:
     ends = step.recipe.network.ends
     if ends.head_upcast:
         hidden_states = to(hidden_states, step.weights[f"{ends.head.name}.weight"].dtype)
-    logits = headed(lambda x: project(x, step.weights, ends.head), hidden_states)
+    rows = trained_rows(step) if ends.tied else None
+    if rows is None:
+        logits = headed(lambda x: project(x, step.weights, ends.head), hidden_states)
+    else:
+        logits = linear(hidden_states, merged(step, rows))
     logits = step.leave("head", logits)
     if ends.head_upcast or step.recipe.loss.model_upcasts:
         logits = to(logits, "fp32")

@@ -11,6 +11,7 @@ from memcore.eager.tensor import Tensor
 from memcore.layers import tensor_parallel as parallel
 from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.rotary import Tables
+from memcore.layers.transformers.tokens import looked_up, merged, trained_rows
 from memcore.layers.transformers.vision.seen import Seen
 from memcore.step.step import Step
 
@@ -48,7 +49,11 @@ def embed(step: Step, tokens: Tensor, *, scales: bool = True) -> Tensor:
         return tokens
     with tokens.tape.module(leaf(ends.embedding.name.removesuffix(".weight"))):
         tokens = step.enter("embedding", tokens)
-        embedded = parallel.embedded(tokens, step.weights[ends.embedding.name])
+        rows = trained_rows(step)
+        if rows is None:
+            embedded = parallel.embedded(tokens, step.weights[ends.embedding.name])
+        else:
+            embedded = looked_up(tokens, merged(step, rows))
         if ends.embedding_scaled and scales:
             embedded = scaled_by_buffer(embedded, step.recipe.precision.parameter)
         embedded = step.leave("embedding", embedded)
