@@ -278,9 +278,9 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
         allowed = ", ".join((*row.implementations, *others))
         read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
     how = row.implementations.get(chosen, row.implementations[row.default])
-    if how.matrix and read.given("engine.type") in ("fsdp", *DEEPSPEED):
-        message = f"found {name!r}; its step needs whole matrices, which sharding engines are not modelled to gather"
-        raise UnsupportedError("training.optimizer.name", message)
+    _refuse_sharded(read, row, how)
+    _refuse_half(read, row)
+    row = _with_rank(read, row)
     # A simulated step is nobody's Trainer.
     exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
     row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts)
@@ -289,6 +289,37 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
     if read.given("engine.optimizer_in_bwd"):
         read.refuse("training.offload.optimizer", "the step on the host comes after the backward pass")
     return replace(row, on_host=True, maps=0), Implementation()
+
+
+def _refuse_sharded(read: Defaults, row: Optimizer, how: Implementation) -> None:
+    """An error where an engine shards what the step needs whole: FSDP2's DTensors gather for Muon alone."""
+    engine = read.given("engine.type")
+    muons = how.matrix and (engine in DEEPSPEED or read.given("engine.version") == 1)
+    if (row.whole or muons) and engine in ("fsdp", *DEEPSPEED):
+        message = (
+            f"found {read.given('training.optimizer.name')!r}; its step needs whole matrices, which {engine} shards"
+        )
+        raise UnsupportedError("training.optimizer.name", message)
+
+
+def _refuse_half(read: Defaults, row: Optimizer) -> None:
+    """An error where factorizations are asked of half-precision matrices, which PyTorch has none for."""
+    if any(state.of == "side" for state in row.states) and "fp32" not in _learned(read):
+        found = " and ".join(sorted(_learned(read)))
+        message = f"found {row.title} for parameters in {found}; it factorizes matrices in fp32"
+        raise UnsupportedError("training.optimizer.name", message)
+
+
+def _with_rank(read: Defaults, row: Optimizer) -> Optimizer:
+    """The row with the rank of its projections; GaLore keeps a slice of all singular vectors in fp32, else a copy."""
+    path = "training.optimizer.rank"
+    if not row.rank:
+        if read.given(path) is not None:
+            read.refuse(path, f"{row.title} projects no gradients; leave it out")
+        return row
+    kept = "square" if "fp32" in _learned(read) else "thin"
+    states = tuple(replace(state, of=kept) if state.of == "basis" else state for state in row.states)
+    return replace(row, rank=read.take(path, row.rank, "its library's usual rank"), states=states)
 
 
 def _with_states(read: Defaults, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:

@@ -24,13 +24,31 @@ class State:
     of: str = "like"
     """`like` the parameter; `rows` or `columns` of a matrix, and like a vector; `blocks`: a number for each block;
     `halves`: two in each byte; `map`: a table of `size` numbers; `pair`: two like it; `square`: the smaller side of a
-    matrix by itself."""
+    matrix by itself; `side`: an axis by itself, the one of number `size`; `low`: the larger side of a matrix by the
+    rank; `low-blocks`: a number for each block of that; `thin`: the smaller side by the rank; `scalar`; `heads`: a
+    number for each attention head; `cast`: a copy in another dtype."""
     dtype: str | None = None
     """None: the parameter's."""
     size: int = 256
-    """Of a table."""
+    """Of a table; or which axis."""
+    limit: int = 0
+    """Longer axes have none; 0: all have."""
+    alone: bool = False
+    """Only where no other axis has one."""
     paged: bool = False
     """Large ones lie in managed memory, outside PyTorch's pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What there is at one time while a parameter is updated on its own, as numbers of tensors."""
+
+    before: int = 0
+    """Like the parameter before it."""
+    own: int = 0
+    """Like the parameter at hand."""
+    other: tuple[tuple[int, State], ...] = ()
+    """Others, as often each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +59,10 @@ class Implementation:
     """Tensors as large as all parameters of the rank, at once."""
     matrix: tuple[State, ...] = ()
     """Temporaries of a matrix at hand, where matrices of layers are updated in a way of their own."""
+    times: tuple[Needs, ...] = ()
+    """What there is while a parameter is updated on its own, at the times that may need most."""
+    plain_times: tuple[Needs, ...] = ()
+    """The same of those that keep `plain` states; they are updated first."""
     upcasts: bool = False
     """The parameter at hand is copied in fp32, if it is not."""
     own: int = 0
@@ -73,7 +95,15 @@ class Optimizer:
     """So do those that are no whole number of blocks."""
     only_matrices: bool = False
     """So do all but matrices of layers."""
+    beside: tuple[State, ...] = ()
+    """What those keep instead that are not small, if not `plain` states."""
     plain: tuple[State, ...] = ()
+    named: tuple[tuple[frozenset[str], tuple[State, ...]], ...] = ()
+    """What is kept for parameters whose names have one of these parts, the first that does."""
+    whole: bool = False
+    """Its step needs whole parameters, which engines that shard them do not give it."""
+    rank: int = 0
+    """The rank of gradients, where they are projected."""
     exempts_embeddings: bool = False
     """So do embeddings."""
     block: int = 1
@@ -86,30 +116,45 @@ class Optimizer:
     """States and step are on the host."""
 
     def states_of(
-        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str
+        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str, name: str = ""
     ) -> Iterator[tuple[str, Shape, str | None]]:
         """The states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each."""
-        for state, found in self._all(shape, sizes, kind):
+        for state, found in self._all(shape, sizes, kind, name):
             if not self._hosts(state, found, sizes):
                 yield state.rule, found, state.dtype
 
     def hosted_of(
-        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str
+        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str, name: str = ""
     ) -> Iterator[tuple[Shape, str | None]]:
         """Shape and dtype of those in managed memory, or on the host."""
-        for state, found in self._all(shape, sizes, kind):
+        for state, found in self._all(shape, sizes, kind, name):
             if self._hosts(state, found, sizes):
                 yield found, state.dtype
 
     def _hosts(self, state: State, shape: Shape, sizes: Mapping[str, int]) -> bool:
         return self.on_host or (state.paged and product(shape, sizes) >= PAGED_FROM)
 
-    def _all(self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str) -> Iterator[tuple[State, Shape]]:
+    def _all(
+        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str, name: str
+    ) -> Iterator[tuple[State, Shape]]:
         whole: Shape = tuple(axis for axes in shape for axis in axes)
-        for state in self._states(len(shape), product(whole, sizes), kind):
-            yield state, self._shape(state, shape, whole)
+        for state in self._states(len(shape), product(whole, sizes), kind, name.lower()):
+            if self.has(state, shape, sizes):
+                yield state, self._shape(state, shape, whole)
 
-    def _states(self, axes: int, elements: int, kind: str) -> Sequence[State]:
+    def has(self, state: State, shape: tuple[Shape, ...], sizes: Mapping[str, int]) -> bool:
+        """Whether a parameter of this shape has such a state or temporary."""
+        if state.of != "side":
+            return True
+        having = [side for side, axes in enumerate(shape) if not state.limit or product(axes, sizes) <= state.limit]
+        return state.size in having and not (state.alone and len(having) > 1)
+
+    def _states(self, axes: int, elements: int, kind: str, name: str) -> Sequence[State]:
+        named = next((states for parts, states in self.named if any(part in name for part in parts)), None)
+        if named is not None:
+            return named
+        if self.beside and elements >= self.quantized_from and not self.is_matrix(axes, kind):
+            return self.beside
         small = elements < self.quantized_from or (self.whole_blocks and elements % self.block)
         small = small or (self.only_matrices and not self.is_matrix(axes, kind))
         if small or (self.exempts_embeddings and kind in ("embedding", "position")):
@@ -133,13 +178,27 @@ class Optimizer:
             return (state.size,)
         if state.of == "pair":
             return (2, *whole)
-        if state.of == "square":
-            side = Smaller(_one(shape[0]), _one(shape[1]))
-            return (side, side)
-        if state.of == "like" or len(shape) == 1:
+        if state.of == "scalar":
+            return ()
+        if state.of == "side":
+            return (*shape[state.size], *shape[state.size])
+        if state.of == "heads":
+            return (Quotient((*whole, "a"), Total("h·h", (("h", "h"),))),)
+        if state.of in ("square", "low", "low-blocks", "thin"):
+            return self._of_matrix(state, whole, Smaller(_one(shape[0]), _one(shape[1])))
+        if state.of in ("like", "cast") or len(shape) == 1:
             return whole
         leading = tuple(axis for axes in shape[:-2] for axis in axes)
         return (*leading, *(shape[-2] if state.of == "rows" else shape[-1]))
+
+    def _of_matrix(self, state: State, whole: Shape, side: Axis) -> Shape:
+        """Shapes that a matrix's smaller side decides."""
+        if state.of == "square":
+            return (side, side)
+        if state.of == "thin":
+            return (side, self.rank)
+        low: Shape = (Quotient(whole, side), self.rank)
+        return low if state.of == "low" else (Quotient(low, self.block),)
 
 
 def _one(axes: Shape) -> Axis:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from memcore.optimizer_states import Implementation, Optimizer, State
 from memcore.optimizers_further import FURTHER
 from memcore.optimizers_in_few_bits import FP32_MOMENTS, KERNEL, QUANTIZED
+from memcore.optimizers_of_matrices import OF_MATRICES
 
 _MOMENTS = (State("exp_avg"), State("exp_avg_sq"))
 _ADAM = {
@@ -146,6 +147,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         source="bitsandbytes/optim/lion.py: one moment in fp32; the kernel works in place",
     ),
     **FURTHER,
+    **OF_MATRICES,
     **QUANTIZED,
 }
 """Rows by name; where `momentum` is given, SGD and RMSprop are their rows with momentum."""

@@ -21,6 +21,7 @@ from memcore.optimizer_states import Implementation, State
 from memcore.recurrence import constants
 from memcore.rules import RULES
 from memcore.step.recipe import Buffer
+from memcore.stepping import sharded_newton_schulz, temporaries
 from memcore.symbols import Shape, product, split_over
 from memcore.timeline import aligned
 
@@ -102,8 +103,8 @@ class Persistent:
     def _state_entries(self, lifetime: str) -> Iterator[Entry]:
         """The optimizer's states, and what they share."""
         for each in self.stored:
-            kind = each.weight.kind
-            found = self.job.optimizer.states_of(each.axes, self.job.sizes, kind) if each.learning else ()
+            weight, sizes = each.weight, self.job.sizes
+            found = self.job.optimizer.states_of(each.axes, sizes, weight.kind, weight.name) if each.learning else ()
             for rule, shape, dtype in found:
                 yield self._entry(rule, each.path, shape, dtype or each.updated, each.learning, lifetime)
         if self.job.optimizer.maps and self.stored:
@@ -127,7 +128,9 @@ class Persistent:
         return sum(
             each.learning * product(shape, self.job.sizes) * ITEMSIZE[dtype or each.updated]
             for each in self.stored
-            for shape, dtype in self.job.optimizer.hosted_of(each.axes, self.job.sizes, each.weight.kind)
+            for shape, dtype in self.job.optimizer.hosted_of(
+                each.axes, self.job.sizes, each.weight.kind, each.weight.name
+            )
         )
 
     @property
@@ -157,12 +160,25 @@ class Persistent:
             for one, copies in ((at_hand, how.own), (before, how.before)):
                 if one is not None and copies:
                     yield self._entry("optimizer_temporary", one.path, one.shape, one.dtype, copies, _OPTIMIZING)
-        elif how.matrix or how.upcasts:
-            yield from self._one_matrix(how)
+        elif how.times or how.matrix or how.upcasts:
+            yield from self._one_by_one(how)
         elif not how.temporaries:
             yield from self._redistributed()
         for buffer in self._stepping():
             yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _OPTIMIZING)
+
+    def _one_by_one(self, how: Implementation) -> Iterator[Entry]:
+        """What one parameter needs while it is updated on its own, for the one that needs most."""
+        row, sizes = self.job.optimizer, self.job.sizes
+        if how.times:
+            found = temporaries(row, how, self._in_order(most=2, learning=True), sizes)
+        elif how.matrix and self.job.engine.name == "fsdp":
+            found = sharded_newton_schulz(row, [each for each in self.stored if each.learning], sizes)
+        else:
+            yield from self._one_matrix(how)
+            return
+        for each in found:
+            yield self._entry(each.rule, each.path, each.shape, each.dtype, each.copies, _OPTIMIZING)
 
     def _one_matrix(self, how: Implementation) -> Iterator[Entry]:
         """What the largest parameter needs while it is updated on its own."""
@@ -293,7 +309,7 @@ def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:
 
 def _state_sizes(job: Job, stored: Stored) -> list[int]:
     """Bytes of each state of a parameter."""
-    states = job.optimizer.states_of(stored.axes, job.sizes, stored.weight.kind)
+    states = job.optimizer.states_of(stored.axes, job.sizes, stored.weight.kind, stored.weight.name)
     return [_size(shape, dtype or stored.updated, job) for _, shape, dtype in states]
 
 

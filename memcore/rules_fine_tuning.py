@@ -52,6 +52,12 @@ FINE_TUNING: Mapping[str, Rule] = {
     "host_activation": Rule("saved tensors on the host", "torchtune, _activation_offloading.py", "activations"),
     "update_norm": Rule("norm of an update", "bitsandbytes, optim/optimizer.py, max_unorm", "optimizer states"),
     "schedule_free_z": Rule("Schedule-Free's second sequence", "schedule_free, schedulefree", "optimizer states"),
+    "exp_avg_var": Rule("squared difference to the mean", "pytorch_optimizer, adabelief.py", "optimizer states"),
+    "mean_square": Rule("mean square of a block's gradients", "adam_mini, adam_mini.py", "optimizer states"),
+    "preconditioner": Rule("sum of outer products of an axis", "pytorch_optimizer, shampoo.py", "optimizer states"),
+    "preconditioner_root": Rule("its inverse root", "pytorch_optimizer, shampoo.py", "optimizer states"),
+    "eigenbasis": Rule("its eigenvectors", "pytorch_optimizer, soap.py", "optimizer states"),
+    "projection": Rule("projection of a gradient", "galore_torch, galore_projector.py", "optimizer states"),
     "muon_update": Rule("Nesterov's update", "pytorch, torch/optim/_muon.py", "temporaries"),
     "newton_schulz": Rule("Newton-Schulz iteration in bf16", "pytorch, torch/optim/_muon.py", "temporaries"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memcore
-from memcore.errors import UnsupportedError
+from memcore.errors import ConfigError, UnsupportedError
 
 MODEL = {
     "model_type": "llama",
@@ -21,11 +21,22 @@ ENDS, NORMS = 2 * 32000 * 1024, 5 * 1024
 ALL = MATRICES + ENDS + NORMS
 
 
-def kept(optimizer, precision="fp32", engine=None, gpus=1):
+SMALL = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "intermediate_size": 768,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 1000,
+}
+
+
+def kept(optimizer, precision="fp32", engine=None, gpus=1, model=MODEL):
     """What a rank keeps, and its states by rule."""
     training = {"sequence_length": 64, "precision": precision, "optimizer": optimizer}
     engine = engine or {"type": "none", "framework": "torchtune"}
-    config = {"model": MODEL, "training": training, "engine": engine, "hardware": {"num_gpus": gpus}}
+    config = {"model": model, "training": training, "engine": engine, "hardware": {"num_gpus": gpus}}
     persistent = memcore.estimate(config).ranks[0].persistent
     states = {}
     for entry in persistent.optimizer_states():
@@ -48,10 +59,18 @@ def test_muon(precision, size):
     assert persistent.stepping == size * 2816 * 1024 + 2 * 2 * 2816 * 1024 + 2 * 2 * 1024 * 1024
 
 
-def test_muon_needs_whole_matrices():
-    """Under FSDP its step gathers in ways that are not modelled."""
+def test_muon_under_fsdp():
+    """A matrix with more rows than columns sums squares over ranks, another is gathered: counted on DTensors.
+
+    Four ranks, 768 x 512 and 512 x 768: the update in fp32, iterates in bf16; four squares of 512, or two whole
+    matrices.
+    """
+    tall = 4 * 192 * 512 + 2 * 192 * 512 + 4 * 2 * 512 * 512
+    assert kept("muon", "bf16-mixed", {"type": "fsdp"}, 4, SMALL)[0].stepping == tall == 2686976
+    wide = 4 * 128 * 768 + 2 * 2 * 128 * 768 + 2 * 2 * 128 * 512 + 2 * 2 * 512 * 768
+    assert wide == 2621440
     with pytest.raises(UnsupportedError, match="needs whole matrices"):
-        kept("muon", engine={"type": "fsdp"}, gpus=2)
+        kept("muon", engine={"type": "fsdp", "version": 1}, gpus=2)
 
 
 def test_schedule_free_keeps_a_second_sequence():
@@ -80,3 +99,71 @@ def test_two_first_moments():
     assert states["quantized_moment"] == 3 * large
     assert states["block_scales"] == 3 * 4 * large // 256
     assert states["exp_avg"] + states["exp_avg_sq"] == 12 * NORMS
+
+
+SQUARE, KEYS, FEED = 512 * 512, 256 * 512, 768 * 512
+ENDS_OF_SMALL, NORMS_OF_SMALL = 2 * 1000 * 512, 5 * 512
+OF_LAYERS = 2 * (2 * SQUARE + 2 * KEYS + 3 * FEED)
+ALL_OF_SMALL = OF_LAYERS + ENDS_OF_SMALL + NORMS_OF_SMALL
+SIDES = 2 * (2 * 2 * SQUARE + 2 * (SQUARE + 256 * 256) + 3 * (SQUARE + 768 * 768)) + 2 * (1000 * 1000 + SQUARE)
+"""The elements of one square for each axis of each matrix."""
+
+
+def test_adabelief_keeps_as_much_as_adam():
+    """And holds all differences and all roots at once."""
+    persistent, states = kept("adabelief", model=SMALL)
+    assert states == {"exp_avg": 4 * ALL_OF_SMALL, "exp_avg_var": 4 * ALL_OF_SMALL}
+    assert persistent.stepping == 2 * 4 * ALL_OF_SMALL
+
+
+def test_adam_mini_keeps_a_number_for_each_block():
+    """A head of queries or keys, a row of other matrices, a norm; each allocation is 512 bytes at least."""
+    persistent, states = kept("adam-mini", model=SMALL)
+    rows = 2 * (4 * 256 + 4 * 512 + 2 * 4 * 768 + 4 * 512) + 2 * 4096 + 5 * 512
+    heads = 2 * 2 * 512
+    assert states == {"exp_avg": 4 * ALL_OF_SMALL, "mean_square": rows + heads}
+    assert persistent.stepping == 2 * 4 * 1000 * 512
+
+
+def test_squares_for_each_axis():
+    """Shampoo for every axis, those of norms too; SOAP for those of matrices, up to 10 000.
+
+    When most is there: Shampoo's singular vectors of the vocabulary's square; SOAP's factors of that and of the width.
+    """
+    persistent, states = kept("shampoo", model=SMALL)
+    squares = 4 * (SIDES + 5 * SQUARE)
+    assert states["momentum_buffer"] == 4 * ALL_OF_SMALL
+    assert states["preconditioner"] == states["preconditioner_root"] == pytest.approx(squares, abs=512 * 40)
+    assert persistent.stepping == pytest.approx(4 * 4 * 1000 * 1000, abs=2048)
+    persistent, states = kept("soap", model=SMALL)
+    assert states["exp_avg"] == states["exp_avg_sq"] == 4 * ALL_OF_SMALL
+    assert states["preconditioner"] == states["eigenbasis"] == pytest.approx(4 * SIDES, abs=512 * 40)
+    assert persistent.stepping == pytest.approx(28350464, rel=1e-3)
+    large = kept("soap", model={**SMALL, "vocab_size": 10016})[1]
+    assert large["preconditioner"] == states["preconditioner"] - 2 * 4000256
+    with pytest.raises(UnsupportedError, match="factorizes matrices in fp32"):
+        kept("soap", "bf16", model=SMALL)
+
+
+@pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("bf16", 2)])
+def test_projected_gradients(precision, size):
+    """Moments of the larger side by the rank; in fp32 GaLore's projection is a slice of all singular vectors."""
+    low = 2 * 64 * (2 * 512 + 2 * 512 + 3 * 768)
+    thin = 2 * 64 * (2 * 512 + 2 * 256 + 3 * 512)
+    square = 2 * (2 * SQUARE + 2 * 256 * 256 + 3 * SQUARE)
+    _, states = kept({"name": "galore", "rank": 64}, precision, model=SMALL)
+    assert states["exp_avg"] == states["exp_avg_sq"] == size * (low + ENDS_OF_SMALL + NORMS_OF_SMALL)
+    assert states["projection"] == (4 * square if size == 4 else 2 * thin)
+    persistent, states = kept({"name": "apollo", "rank": 64}, precision, model=SMALL)
+    assert states["projection"] == size * thin
+    assert states["update_norm"] == 512 * 14
+    assert persistent.stepping == size * (2 * 1000 * 512 + 512)
+    assert sum(kept("apollo-mini", precision, model=SMALL)[1].values()) < sum(states.values())
+
+
+def test_ranks_belong_to_projections():
+    """Adam projects nothing; engines that shard give no whole matrices."""
+    with pytest.raises(ConfigError, match="projects no gradients"):
+        kept({"name": "adamw", "rank": 4})
+    with pytest.raises(UnsupportedError, match="needs whole matrices"):
+        kept("galore", engine={"type": "fsdp"}, gpus=2)

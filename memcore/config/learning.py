@@ -46,6 +46,14 @@ class Optimizer:
         default="the parameters'",
         advanced=True,
     )
+    rank: int | None = setting(
+        Integer(),
+        "Rank of gradients",
+        "GaLore and APOLLO: moments are kept of gradients projected to so many dimensions.",
+        flag="optimizer-rank",
+        default="128 for GaLore, 256 for APOLLO, 1 for APOLLO-Mini",
+        advanced=True,
+    )
     momentum: float | None = setting(
         Number(0, 1),
         "Momentum",
