@@ -11,7 +11,7 @@ from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
 from memcore.frameworks import framework_of
-from memcore.model.adapters import ALL, Adapter, adapted, linear_names, targeted, with_trained_rows
+from memcore.model.adapters import ALL, Adapter, adapted, linear_names, prefixed, targeted, with_trained_rows
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
 from memcore.model.parts import Attention
@@ -38,6 +38,8 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
         return _prompted(read, model)
     if kind in PREPENDED:
         return _prepended(read, model, kind)
+    if kind == "prefix-tuning":
+        return _prefixed(read, model)
     if kind == "trainable-tokens":
         return _with_rows(read, model)
     if read.given(f"{path}.num_virtual_tokens") is not None:
@@ -156,6 +158,32 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
     added = tuple(Weight(f"{module}.{name}", each, "adapter", dtype=dtype) for name, each in axes.items())
     network = replace(model.network, ends=replace(ends, others=(*ends.others, *added)), adapted=True)
     return replace(model, network=network, sizes={**model.sizes, "va": tokens})
+
+
+def _prefixed(read: Defaults, model: Model) -> Model:
+    """The model with learned keys and values (peft/tuners/prefix_tuning, without a projection)."""
+    path, mixers = "training.adapter", [mixer for layer in model.network.kinds for mixer in layer.mixers]
+    simple = [each for each in mixers if isinstance(each, Attention) and (each.variant, each.mask) == _SIMPLE]
+    if layer_code(read) != "transformers" or len(simple) < len(mixers) or model.network.ends.start != "decoder":
+        raise UnsupportedError(f"{path}.type", "found 'prefix-tuning'; modelled with transformers' plain decoders only")
+    if read.given("training.attention") in ("flash", "flex") or read.given("training.quantization") is not None:
+        found = read.given("training.quantization") or read.given("training.attention")
+        raise UnsupportedError(f"{path}.type", f"found 'prefix-tuning' with {found!r}; modelled with sdpa, unquantized")
+    if read.given("engine.type") not in (None, "none", "ddp"):
+        message = f"found 'prefix-tuning' with engine.type {read.given('engine.type')!r}; modelled with none and ddp"
+        raise UnsupportedError(f"{path}.type", message)
+    if read.given("training.activation_checkpointing.policy") not in (None, "none"):
+        read.refuse("training.activation_checkpointing", "PEFT's prefix tuning works without checkpoints only")
+    if read.given("training.use_cache") is False:
+        read.refuse("training.use_cache", "prefix tuning fills a cache; leave it out")
+    for name in ("rank", "dropout", "target_modules", "init_r", *_OWN):
+        if read.given(f"{path}.{name}") is not None:
+            read.refuse(f"{path}.{name}", "prefix-tuning has none; leave it out")
+    tokens = read.take(f"{path}.num_virtual_tokens", 20, "as in PEFT's examples")
+    return prefixed(model, tokens, read.take(f"{path}.dtype", "fp32"))
+
+
+_SIMPLE = ("attention", "full")
 
 
 def _with_rows(read: Defaults, model: Model) -> Model:

@@ -18,6 +18,7 @@ from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.layout import STAGES, pipeline_plan, ring, ulysses
+from memcore.model.adapters import has_prefix
 from memcore.model.network import Layer, Model, Network
 from memcore.model.quantized import STORAGES
 from memcore.optimizers import OPTIMIZERS
@@ -205,7 +206,8 @@ def recipe_of(
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=keeps,
         units=frozenset(unit_axes(sizes)),
-        use_cache=_use_cache(read, code),
+        use_cache=_use_cache(read, code) or _prefixed(model),
+        ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
         offloads_activations=read.given("training.offload.activations") is not None,
         steps_in_backward=_steps_in_backward(read, micro_batches),
@@ -294,6 +296,11 @@ def unit_axes(sizes: Mapping[str, int]) -> Iterator[Axis]:
                 yield split_over(name)
             if size == sizes["cp"] > 1:
                 yield split_over(name, "cp")
+
+
+def _prefixed(model: Model) -> bool:
+    """Whether learned keys and values are in a cache."""
+    return any(has_prefix(mixer) for layer in model.network.kinds for mixer in layer.mixers)
 
 
 def _use_cache(read: Defaults, code: LayerCode) -> bool:

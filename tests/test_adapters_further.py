@@ -166,3 +166,24 @@ def test_tokens_before_the_sequence(kind, count):
     assert found.end_of_backward - found.persistent.before_step == pytest.approx(4 * count, abs=512 * 16)
     with pytest.raises(ConfigError, match="has none"):
         rank(kind, num_virtual_tokens=20)
+
+
+@pytest.mark.parametrize(("tokens", "peak"), [(20, 17129472), (32, 17178624)])
+def test_prefixes(tokens, peak):
+    """The most that a step on PEFT 0.21 held beside parameters, with and without padded rows of masks."""
+    model = {**MODEL, "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 4, "num_key_value_heads": 2}
+    adapter = {"type": "prefix-tuning", "num_virtual_tokens": tokens}
+    settings = {"sequence_length": 128, "micro_batch_size": 2, "precision": "bf16", "optimizer": "sgd"}
+    config = {"model": model, "training": {**settings, "adapter": adapter}, "engine": {"type": "none"}}
+    found = memcore.estimate(config, fake=True).ranks[0]
+    assert trainable(found.job.share) == 2 * tokens * 2 * 2 * 64
+    sizes, held, most = found.program.block_sizes(found.job.sizes), 0, 0
+    for event in found.program.events:
+        size = sizes[event] if event >= 0 else -sizes[~event]
+        held += size if abs(size) > 2048 else 0
+        most = max(most, held)
+    assert most == peak
+    with pytest.raises(ConfigError, match="without checkpoints only"):
+        memcore.estimate({**config, "training": {**config["training"], "activation_checkpointing": "full"}})
+    with pytest.raises(UnsupportedError, match="modelled with none and ddp"):
+        memcore.estimate({**config, "engine": {"type": "fsdp"}})

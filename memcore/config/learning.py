@@ -85,7 +85,7 @@ class Adapter:
                     "ia3",
                     "ln-tuning",
                 ),
-                *("ln-tuning", "trainable-tokens", "prompt-tuning", "p-tuning"),
+                *("ln-tuning", "trainable-tokens", "prefix-tuning", "prompt-tuning", "p-tuning"),
                 *("llama-adapter", "llama-adapter-v2"),
             ),
             {
@@ -102,6 +102,7 @@ class Adapter:
                 "ia3": "a factor for each row, or for each element of the input of a feed-forward layer's last matrix",
                 "ln-tuning": "the norms",
                 "trainable-tokens": "rows of the embedding",
+                "prefix-tuning": "learned keys and values before every layer's own",
                 "prompt-tuning": "learned tokens before the sequence",
                 "p-tuning": "the same, made by a small network",
                 "llama-adapter": "learned tokens that attention sees too, with a gate (LitGPT)",

@@ -35,7 +35,7 @@ class Heads:
     wide: bool = False
     """It is above 256, the most that they take."""
     ragged: bool = False
-    """Rows of the mask are no multiple of 8 elements."""
+    """Rows of the mask are no multiple of 16 elements."""
 
     @property
     def shared(self) -> bool:
@@ -100,8 +100,11 @@ def sdpa(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, m
         with query.tape.autocasting(None) if query.tape.autocast else nullcontext():
             return _math(query, key, value, heads, mask)
     if kernel == "efficient" and heads.ragged and mask is not None:
-        # attention.cpp, preprocess_mask: rows begin at multiples of 16 bytes.
-        mask = new(query.tape, (*mask.shape[:-1], Rounded(mask.shape[-1], 8)), mask.dtype, "pad")
+        # attention.cpp, preprocess_mask: rows begin at multiples of 16 elements (`pad_bias`).
+        given, mask = mask, new(query.tape, (*mask.shape[:-1], Rounded(mask.shape[-1], 16)), mask.dtype, "pad")
+        out = _fused(query, key, value, heads, kernel, mask)
+        del given
+        return out
     if kernel == "flash" and heads.padded != heads.width:
         width = heads.padded
         out = _fused(_padded(query, width), _padded(key, width), _padded(value, width), heads, kernel, None)

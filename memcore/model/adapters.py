@@ -11,6 +11,7 @@ from typing import Any
 
 from memcore.model.adapter_shapes import SHAPES, Numbers, frozen_tensors, tensors
 from memcore.model.network import Layer, Model, Network
+from memcore.model.parts import Attention
 from memcore.model.weights import Linear, Weight
 from memcore.symbols import Shape, product
 
@@ -75,6 +76,30 @@ def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
     name = f"{ends.embedding.name.removesuffix('.weight')}.{TRAINED_ROWS}"
     others = (*ends.others, Weight(name, axes, "adapter", dtype=dtype))
     return replace(model, network=replace(model.network, ends=replace(ends, others=others), adapted=True))
+
+
+def prefixed(model: Model, tokens: int, dtype: str) -> Model:
+    """The model with learned keys and values of so many tokens before every layer's own."""
+
+    def with_prefix(layer: Layer) -> Layer:
+        mixer = layer.mixer
+        if not isinstance(mixer, Attention):
+            raise TypeError(mixer)
+        axes: tuple[Shape, ...] = (("va",), (2, mixer.heads.key, mixer.heads.width))
+        return replace(layer, mixer=replace(mixer, beside=(Weight(prefix_name(mixer), axes, "adapter", dtype=dtype),)))
+
+    runs = tuple(tuple(with_prefix(layer) for layer in run) for run in model.network.runs)
+    return replace(model, network=replace(model.network, runs=runs, adapted=True), sizes={**model.sizes, "va": tokens})
+
+
+def prefix_name(part: Attention) -> str:
+    """The name of an attention layer's learned keys and values; PEFT keeps those of all layers in one tensor."""
+    return f"{part.module}.prefix"
+
+
+def has_prefix(part: object) -> bool:
+    """Whether learned keys and values stand before its own."""
+    return isinstance(part, Attention) and any(each.name == prefix_name(part) for each in part.beside)
 
 
 def adapted(model: Model, adapter: Adapter) -> Model:

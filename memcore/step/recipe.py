@@ -133,7 +133,7 @@ class Pictures:
     cut: int = 0
     """Windows that an image's edge cuts; there is one that its corner cuts for each image then."""
     ragged: bool = False
-    """The positions that the decoder attends to are no multiple of 8."""
+    """The positions that the decoder attends to are no multiple of 16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +217,8 @@ class Recipe:
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
     megatron: MegatronPlan | None = None
     """The layers are Megatron-Core's."""
+    ragged: bool = False
+    """Learned prefixes and the sequence are together no multiple of 16."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
-from memcore.eager.basics import cat, contiguous, permute, to, unmerged
+from memcore.eager.autograd import Gradient, attach, tracked
+from memcore.eager.basics import cat, contiguous, new, permute, to, unmerged
 from memcore.eager.operations import add, dropout, matmul, scale, softmax, tanh
 from memcore.eager.pointwise import clamp, clamp_
 from memcore.eager.tensor import Tensor
@@ -16,9 +17,10 @@ from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import ROTATIONS, liger_rotation
 from memcore.layers.ulysses import exchanged
+from memcore.model.adapters import has_prefix, prefix_name
 from memcore.model.parts import Attention, LatentAttention
 from memcore.model.weights import Linear, Norm
-from memcore.symbols import Rounded
+from memcore.symbols import Rounded, Shifted
 
 
 def attend(
@@ -35,7 +37,9 @@ def attend(
         if part.norm_place == "after" and part.query_norm is not None and part.key_norm is not None:
             query_states = norm(query_states, weights, part.query_norm)
             key_states = norm(key_states, weights, part.key_norm)
-        key_states, value_states = update_cache(key_states, value_states, context)
+        if has_prefix(part):
+            key_states, value_states = _after_prefix(key_states, value_states, weights, part)
+        key_states, value_states = update_cache(key_states, value_states, context, fresh=not has_prefix(part))
         attn_output, attn_weights = interface(query_states, key_states, value_states, part, context)
         attn_output = contiguous(attn_output)
         attn_output = project(attn_output, weights, part.output)
@@ -43,11 +47,40 @@ def attend(
         return attn_output, attn_weights
 
 
-def update_cache(keys: Tensor, values: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-    """`DynamicCache.update`, if there is a cache: appended to empty tensors, both of the dtype of the keys."""
+def _after_prefix(keys: Tensor, values: Tensor, weights: Weights, part: Attention) -> tuple[Tensor, Tensor]:
+    """Keys and values after learned ones (peft/peft_model.py, `get_prompt`), a copy for each sequence.
+
+    PEFT makes those of all layers before the first one, and their gradients wait until its backward pass is done; here
+    both belong to their layer, which moves nothing at the peak.
+    """
+    tape, dtype, prefix = keys.tape, keys.dtype, weights[prefix_name(part)]
+    batch, heads, length, width = keys.shape
+    tokens = prefix.shape[0]
+    learned = [new(tape, (batch, heads, tokens, width), dtype, "cat") for _ in range(2)]
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        stacked = new(tape, (2, batch, heads, tokens, width), dtype, "stack")
+        found = new(tape, prefix.shape, prefix.dtype, "embedding_backward")
+        del stacked
+        return [found]
+
+    if tracked(prefix):
+        attach(learned, [prefix], [], apply)
+    shape = (batch, heads, Shifted("va", 1, length), width)
+    keys = cat([learned[0], keys], shape)
+    learned[0] = keys
+    return keys, cat([learned[1], values], shape)
+
+
+def update_cache(keys: Tensor, values: Tensor, context: Context, *, fresh: bool = True) -> tuple[Tensor, Tensor]:
+    """`DynamicCache.update`, if there is a cache: appended to empty tensors, both of the dtype of the keys.
+
+    What is not `fresh` has been appended already.
+    """
     if context.cache is None:
         return keys, values
-    keys, values = cat([keys], keys.shape), cat([values], values.shape, empty=keys.dtype)
+    if fresh:
+        keys, values = cat([keys], keys.shape), cat([values], values.shape, empty=keys.dtype)
     context.cache.setdefault(keys.tape.repeats, []).extend((keys, values))
     return keys, values
 
@@ -136,6 +169,8 @@ def _sdpa_attention(
     heads, mask = own or heads_of(part), context.mask
     if part.variant == "crossing" and context.pictures is not None:
         heads = replace(heads, ragged=context.pictures.ragged)
+    if has_prefix(part):
+        heads = replace(heads, ragged=context.ragged)
     if mask is not None or heads.wide:
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
         heads = heads.repeated()

@@ -63,6 +63,8 @@ class Context:
     """Keys and values that layers leave for later ones, by which tokens they see (`KVSharingDict`)."""
     outputs: list[Tensor] = field(default_factory=list)
     """What the last layer returned beside its hidden states."""
+    ragged: bool = False
+    """Learned prefixes and the sequence are together no multiple of 16."""
     returned: list[Tensor] = field(default_factory=list)
     """What the layer that is running will return beside them, and holds until it ends."""
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from memcore.eager.basics import elementwise, like, new
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Tensor
+from memcore.model.adapters import has_prefix
 from memcore.model.network import Layer
 from memcore.model.parts import Attention
 from memcore.step.step import Batch, Step
-from memcore.symbols import Shape
+from memcore.symbols import Shape, Shifted
 
 _SQUARE: Shape = (1, 1, "s", "s")
 _RULE = "attention_mask"
@@ -59,11 +60,26 @@ def _mask(step: Step, batch: Batch, dtype: str, kind: str, *, both_ways: bool, a
     tape, kernel, sliding = step.tape, step.recipe.attention, kind in _CONDITIONS
     if kernel == "flash":
         return None
+    prefixed = any(has_prefix(mixer) for layer in step.recipe.network.kinds for mixer in layer.mixers)
+    if prefixed:
+        return _behind_prefix(tape, batch, None if kernel != "math" else dtype)
     needed = always or both_ways or batch.mask is not None or (sliding and step.recipe.windowed) or kind == "indexed"
     if kernel != "math" and not needed:
         return None
     allowed = _allowed(tape, batch, kind, both_ways=both_ways)
     return new(tape, ("b", 1, "s", "s"), dtype, _RULE) if kernel == "math" else allowed
+
+
+def _behind_prefix(tape: Tape, batch: Batch, dtype: str | None) -> Tensor:
+    """Causal behind learned keys: there are more keys than queries, so that every kernel is given a mask."""
+    keys = Shifted("va", 1, "s")
+    allowed = new(tape, (1, 1, "s", keys), "bool", _RULE)
+    if batch.mask is not None:
+        allowed = elementwise(_RULE, allowed, new(tape, ("b", 1, 1, keys), "bool", _RULE))
+    if dtype is not None:
+        return new(tape, ("b", 1, "s", keys), dtype, _RULE)
+    spread = 0 if batch.mask is None else None
+    return Tensor(tape, allowed.storage, ("b", 1, "s", keys), "bool", order=allowed.order, spread=spread)
 
 
 def _allowed(tape: Tape, batch: Batch, kind: str, *, both_ways: bool) -> Tensor:

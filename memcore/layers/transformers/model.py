@@ -131,6 +131,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 outputs=outputs,
                 pictures=step.recipe.pictures,
                 ulysses=step.recipe.ulysses,
+                ragged=step.recipe.ragged,
             ).given_too(start.seen.arguments if start.seen else {})
             for layer in network.kinds
         }
