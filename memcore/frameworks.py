@@ -90,6 +90,10 @@ def upcasts_logits(read: Defaults, kind: str) -> bool:
     return kind == "cross-entropy-fp32" and (early or framework_of(read).upcasts_logits)
 
 
+KERNELS = ("fused-linear", "cut-cross-entropy")
+"""Losses with kernels of their own, which are given hidden states and the head."""
+
+
 def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | None]:
     """Whether a loss of this kind is compiled, for a family of models, and why."""
     name, version = str(read.given("engine.framework")).lower(), read.given("engine.framework_version")
@@ -99,7 +103,7 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
     if not read.given("training.compile"):
         return False, None
     if name != "torchtitan":
-        return framework_of(read).compiles_loss and kind != "fused-linear", None
+        return framework_of(read).compiles_loss and kind not in KERNELS, None
     if kind == "chunked":
         return True, "torchtitan compiles it, too"
     if version is None:

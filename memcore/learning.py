@@ -10,7 +10,7 @@ from memcore.dtypes import FLOATING, ITEMSIZE
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
-from memcore.frameworks import framework_of
+from memcore.frameworks import KERNELS, framework_of
 from memcore.model.adapters import ALL, Adapter, adapted, linear_names, prefixed, targeted, with_trained_rows
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
@@ -191,8 +191,9 @@ def _with_rows(read: Defaults, model: Model) -> Model:
     path, embedding = "training.adapter", model.network.ends.embedding.name.removesuffix(".weight")
     if layer_code(read) != "transformers" or read.given("training.quantization") is not None:
         raise UnsupportedError(f"{path}.type", "found 'trainable-tokens'; modelled with transformers' layers only")
-    if model.network.ends.tied and read.given("training.loss") == "fused-linear":
-        raise UnsupportedError("training.loss", "found 'fused-linear'; not modelled where rows of the head learn")
+    loss = read.given("training.loss")
+    if model.network.ends.tied and loss in KERNELS:
+        raise UnsupportedError("training.loss", f"found {loss!r}; not modelled where rows of the head learn")
     for name in ("rank", "dropout", *(each for each in ADAPTER_SETTINGS if _OWN.get(each, ()) not in ((), _ROWS))):
         if read.given(f"{path}.{name}") is not None:
             read.refuse(f"{path}.{name}", "trainable-tokens has none; leave it out")

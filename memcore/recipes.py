@@ -13,7 +13,7 @@ from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
-from memcore.frameworks import compiles_loss, framework_of, is_early_titan, keeps_outputs, upcasts_logits
+from memcore.frameworks import KERNELS, compiles_loss, framework_of, is_early_titan, keeps_outputs, upcasts_logits
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
@@ -107,7 +107,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
     tokens = read.given("engine.lm_head_chunk_size")
     if tokens is not None:
         count = str(-(-sizes["s"] // tokens))
-        if word == "fused-linear" or (chunks and chunks != count):
+        if word in KERNELS or (chunks and chunks != count):
             read.refuse(
                 "engine.lm_head_chunk_size", f"found {tokens}, which makes {count} chunks of {sizes['s']} tokens"
             )
@@ -127,7 +127,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         read.refuse(
             "training.loss", f"found {kind!r}, into which {sizes['s'] * sizes['b']} tokens cannot be cut equally"
         )
-    if word == "fused-linear" and shift != "model":
+    if word in KERNELS and shift != "model":
         read.refuse("training.loss", f"{word!r} is part of the model; leave out training.loss_shift")
     return Loss(
         kind=word,
@@ -139,10 +139,17 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
     )
 
 
+def _refuse_cut(read: Defaults, precision: Precision) -> None:
+    """The kernels of cut cross-entropy take half precision alone (`cce_backward_kernel`)."""
+    found = "autocast" if precision.autocast else precision.compute
+    if read.given("training.loss") == "cut-cross-entropy" and found not in ("bf16", "fp16"):
+        read.refuse("training.loss", f"found 'cut-cross-entropy' with hidden states in {found}; it takes bf16 and fp16")
+
+
 def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
     path = "training.compile_loss"
     found: bool = read.take(path, *compiles_loss(read, kind, family))
-    if found and kind == "fused-linear":
+    if found and kind in KERNELS:
         read.refuse(path, f"found true; training.loss {kind!r} has kernels of its own")
     return found
 
@@ -192,6 +199,7 @@ def recipe_of(
     kernel = _attention(read, model, code, precision)
     padded = _padded(read, kernel)
     exchanges = ulysses(read, model, implementation, kernel, sizes, padded=padded)
+    _refuse_cut(read, precision)
     return Recipe(
         network=with_dropout(read, model),
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),

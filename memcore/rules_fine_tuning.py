@@ -9,6 +9,8 @@ from memcore.rule import Rule
 _OFFLOADED = "pytorch, CPUOffloadPolicy; torchao, optim/cpu_offload.py; bitsandbytes, get_paged"
 _BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 
+_CUT = "cut_cross_entropy, cut_cross_entropy/cce.py and cce_backward.py"
+
 FINE_TUNING: Mapping[str, Rule] = {
     "quantization_scales": Rule(
         "absolute maximum of each block of a quantized weight, or scale of each row",
@@ -39,6 +41,10 @@ FINE_TUNING: Mapping[str, Rule] = {
         "saved tensor, back from the host", "torchtune, torchtune/training/_activation_offloading.py"
     ),
     "shared_adapter": Rule("frozen matrix that all adapters share", "peft, tuners/vera/model.py", "buffers"),
+    "cut_loss": Rule("loss", _CUT),
+    "cut_loss_rows": Rule("a number for each token, such as the sum of its exponentials", _CUT, "logits and loss"),
+    "cut_loss_words": Rule("a number for each word of the vocabulary", _CUT, "logits and loss"),
+    "cut_loss_locks": Rule("locks of blocks that several programs add to", _CUT, "logits and loss"),
     "block_diagonal": Rule("blocks along a diagonal", "peft, tuners/boft/layer.py, Linear.forward"),
     "frozen_adapter": Rule(
         "part of an adapter that does not learn", "peft, tuners/tinylora/layer.py and tuners/oft/layer.py", "buffers"

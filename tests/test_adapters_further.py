@@ -187,3 +187,20 @@ def test_prefixes(tokens, peak):
         memcore.estimate({**config, "training": {**config["training"], "activation_checkpointing": "full"}})
     with pytest.raises(UnsupportedError, match="modelled with none and ddp"):
         memcore.estimate({**config, "engine": {"type": "fsdp"}})
+
+
+def test_cut_cross_entropy_keeps_no_gradients():
+    """Liger's loss keeps gradients of hidden states and head; cut cross-entropy hidden states, and numbers for rows.
+
+    A sum and a place for each row (4 and 8 bytes), and a mean for each word; in the backward pass gradients of both.
+    """
+    rows, words, width = 4 * 512, 4096, 1024
+    training = {"sequence_length": 512, "micro_batch_size": 4, "precision": "bf16"}
+
+    def kept(loss):
+        found = memcore.estimate({"model": MODEL, "training": {**training, "loss": loss}}).ranks[0]
+        return found.end_of_forward - found.persistent.before_step
+
+    assert kept("fused-linear") - kept("cut-cross-entropy") == 2 * words * width - 12 * rows - 4 * words
+    with pytest.raises(ConfigError, match="it takes bf16 and fp16"):
+        memcore.estimate({"model": MODEL, "training": {"precision": "fp32", "loss": "cut-cross-entropy"}})

@@ -37,12 +37,12 @@ def with_section(**sections):
         (with_section(training={"optimizer": 3}), "training.optimizer: expected a text or an object with 'name', found a number"),
         (with_section(training={"optimizer": {"name": "adamx"}}), "training.optimizer.name: found 'adamx'; allowed: adamw, adam, "
          "amsgrad, nadam, radam, adamax, adadelta, adagrad, rmsprop, asgd, adafactor, sgd, sgd-nesterov, lion, "
-         "muon, adamw-schedule-free, lora-fa, lars, lamb, ademamix, ademamix-8bit, adamw-8bit, lion-8bit, paged-adamw, paged-adamw-8bit, paged-lion, paged-lion-8bit, adamw-4bit, adamw-fp8 "
+         "muon, adamw-schedule-free, lora-fa, lars, lamb, ademamix, ademamix-8bit, adabelief, adam-mini, shampoo, soap, galore, galore-8bit, apollo, apollo-mini, adamw-8bit, lion-8bit, paged-adamw, paged-adamw-8bit, paged-lion, paged-lion-8bit, adamw-4bit, adamw-fp8 "
          "(did you mean 'adamax'?)"),
         (with_section(training={"dropout": 0.1}), "training.dropout: expected an object, found a number"),
         (with_section(training={"dropout": {"hidden": 2}}), "training.dropout.hidden: expected a number from 0 to 1, found 2"),
         (with_section(training={"loss": "chunked:0"}), "training.loss: found 'chunked:0'; allowed: cross-entropy-fp32, cross-entropy, "
-         "fused-linear, vocab-parallel, chunked:N (did you mean 'chunked:N'?)"),
+         "fused-linear, cut-cross-entropy, vocab-parallel, chunked:N (did you mean 'chunked:N'?)"),
         (with_section(engine={"contiguous_memory_optimization": True}), "engine.contiguous_memory_optimization: is not modelled yet; leave it out"),
         (with_section(engine={"reshard_after_forward": "yes"}), "engine.reshard_after_forward: expected true, false or a number of at "
          "least 2, found 'yes'"),

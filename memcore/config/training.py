@@ -344,7 +344,7 @@ class Training:
     )
     loss: str | None = setting(
         Counted(
-            ("cross-entropy-fp32", "cross-entropy", "fused-linear", "vocab-parallel"),
+            ("cross-entropy-fp32", "cross-entropy", "fused-linear", "cut-cross-entropy", "vocab-parallel"),
             "chunked",
             {
                 "cross-entropy-fp32": "logits upcast to fp32",
@@ -352,6 +352,7 @@ class Training:
                 "chunked:N": "upcast in N chunks of the sequence",
                 "vocab-parallel": "Megatron's and nanotron's, on each rank's part of the vocabulary",
                 "fused-linear": "Liger's kernel: head, loss and gradients a few rows at a time",
+                "cut-cross-entropy": "Apple's kernels, which Unsloth uses: logits are never in memory",
             },
         ),
         "Loss",

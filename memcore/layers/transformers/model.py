@@ -10,6 +10,7 @@ from memcore.eager.basics import to
 from memcore.eager.operations import linear, scale, tanh
 from memcore.eager.reshaping import select
 from memcore.eager.tensor import Tensor
+from memcore.layers.cut_loss import cut_loss
 from memcore.layers.fused_loss import fused_linear_loss
 from memcore.layers.losses import causal_lm_loss, chunked_loss
 from memcore.layers.tensor_parallel import headed
@@ -52,6 +53,10 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
         head = step.weights[f"{recipe.network.ends.head.name}.weight"]
         loss = fused_linear_loss(hidden_states, head, batch.labels, recipe.loss.chunks)
         return step.leave("root", loss), returned
+    if recipe.loss.kind == "cut-cross-entropy":
+        step.forget_cache()
+        head = step.weights[f"{recipe.network.ends.head.name}.weight"]
+        return step.leave("root", cut_loss(hidden_states, head, batch.labels)), returned
     logits = _head(step, hidden_states)
     if around:
         # The model with the head returns to the one around it, which computes the loss.
