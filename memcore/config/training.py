@@ -322,8 +322,7 @@ class Training:
     packed_sequences: bool | None = setting(
         Flag(),
         "Packed sequences",
-        "Several documents in each sequence, which do not attend to each other: flash attention takes their lengths, "
-        "the other kernels a mask.",
+        "Several documents in each sequence, each on its own: flash attention takes lengths, other kernels a mask.",
         flag="packed",
         default="false",
         advanced=True,
