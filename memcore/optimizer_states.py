@@ -49,6 +49,8 @@ class Needs:
     """Like the parameter at hand."""
     other: tuple[tuple[int, State], ...] = ()
     """Others, as often each."""
+    after_plain: bool = False
+    """Only where the parameter before it keeps `plain` states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,13 +64,21 @@ _PROJECTED = Implementation(
     times=(
         Needs(before=1, own=1, other=((3, _LOW_TEMPORARY),)),
         Needs(own=2, other=((3, _LOW_TEMPORARY),)),
+        Needs(before=2, other=((2, _LOW_TEMPORARY),), after_plain=True),
     ),
     plain_times=_PLAIN_TIMES,
 )
 _PROJECTED_8_BITS = Implementation(times=(Needs(own=1, other=((2, _LOW_TEMPORARY),)),), plain_times=(Needs(),))
 
 
-_DECOMPOSED = replace(_PROJECTED, times=(*_PROJECTED.times, Needs(before=1, other=_FACTORS)))
+_DECOMPOSED = replace(
+    _PROJECTED,
+    times=(
+        *_PROJECTED.times,
+        Needs(before=1, other=_FACTORS),
+        Needs(before=2, other=_FACTORS, after_plain=True),
+    ),
+)
 
 
 def _projected(title: str, projection: str, source: str, *, norm: bool, rank: int) -> Optimizer:

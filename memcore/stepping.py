@@ -61,12 +61,14 @@ def temporaries(
         ordered.sort(key=lambda each: row.is_matrix(len(each.axes), each.weight.kind))
     most: Sequence[Temporary] = ()
     before: Updated | None = None
+    was_plain = False
     for each in ordered:
-        plain = how.plain_times and not row.is_matrix(len(each.axes), each.weight.kind)
-        for needs in how.plain_times if plain else how.times:
+        plain = bool(how.plain_times) and not row.is_matrix(len(each.axes), each.weight.kind)
+        times = how.plain_times if plain else how.times
+        for needs in (needs for needs in times if was_plain or not needs.after_plain):
             found = list(_at_a_time(row, needs, before, each, sizes))
             most = max(most, found, key=lambda some: _total(some, sizes))
-        before = each
+        before, was_plain = each, plain
     return most
 
 
