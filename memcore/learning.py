@@ -71,6 +71,9 @@ def _adapted(read: Defaults, model: Model) -> Model:
     for unknown in [each for each in targets if each not in known and each != ALL]:
         read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
     _refuse_foreign(read, kind)
+    if not read.problems and not targeted(model.network, targets):
+        message = f"found {', '.join(targets)}; {model.name} has no linear layers beside which adapters are modelled"
+        raise UnsupportedError(f"{path}.target_modules", message)
     adapter = Adapter(
         kind=kind,
         factor=_own(read, kind, "decompose_factor", -1),

@@ -116,6 +116,9 @@ def test_what_adapters_do_not_have():
         rank("oft", decompose_factor=4)
     with pytest.raises(UnsupportedError, match="not modelled for oft"):
         rank("oft", dropout=0.1)
+    mamba = {"model_type": "mamba2", "hidden_size": 256, "num_hidden_layers": 2, "num_heads": 8, "vocab_size": 4096}
+    with pytest.raises(UnsupportedError, match="has no linear layers"):
+        memcore.estimate({"model": mamba, "training": {"adapter": "lora"}})
 
 
 @pytest.mark.parametrize(
