@@ -458,3 +458,10 @@ def test_a_kept_opening_is_the_same(language, monkeypatch):
     assert kept.patches == again.patches
     assert [each for each in kept.patches if each] == [each for each in plain.patches if each]
     assert kept.session.fields == plain.session.fields
+
+
+def test_engines_and_adapters_are_chosen_from_a_list():
+    """However many there are: the page's script and its tests choose them."""
+    markup = Visit().html.get("config") or Visit(language="zh").html["config"]
+    for path in ("engine.type", "training.adapter.type", "training.precision"):
+        assert re.search(f'<select[^>]* name="{path}"', markup), path

@@ -30,7 +30,7 @@ GROUPS: Mapping[str, str] = {
 """Groups, with the paths that they hold."""
 OPEN = ("Training", "Inference", "Engine")
 """Groups that are unfolded at first."""
-LISTED = 12
+LISTED = 14
 """Settings with more choices than this are typed with completion."""
 
 
