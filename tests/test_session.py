@@ -460,8 +460,8 @@ def test_a_kept_opening_is_the_same(language, monkeypatch):
     assert kept.session.fields == plain.session.fields
 
 
-def test_engines_and_adapters_are_chosen_from_a_list():
+def test_engines_are_chosen_from_a_list():
     """However many there are: the page's script and its tests choose them."""
     markup = Visit().html.get("config") or Visit(language="zh").html["config"]
-    for path in ("engine.type", "training.adapter.type", "training.precision"):
+    for path in ("engine.type", "training.precision"):
         assert re.search(f'<select[^>]* name="{path}"', markup), path
