@@ -34,7 +34,7 @@ MEASURING = ROOT / ".venv-validation"
 EPOCH = "1577836800"
 """The time that archives carry, so that builds are reproducible."""
 
-PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
+PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 PYSCRIPT_PARTS = (
     "core", "deprecations-manager", "donkey", "error", "py-editor", "py-game", "py-terminal",
 )  # fmt: skip
@@ -151,17 +151,35 @@ def build_wheel() -> Path:
 
 
 def copy_runtime(wheel: Path) -> None:
-    """Pyodide and PyScript from npm, checked against the hashes of the lock; the memory that Python wakes up with."""
+    """Pyodide and PyScript from npm, micropip from its index; all checked against the hashes of the locks.
+
+    micropip installs the wheel: into the memory that Python wakes up with, and on the page where that cannot be had.
+    """
     run(tool("npm"), "ci", "--silent", cwd=VENDOR)
+    run(PYTHON, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version=3.14",
+        "--require-hashes", "-r", VENDOR / "requirements.txt", "-d", WORK)  # fmt: skip
     target, pyodide = DIST / "pyodide", VENDOR / "node_modules" / "pyodide"
     target.mkdir(parents=True)
     for name in PYODIDE_FILES:
         shutil.copyfile(pyodide / name, target / name)
-    shutil.copyfile(SITE / "python.mjs", target / "python.mjs")
-    run(tool("node"), VENDOR / "compile.mjs", pyodide, wheel, target)
-    lock = json.loads((pyodide / "pyodide-lock.json").read_text())
-    (target / "pyodide-lock.json").write_text(json.dumps({**lock, "packages": {}}))
+    wheels = [path for path in sorted(WORK.glob("*.whl")) if path != wheel]
+    for path in wheels:
+        shutil.copyfile(path, target / path.name)
+    (target / "pyodide-lock.json").write_text(json.dumps(locked(pyodide / "pyodide-lock.json", wheels)))
+    fill(SITE / "python.mjs", target / "python.mjs", {"wheel": f"../{home(wheel)}/{wheel.name}"})
+    run(tool("node"), VENDOR / "compile.mjs", pyodide, target, wheel, *wheels)
     copy_pyscript(DIST / "pyscript")
+
+
+def locked(stock: Path, wheels: Sequence[Path]) -> dict[str, Any]:
+    """Pyodide's lock with only the packages that the page serves itself, and their real hashes."""
+    lock: dict[str, Any] = json.loads(stock.read_text())
+    packages = {}
+    for path in wheels:
+        name, version = path.name.split("-")[:2]
+        found = {"version": version, "file_name": path.name, "sha256": sha256(path).hex()}
+        packages[name] = {**lock["packages"][name], **found}
+    return {**lock, "packages": packages}
 
 
 def home(wheel: Path) -> str:

@@ -1,18 +1,23 @@
 // Python for the worker: instead of starting from nothing it wakes up with the memory that a build kept of a Python that
-// had imported memcore and answered the example. Where that memory cannot be had, Python starts from nothing.
+// had imported memcore and answered the example. Where that memory cannot be had, Python starts from nothing and
+// micropip installs memcore's wheel.
 import { loadPyodide as start, version } from "./pyodide.mjs";
 import create from "./pyodide.asm.mjs";
 
 export { version };
 
 const LENGTH = 0; // of the memory, filled in by the build
+const WHEEL = "<!-- memcore:wheel -->";
+const here = (path) => new URL(path, import.meta.url).href;
 
 export async function loadPyodide(options) {
   try {
-    return await wake(fetchMemory(), LENGTH, options);
+    return await wake(fetchMemory(), LENGTH, { ...options, stdLibURL: here("./library.zip") });
   } catch (error) {
     console.info(`Python starts from nothing: ${error}`);
-    return start(options);
+    const python = await start({ ...options, packages: ["micropip"] });
+    await python.pyimport("micropip").install(here(WHEEL));
+    return python;
   }
 }
 
@@ -33,7 +38,7 @@ export function wake(arriving, length, options) {
 }
 
 async function fetchMemory() {
-  const response = await fetch(new URL("./memory.bin", import.meta.url).href);
+  const response = await fetch(here("./memory.bin"));
   if (!response.ok) throw new Error(`memory.bin: ${response.status}`);
   return response.body.pipeThrough(new DecompressionStream("gzip"));
 }

@@ -124,9 +124,10 @@ def test_python_takes_over_with_the_same_numbers(watched, site):
 
 
 def test_without_the_kept_memory(context, page, site):
-    """Python starts from nothing where the memory that a build kept cannot be had, and answers the same."""
+    """Python starts from nothing where the memory that a build kept cannot be had; micropip installs the wheel."""
     context.route("**/memory.bin", lambda route: route.fulfill(status=404))
-    with page.expect_console_message(lambda message: "starts from nothing" in message.text):
+    said = page.expect_console_message(lambda message: "starts from nothing" in message.text)
+    with said, page.expect_request("**/wheels/*/memcore-*.whl"):
         page.goto(f"{site}#v1&model=gpt2&seq=512")
     expect(page.locator("html")).to_have_attribute("data-state", "live")
     assert numbers(page) == native(decode_fragment("v1&model=gpt2&seq=512"))

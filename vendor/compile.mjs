@@ -1,12 +1,13 @@
 // Compiles Python to bytecode with Pyodide itself, since stock Pyodide spends more than half its start compiling, and
 // keeps the memory of a Python that has imported memcore and answered the example, since importing takes longer still.
-//   node compile.mjs PYODIDE_FOLDER PACKAGE.whl OUTPUT_FOLDER
-// Writes python_stdlib.zip, which holds bytecode of the standard library and of the package, without what a page never
-// imports; and memory.bin, the compressed memory, made by a second Pyodide that boots from the first file. Then a third
+//   node compile.mjs PYODIDE_FOLDER OUTPUT_FOLDER PACKAGE.whl INSTALLER.whl...
+// The installers are micropip and what it needs: with them a first Pyodide installs the package.
+// Writes library.zip, which holds bytecode of the standard library and of the installed package, without what a page
+// never imports; and memory.bin, the compressed memory, made by a second Pyodide that boots from the first file. Then a third
 // one wakes up from that memory and answers.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
 process.on("uncaughtException", (error) => {
@@ -14,7 +15,7 @@ process.on("uncaughtException", (error) => {
   process.exit(1);
 });
 
-const [folder, wheel, output] = process.argv.slice(2).map((path) => resolve(path));
+const [folder, output, wheel, ...installers] = process.argv.slice(2).map((path) => resolve(path));
 const { loadPyodide } = await import(pathToFileURL(`${folder}/pyodide.mjs`).href);
 const env = { PYTHONHASHSEED: "0", PYTHONNODEBUGRANGES: "1", HOME: "/home" };
 
@@ -24,10 +25,14 @@ performance.now = () => 0;
 
 const compiler = await loadPyodide({ indexURL: folder, env, packages: [] });
 compiler.FS.writeFile("/stdlib.zip", readFileSync(`${folder}/python_stdlib.zip`));
-compiler.FS.writeFile("/package.whl", readFileSync(wheel));
+for (const path of installers) compiler.unpackArchive(new Uint8Array(readFileSync(path)), "wheel");
+const given = `/${basename(wheel)}`;
+compiler.FS.writeFile(given, readFileSync(wheel));
+await compiler.pyimport("micropip").install(`emfs:${given}`);
 compiler.runPython(`
 import io, marshal, struct, zipfile
-from importlib.util import MAGIC_NUMBER
+from importlib.util import MAGIC_NUMBER, find_spec
+from pathlib import Path
 
 UNUSED = {
     "_pyrepl/", "ctypes/", "dbm/", "doctest", "ensurepip/", "ftplib", "idlelib/", "imaplib", "lib2to3/", "mailbox",
@@ -61,19 +66,25 @@ def packed(files):
     return buffer.getvalue()
 
 
-def taken(path, wanted):
-    """The files of an archive, modules as bytecode."""
-    files = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in sorted(filter(wanted, archive.namelist())):
-            content = archive.read(name)
-            if name.endswith(".py"):
-                name, content = name + "c", compiled(content, "/lib/python/" + name)
-            files[name] = content
-    return files
+def taken(files):
+    """Modules as bytecode, other files as they are."""
+    for name, content in sorted(files):
+        is_module = name.endswith(".py")
+        yield (name + "c", compiled(content, "/lib/python/" + name)) if is_module else (name, content)
+
+
+def standard():
+    with zipfile.ZipFile("/stdlib.zip") as archive:
+        yield from ((name, archive.read(name)) for name in archive.namelist() if wanted(name))
+
+
+def installed():
+    root = Path(find_spec("memcore").origin).parent
+    files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    yield from ((f"memcore/{path.relative_to(root).as_posix()}", path.read_bytes()) for path in files)
 `);
-const everything = `packed(taken("/stdlib.zip", wanted) | taken("/package.whl", lambda name: name.startswith("memcore/")))`;
-const library = `${output}/python_stdlib.zip`;
+const everything = "packed(dict(taken(standard())) | dict(taken(installed())))";
+const library = `${output}/library.zip`;
 writeFileSync(library, compiler.runPython(everything).toJs());
 
 const options = { indexURL: folder, stdLibURL: library, packages: [] };
