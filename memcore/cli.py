@@ -22,7 +22,7 @@ from memcore.formats import TOOLS, exported
 from memcore.formats.sources import parsed, read_source
 from memcore.formulas import compare
 from memcore.hardware import ACCELERATORS
-from memcore.model.catalog import MATCHES, find_model, nickname, search
+from memcore.model.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.model.read import known_families
 from memcore.places import PHASES
 from memcore.render import data, text
@@ -107,7 +107,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="CONFIG",
         help=f"a JSON file, a file of {', '.join(each.title for each in TOOLS.values())}, - for standard input, "
-        f"a URL of the page, or one of {', '.join(PRESETS)}; flags come on top",
+        f"a URL of the page, a model of the catalog, or one of {', '.join(PRESETS)}; flags come on top",
     )
     for path, setting in SETTINGS.items():
         section = path.partition(".")[0]
@@ -134,6 +134,8 @@ def _base(source: str | None) -> Mapping[str, object]:
         return PRESETS.get(source or "", {})
     if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
         return decode_fragment(source).to_dict()
+    if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
+        return {"model": source}
     config, notes = read_source(content(source), source)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)

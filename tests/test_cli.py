@@ -36,6 +36,15 @@ def memcore(*arguments, stdin=""):
     return done.returncode, done.stdout, done.stderr
 
 
+def test_a_model_of_the_catalog_stands_for_a_config():
+    """By its id or its hub id, with flags on top."""
+    flags = ["--seq", "512", "--json"]
+    answers = [memcore("validate", name, *flags) for name in ("gpt2", "openai-community/gpt2")]
+    named = [memcore("validate", "--model", name, *flags) for name in ("gpt2", "openai-community/gpt2")]
+    assert answers == named
+    assert {status for status, _, _ in answers} == {0}
+
+
 @pytest.fixture
 def job(tmp_path):
     """The example job as a file."""
