@@ -153,8 +153,8 @@ class Persistent:
         how = self.job.implementation
         for each in self.stored if how.temporaries else ():
             yield from self._like(each, "optimizer_temporary", _OPTIMIZING, how.temporaries)
-        if how.own and self.stored:
-            ordered = list(self._in_order(most=2, learning=True))
+        ordered = list(self._in_order(most=2, learning=True)) if how.own else []
+        if ordered:
             pairs = zip([None, *ordered[:-1]], ordered, strict=True)
             before, at_hand = max(pairs, key=partial(_one_by_one, how))
             for one, copies in ((at_hand, how.own), (before, how.before)):

@@ -137,6 +137,25 @@ def test_a_measured_job_trains_as_many():
     assert 28 * sum(a * b for each in shapes for _, ((a,), (b,)) in each) == 2294656
 
 
+@pytest.mark.parametrize(
+    ("adapter", "count"),
+    [
+        ({"type": "oft", "rank": 32}, 8171520),
+        ({"type": "boft"}, 802816),
+        ({"type": "tinylora"}, 3584),
+        ({"type": "trainable-tokens"}, 6144),
+        ({"type": "prefix-tuning", "num_virtual_tokens": 200}, 11468800),
+    ],
+)
+def test_published_counts(adapter, count):
+    """Trained parameters of Llama 3.2 3B in PEFT's comparison of methods (MetaMathQA)."""
+    if adapter["type"] in ("oft", "boft", "tinylora"):
+        adapter = {**adapter, "target_modules": ["q_proj", "v_proj"]}
+    training = {"sequence_length": 64, "precision": "bf16", "adapter": adapter}
+    job = memcore.estimate({"model": "llama-3.2-3b", "training": training}).ranks[0].job
+    assert trainable(job.share) == count
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_rows_that_learn(tied):
     """A table with them in it for the embedding, and where it is the head's too, one that the head keeps."""
