@@ -111,8 +111,9 @@ NOTES = {
 }
 """What is known about measured cases that are off by more than five percent."""
 ENGINE_NOTES = {
-    "nanotron": "The sweep does not say which counter it shows. It behaves like reserved memory: jobs that allocate the same "
-    "differ, and nanotron resets its peak of allocated memory before it prints it."
+    "nanotron": "The sweep assumes its counter. nanotron's benchmark resets the peak of allocated memory when passes have ended, "
+    "so that its numbers are compared with reserved memory. How far the host is ahead of the GPU decides how long blocks "
+    "that collectives use stay taken: a pass is assumed, less with fast hosts, more on first stages of long pipelines."
 }
 """What is known about all cases of an engine."""
 UNKNOWN = "Which tensor makes the difference is not known."

@@ -15,7 +15,8 @@ from typing import Any
 
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
-from memcore.readings import Reading, outside
+from memcore.rank import outside
+from memcore.readings import Reading
 from memcore.render.text import table
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
@@ -49,6 +50,14 @@ _READINGS: Mapping[str, Callable[[Estimate], Reading]] = {
 """Quantities that are readings, which have a range."""
 
 
+_LOGGED: Mapping[str, str] = {"nanotron": "max_reserved"}
+"""What an engine's log counts, for cases that only assume a quantity.
+
+nanotron's benchmark writes the peaks of allocated and of reserved memory in its third step, but has reset both when the
+passes ended (trainer.py, training_step; logging.py, log_memory): what grows with the micro-batch is what is reserved.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """One case with its prediction."""
@@ -67,6 +76,8 @@ class Result:
     predicted_phase: str | None = None
     regime: str = ""
     """The kind of job, as the case names it."""
+    stated: str = ""
+    """The quantity that the case assumes, where the engine's log counts another."""
     range: tuple[int, int] | None = None
     """The least and the most that the reading says, where the quantity is one of the three readings."""
 
@@ -210,6 +221,7 @@ def _plain(result: Result) -> dict[str, Any]:
         "engine": result.engine,
         "quantity": result.quantity,
         "moment": result.moment,
+        "stated_quantity": result.stated or result.quantity,
         "regime": result.regime,
         "low": result.range[0] if result.range else None,
         "high": result.range[1] if result.range else None,
@@ -262,6 +274,7 @@ def _result(case: object) -> Result:
         "measured_phase": measured.get("phase"),
         "regime": str(found.get("regime", "")),
     }
+    shared |= _logged(found, shared)
     try:
         estimated = estimate(config, fake=shared["kind"] == "simulated")
         known = beside(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
@@ -274,6 +287,14 @@ def _result(case: object) -> Result:
         range=known.range,
         reason=known.reason,
     )
+
+
+def _logged(case: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Another quantity than the case's, if that is assumed and the engine is known to log another."""
+    counted = _LOGGED.get(shared["engine"])
+    if counted is None or "measured.quantity" not in case.get("assumed", ()) or shared["measured"] is None:
+        return {}
+    return {"quantity": counted, "stated": shared["quantity"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

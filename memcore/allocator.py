@@ -26,6 +26,37 @@ _PLACE = (1 << _ADDRESS) - 1
 """The address in a key."""
 
 
+class Room:
+    """What the GPU has for the pools of all streams."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        """Bytes; None: whatever is asked for."""
+        self.reserved = 0
+        self.highest = 0
+        self.short = False
+        """There was not enough."""
+        self.stepping = False
+        """The optimizer steps: unused segments go back where there is no room (`release_cached_blocks`).
+
+        They would in passes too, but in each of them again, and be asked for again: that is taken as too little.
+        """
+        self._pools: list[Pool] = []
+
+    def enter(self, pool: Pool) -> None:
+        """A pool takes from here."""
+        self._pools.append(pool)
+
+    def take(self, size: int) -> None:
+        """A new segment."""
+        if self.limit is not None and self.reserved + size > self.limit:
+            for pool in self._pools if self.stepping else ():
+                self.reserved -= pool.trim()
+            self.short = self.short or self.reserved + size > self.limit
+        self.reserved += size
+        self.highest = max(self.highest, self.reserved)
+
+
 class Pool:
     """The large blocks of one stream.
 
@@ -33,8 +64,9 @@ class Pool:
     from where free blocks start and end.
     """
 
-    def __init__(self, *, expandable: bool = False) -> None:
-        self.reserved = 0
+    def __init__(self, room: Room | None = None, *, expandable: bool = False) -> None:
+        self.room = room or Room()
+        self.room.enter(self)
         self._take = self._grow if expandable else self._open
         self._free: list[int] = []
         """Keys of free blocks in order."""
@@ -44,7 +76,14 @@ class Pool:
         """The address of each free block by where it ends."""
         self._held: dict[int, int] = {}
         """The size of each block in use by its address: as asked for, or up to 1 MiB more."""
+        self._segments: dict[int, int] = {}
+        """The size of each segment by its address."""
         self._top = 0
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of segments of all pools that share the room."""
+        return self.room.reserved
 
     def allocate(self, size: int) -> int:
         """The address of a block of at least `size` bytes."""
@@ -85,9 +124,10 @@ class Pool:
     def _open(self, size: int) -> tuple[int, int]:
         """A new segment; segments never touch."""
         have = LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING
+        self.room.take(have)
         address = self._top
         self._top += have + ROUNDING
-        self.reserved += have
+        self._segments[address] = have
         return address, have
 
     def _grow(self, size: int) -> tuple[int, int]:
@@ -98,8 +138,16 @@ class Pool:
             del self._free[bisect_left(self._free, have << _ADDRESS | address)]
         more = -(-(size - have) // LARGE_SEGMENT) * LARGE_SEGMENT
         self._top += more
-        self.reserved += more
+        self.room.take(more)
         return address, have + more
+
+    def trim(self) -> int:
+        """Give up segments that are free as a whole; the bytes of them. Expandable ones stay."""
+        whole = [each for each in self._segments.items() if self._starts.get(each[0]) == each[1]]
+        for address, size in whole:
+            del self._segments[address], self._starts[address], self._ends[address + size]
+            del self._free[bisect_left(self._free, size << _ADDRESS | address)]
+        return sum(size for _, size in whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,27 +163,48 @@ class Surroundings:
     keeps_gradients: bool = False
 
 
-def reserved(program: Program, values: Mapping[str, int], around: Surroundings, *, expandable: bool = False) -> int:
+def reserved(
+    program: Program,
+    values: Mapping[str, int],
+    around: Surroundings,
+    *,
+    expandable: bool = False,
+    room: Room | None = None,
+) -> int:
     """Bytes that the allocator holds after two steps; later ones find what they need."""
-    pools = {name: Pool(expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
+    room = room or Room()
+    pools = {name: Pool(room, expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
     replay = _Replay(program, values, pools)
     default = pools["default"]
-    for size in _large(around.resident):
+    for size in large(around.resident):
         default.allocate(size)
     for step, states in enumerate((around.states, ())):
         replay.run(step if around.keeps_gradients else 0)
-        for size in _large(states):
-            default.allocate(size)
-        for address in [default.allocate(size) for size in _large(around.temporaries)]:
-            default.release(address)
+        end_step(default, states, around.temporaries)
         if not around.keeps_gradients:
             replay.release_rest()
     small = sum(size for each in (around.resident, around.states) for size in each if size <= SMALL)
     small += program.high_water([size if size <= SMALL else 0 for size in program.block_sizes(values)], values)
-    return sum(pool.reserved for pool in pools.values()) - (-small // SMALL_SEGMENT) * SMALL_SEGMENT
+    return room.highest + small_segments(small)
 
 
-def _large(sizes: Iterable[int]) -> Iterable[int]:
+def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> None:
+    """The optimizer's step: what it adds, and what it needs for a moment."""
+    pool.room.stepping = True
+    for size in large(states):
+        pool.allocate(size)
+    for address in [pool.allocate(size) for size in large(temporaries)]:
+        pool.release(address)
+    pool.room.stepping = False
+
+
+def small_segments(size: int) -> int:
+    """Bytes of the segments for so many bytes in small blocks."""
+    return -(-size // SMALL_SEGMENT) * SMALL_SEGMENT
+
+
+def large(sizes: Iterable[int]) -> Iterable[int]:
+    """Those that are not served from small segments."""
     return (size for size in sizes if size > SMALL)
 
 

@@ -128,13 +128,14 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool) -> NanotronPlan:
     stage = read.take("engine.zero_stage", 0)
     if stage > 1:
         read.refuse("engine.zero_stage", f"found {stage}; nanotron has 0 and 1")
-    overlaps = bool(read.take("engine.tp_linear_async_communication", False))
+    usual = scatters if tensor else read.given("engine.tp_mode") != "ALL_REDUCE"
+    overlaps = bool(read.take("engine.tp_linear_async_communication", usual, "nanotron's recipes"))
     if overlaps and not scatters and tensor:
         read.refuse("engine.tp_linear_async_communication", "found true; nanotron's rows need tp_mode 'REDUCE_SCATTER'")
     return NanotronPlan(
         tensor=tensor,
         scatters=tensor and scatters,
-        overlaps=tensor and overlaps,
+        overlaps=overlaps,
         gathers_again=bool(read.take("engine.tp_recompute_allgather", True)),
         fp32_gradients=fp32,
         zero_stage=stage,

@@ -22,7 +22,7 @@ from memcore.recurrence import constants
 from memcore.rules import RULES
 from memcore.step.recipe import Buffer
 from memcore.stepping import sharded_newton_schulz, temporaries
-from memcore.symbols import Shape, product, split_over
+from memcore.symbols import Shape, measure, product, split_over
 from memcore.timeline import aligned
 
 _ALWAYS = "the whole job"
@@ -165,7 +165,8 @@ class Persistent:
         elif not how.temporaries:
             yield from self._redistributed()
         for buffer in self._stepping():
-            yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _OPTIMIZING)
+            copies = _copies(buffer, self.job)
+            yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, copies, _OPTIMIZING)
 
     def _one_by_one(self, how: Implementation) -> Iterator[Entry]:
         """What one parameter needs while it is updated on its own, for the one that needs most."""
@@ -214,21 +215,21 @@ class Persistent:
         """The same as blocks, for the allocator."""
         each = [stored.size for stored in self._in_order() if stored.size]
         learning = [stored.size for stored in self._in_order(learning=True)]
-        buffers = [
-            _size(buffer.shape, buffer.dtype, self.job)
-            for buffer in self.tensors
-            for _ in range(_copies(buffer, self.job))
-        ]
+        buffers = self._blocks(self.tensors)
         received = [entry.each for entry in self.receive_buffers() for _ in range(entry.copies)]
         return Surroundings(
             resident=[*each, *buffers, *received],
             states=[size for stored in self._in_order(learning=True) for size in _state_sizes(self.job, stored)],
             temporaries=[
                 *learning * self.job.implementation.temporaries,
-                *(_size(buffer.shape, buffer.dtype, self.job) for buffer in self._stepping()),
+                *self._blocks(self._stepping()),
             ],
             keeps_gradients=self.job.recipe.keeps_gradients,
         )
+
+    def _blocks(self, buffers: Sequence[Buffer]) -> Iterator[int]:
+        for buffer in buffers:
+            yield from [_size(buffer.shape, buffer.dtype, self.job)] * _copies(buffer, self.job)
 
     def _in_order(self, most: int | None = None, *, learning: bool = False) -> Iterator[Stored]:
         """Every parameter in the order in which modules are made, of layers `most` of a kind.
@@ -298,7 +299,8 @@ def bytes_of(buffers: Sequence[Buffer], job: Job) -> int:
 
 def _copies(buffer: Buffer, job: Job) -> int:
     """How often a buffer is there."""
-    return 1 if buffer.layer is None else dict(job.share.layers)[buffer.layer]
+    times = measure(buffer.times, job.sizes)
+    return times if buffer.layer is None else times * dict(job.share.layers)[buffer.layer]
 
 
 def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from memcore.allocator import Surroundings, reserved
+from memcore import turns
+from memcore.allocator import Room, Surroundings, reserved
 from memcore.errors import UnsupportedError
+from memcore.hardware import Overhead, context
 from memcore.host import host_entries
 from memcore.job import Job
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
@@ -76,6 +78,14 @@ class Keeps(Protocol):
 
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Memory of the GPU that is not in the allocator."""
+
+    name: str
+    overhead: Overhead
 
 
 @dataclass(frozen=True)
@@ -207,11 +217,23 @@ class Rank:
 
     @cached_property
     def reserved(self) -> int:
-        """Bytes that the caching allocator holds after some steps."""
-        expandable = bool(self.job.config.engine.expandable_segments)
-        around = self.persistent.surroundings()
-        found = reserved(self.program, self.job.sizes, around, expandable=expandable) + self.persistent.workspaces
-        return max(found, self.peak.peak)
+        """Bytes that the caching allocator holds after some steps.
+
+        Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
+        """
+        found, capacity = self._held(Room()), None if self.job.recipe.fake else self.job.capacity
+        if capacity is not None:
+            limit = capacity - sum(each.overhead.expected for each in outside(self)) - self.persistent.workspaces
+            room = Room(limit)
+            tight = self._held(room) if found > limit else found
+            found = found if room.short else tight
+        return max(found + self.persistent.workspaces, self.peak.peak)
+
+    def _held(self, room: Room) -> int:
+        expandable, around = bool(self.job.config.engine.expandable_segments), self.persistent.surroundings()
+        if turns.apply(self.job):
+            return turns.reserved(self.job, around, room, expandable=expandable)
+        return reserved(self.program, self.job.sizes, around, expandable=expandable, room=room)
 
     @cached_property
     def least_reserved(self) -> int:
@@ -223,6 +245,18 @@ class Rank:
     def _sizes_in(self, pool: str) -> list[int]:
         sizes = self.program.block_sizes(self.job.sizes)
         return [size if block.pool == pool else 0 for size, block in zip(sizes, self.program.blocks, strict=True)]
+
+
+def outside(rank: Rank) -> tuple[Outside, ...]:
+    """What the driver shows beyond the allocator."""
+    job, paged = rank.job, rank.persistent.paged
+    found = [Outside("CUDA context and kernels", context(job.accelerator))]
+    if job.num_gpus > 1:
+        found.append(Outside("NCCL buffers", job.nccl))
+    if paged:
+        source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
+        found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))
+    return tuple(found)
 
 
 def ranks_of(job: Job) -> tuple[Rank, ...]:

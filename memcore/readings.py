@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memcore.hardware import Overhead, context, matmul_workspaces
-from memcore.rank import Rank
+from memcore.hardware import matmul_workspaces
+from memcore.rank import Rank, outside
 
 FRAGMENTATION = 1.29
 """How much the allocator reserved over what its streams need at least, in 79 of 80 simulated jobs of the accuracy page
@@ -32,26 +32,6 @@ class Reading:
     expected: int
     high: int
     range_because: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """Memory of the GPU that is not in the allocator."""
-
-    name: str
-    overhead: Overhead
-
-
-def outside(rank: Rank) -> tuple[Outside, ...]:
-    """What the driver shows beyond the allocator."""
-    job, paged = rank.job, rank.persistent.paged
-    found = [Outside("CUDA context and kernels", context(job.accelerator))]
-    if job.num_gpus > 1:
-        found.append(Outside("NCCL buffers", job.nccl))
-    if paged:
-        source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
-        found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))
-    return tuple(found)
 
 
 def allocated(rank: Rank) -> Reading:

@@ -75,6 +75,8 @@ class Program:
         self.events = tuple(tape.events)
         self.gradients = frozenset(tape.gradients)
         """Blocks that became the gradient of a parameter."""
+        self.communicated = frozenset(tape.communicated)
+        """Blocks that a collective reads or writes on its own stream."""
         self.savers = {block: tuple(rules) for block, rules in tape.savers.items()}
         """For a block, the rules of the operations that keep it for their backward pass."""
         self.outliving = _outliving(self.events, self.segments)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.allocator import LARGE_SEGMENT, Pool
+from memcore.allocator import LARGE_SEGMENT, Pool, Room, end_step
 from memcore.units import MiB
 
 
@@ -72,6 +72,22 @@ def test_expandable_segments_grow():
     assert pool.allocate(50 * MiB) == second
     assert pool.reserved == 80 * MiB
     assert first == 0
+
+
+def test_whole_segments_go_back_where_there_is_no_room():
+    """The optimizer's step asks for 50 MiB of 100: a segment of 60 that is free as a whole goes, one in use stays."""
+    room = Room(100 * MiB)
+    pool = Pool(room)
+    used, unused = pool.allocate(30 * MiB), pool.allocate(60 * MiB)
+    pool.release(unused)
+    half = pool.allocate(20 * MiB)
+    pool.release(half)
+    end_step(pool, [], [70 * MiB])
+    assert room.reserved == (30 + 70) * MiB
+    assert not room.short
+    pool.release(used)
+    pool.allocate(71 * MiB)
+    assert room.short
 
 
 @given(st.lists(st.tuples(st.integers(MiB + 512, 64 * MiB), st.integers(0, 5)), max_size=60), st.booleans())

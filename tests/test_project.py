@@ -76,6 +76,7 @@ LAYERS = (
     {"pipeline"},
     {"ledger", "allocator", "places"},
     {"stepping"},
+    {"turns"},
     {"persistent", "host"},
     {"rank"},
     {"phases"},

@@ -45,7 +45,7 @@ class NanotronFlags(MegatronFlags):
         "Collectives overlap with matrix products.",
         flag="tp-async",
         engines=NANOTRON,
-        default="false",
+        default="true; false with ALL_REDUCE",
         advanced=True,
     )
     tp_recompute_allgather: bool | None = setting(

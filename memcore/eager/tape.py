@@ -124,6 +124,8 @@ class Tape:
         """Number of graph nodes so far."""
         self.gradients: set[int] = set()
         """Blocks that became the gradient of a parameter."""
+        self.communicated: set[int] = set()
+        """Blocks that a collective reads or writes on its own stream."""
         self.savers: dict[int, dict[str, None]] = {}
         """For a block, the rules of the operations that keep it for their backward pass."""
         self.left: list[object] = []
@@ -135,8 +137,7 @@ class Tape:
         self._pool = "default"
         self._index: dict[tuple[object, ...], int] = {}
         self._alike: dict[tuple[object, ...], int] = {}
-        self._modules = [""]
-        self._phase = ""
+        self._modules, self._phase = [""], ""
         self._open: tuple[tuple[int, int], str, int, str | None] | None = None
 
     def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:

@@ -17,7 +17,7 @@ from memcore.model.nanotron import stage_of
 from memcore.model.weights import Weight
 from memcore.step.nanotron import NanotronPlan
 from memcore.step.recipe import Buffer, Recipe
-from memcore.symbols import Quotient, Shape, Total
+from memcore.symbols import Axis, Quotient, Shape, Total
 
 
 class Nanotron(Runtime):
@@ -102,14 +102,22 @@ def _gathering(recipe: Recipe, plan: NanotronPlan) -> Iterator[Buffer]:
 
 
 def stepping(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
-    """ZeRO-1's all-gather of the parameters: flat copies of a rank's part and of all parts, and NCCL's of those."""
+    """ZeRO-1's all-gather of the parameters: flat copies of this rank's part, of each rank's, NCCL's of all."""
     plan = plan_of(recipe)
     if not (plan.zero_stage and recipe.sharding.gathers) or not weights:
         return ()
     part = Total("N/z", tuple((count, *_part(weight)) for weight, count in weights))
-    dtype = recipe.precision.parameter
-    shapes: Sequence[Shape] = ((part,), ("z", part), ("z", part))
-    return [Buffer(rule="gathered_parameters", module="optimizer", shape=shape, dtype=dtype) for shape in shapes]
+    gathered: Sequence[tuple[Shape, Axis]] = (((part,), 1), ((part,), "z"), (("z", part), 1))
+    return [
+        Buffer(
+            rule="gathered_parameters",
+            module="optimizer",
+            shape=shape,
+            dtype=recipe.precision.parameter,
+            times=times,
+        )
+        for shape, times in gathered
+    ]
 
 
 ENGINE = Engine(

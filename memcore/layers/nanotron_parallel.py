@@ -17,8 +17,8 @@ from memcore.symbols import Axis, Shape, split_over, whole
 
 def column_linear(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
     """The product with a matrix shared by columns; a part of a sequence is gathered first."""
-    if not plan.tensor or (not plan.scatters and not plan.overlaps):
-        return linear(x, weight)  # a gradient of what every rank has is summed in place
+    if not plan.overlaps and not plan.scatters:
+        return linear(_identity(x) if plan.tensor else x, weight)
     return _column(x, weight, plan)
 
 
@@ -30,6 +30,8 @@ def _column(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
         tokens: Axis = whole(x.shape[0]) if plan.scatters else x.shape[0]
         gathered: Shape = (tokens, *x.shape[1:])
         total = x if plan.gathers_again or not plan.scatters else new(tape, gathered, x.dtype, "gathered_sequence")
+        if plan.scatters:
+            _communicate(x, total)
         saved = save(tape, total)
         out = new(tape, (tokens, *x.shape[1:batch], *weight.outer), x.dtype, "linear")
         del total
@@ -44,6 +46,7 @@ def _column(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
             gradient = gradients[0] = clone(gradient)
         if plan.scatters:
             part = new(tape, local, gradient.dtype, "scattered_gradient")
+            _communicate(part, for_input)
             for_input, whole_gradient = part, for_input
         if for_weight is None:
             for_weight = new(tape, weight.shape, gradient.dtype, "weight_gradient")
@@ -57,28 +60,33 @@ def _column(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
 
 def row_linear(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
     """The product with a matrix shared by rows: a sum over ranks, of which each has all or its part of the sequence."""
+    if plan.overlaps:
+        return _row(x, weight, plan)
     if not plan.tensor:
         return linear(x, weight)
-    if plan.overlaps and plan.scatters:
-        return _row(x, weight)
     out = linear(x, weight)
-    return scattered(out) if plan.scatters else out
+    if plan.scatters:
+        return scattered(out)
+    _communicate(out)
+    return out
 
 
-def _row(x: Tensor, weight: Parameter) -> Tensor:
+def _row(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
     """`_RowLinearAsyncCommunication`: it saves its input as it lies."""
     tape, given = x.tape, x
     with tape.no_grad():
         rows = given if given.mergeable(0, 2) and given.mergeable(2, len(given.shape)) else clone(given)
-        whole_out = new(tape, (*x.shape[:2], *weight.outer), x.dtype, "linear")
+        out = new(tape, (*x.shape[:2], *weight.outer), x.dtype, "linear")
         del rows
-        out = new(tape, (split_over(x.shape[0]), *whole_out.shape[1:]), x.dtype, "scattered_sequence")
-        del whole_out
+        if plan.scatters:
+            out = scattered(out)
         saved = save(tape, given)
     shape = given.shape
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         dtype = only(gradients).dtype
+        if plan.scatters:
+            _communicate(only(gradients))
         for_input = new(tape, shape, dtype, "input_gradient")
         source = saved[0]
         rows = source if source.mergeable(0, 2) and source.mergeable(2, len(source.shape)) else clone(source)
@@ -95,9 +103,35 @@ def scattered(x: Tensor) -> Tensor:
     tape, shape = x.tape, x.shape
     with tape.no_grad():
         out = new(tape, (split_over(shape[0]), *shape[1:]), x.dtype, "scattered_sequence")
+        _communicate(x, out)
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        gathered = new(tape, shape, only(gradients).dtype, "gathered_sequence")
+        _communicate(only(gradients), gathered)
+        return [gathered]
+
     if tracked(x):
-        attach([out], [x], [], lambda g, s: [new(tape, shape, only(g).dtype, "gathered_sequence")])
+        attach([out], [x], [], apply)
     return out
+
+
+def _identity(x: Tensor) -> Tensor:
+    """What every rank has (`DifferentiableIdentity`): the ranks' gradients are summed in place."""
+    out = view(x, x.shape, x.order, x.cut)
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        _communicate(only(gradients))
+        return gradients
+
+    attach([out], [x], [], apply)
+    return out
+
+
+def _communicate(*tensors: Tensor) -> None:
+    """A collective reads or writes them on NCCL's stream (`recordStream`, ProcessGroupNCCL.cpp)."""
+    for each in tensors:
+        if each.storage is not None:
+            each.tape.communicated.add(each.storage.block)
 
 
 def embedded(tokens: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:

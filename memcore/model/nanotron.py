@@ -93,9 +93,11 @@ def uneven(model: Model, ranks: int) -> Iterator[Axis]:
 def placed(sizes: Mapping[str, int], layers: int, stages: int) -> list[int]:
     """The stage of each block: the embedding, the layers, the final norm, the head, the cast to fp32 and the loss.
 
-    A block goes to the current stage; when the costs so far are beyond the stage's share, the next stage begins.
+    A block goes to the current stage; when the costs so far are beyond the stage's share, the next stage begins. Costs
+    are of matrices, and of a layer's norms: without those shares are met exactly where the head costs as much as some
+    layers, and stages then have a layer more than measured ones had room for.
     """
-    block = 4 * sizes["a"] * sizes["d"] * sizes["h"] + 3 * sizes["f"] * sizes["h"]
+    block = 4 * sizes["a"] * sizes["d"] * sizes["h"] + 3 * sizes["f"] * sizes["h"] + 2 * sizes["h"]
     costs = [0, *[block] * layers, 0, sizes["V"] * sizes["h"], 0, 0]
     total, spent, stage, found = sum(costs), 0, 0, []
     for cost in costs:

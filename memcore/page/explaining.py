@@ -8,7 +8,7 @@ from html import escape
 from memcore.describe import symbols
 from memcore.estimation import Estimate
 from memcore.page.session import Found, Message, Patch, Session
-from memcore.readings import outside
+from memcore.rank import outside
 from memcore.render.html import exact
 from memcore.render.svg import TITLES, slug
 from memcore.serving.estimate import ServingEstimate

@@ -10,7 +10,8 @@ from memcore.estimation import Estimate
 from memcore.ledger import Entry
 from memcore.phases import phases
 from memcore.places import PHASES, place
-from memcore.readings import Reading, outside
+from memcore.rank import outside
+from memcore.readings import Reading
 from memcore.timeline import Moment
 
 

@@ -13,7 +13,7 @@ from memcore.describe import spelled, symbols, verdict, when
 from memcore.errors import Problem
 from memcore.estimation import Estimate
 from memcore.ledger import CATEGORIES, Entry
-from memcore.readings import outside
+from memcore.rank import outside
 from memcore.render import svg
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count

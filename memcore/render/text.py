@@ -10,7 +10,7 @@ from memcore.estimation import Estimate
 from memcore.job import Job
 from memcore.phases import phases
 from memcore.places import PHASES, place
-from memcore.readings import outside
+from memcore.rank import outside
 from memcore.rules import RULES
 from memcore.timeline import Moment
 from memcore.units import format_bytes, format_count

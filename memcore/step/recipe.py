@@ -247,6 +247,8 @@ class Buffer:
     dtype: str
     layer: Layer | None = None
     """The kind of layer that has one of its own."""
+    times: Axis = 1
+    """How many of it there are, for each."""
 
 
 HEAD = 2
