@@ -343,6 +343,79 @@ def test_recipes_of_megatron_bridge():
     assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)
 
 
+LORA = {"adapter": {"type": "lora", "rank": 16}}
+FACTORS = 12 * 16 * (512 + 1536 + 512 + 512 + 512 + 2048 + 2048 + 512)
+"""Both low-rank matrices beside queries, keys and values, the projection, and both of the feed-forward layer."""
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_adapters_are_all_that_learns(ranks):
+    """Frozen parameters stay as they are; adapters have gradients in fp32, and master weights and moments in parts."""
+    job = {"model": GPT, "training": {"sequence_length": 1024, **LORA}, "parallelism": {"data_parallel_size": ranks},
+           "engine": {"type": "megatron", "distributed_optimizer": True, "gradient_accumulation_fusion": False}}  # fmt: skip
+    found = estimate(job)
+    frozen = (50304 + 1024) * 512 + 12 * (12 * 512**2 + 13 * 512) + 2 * 512
+    held = found.rank.persistent
+    assert held.parameters + held.buffers + held.states == pytest.approx(
+        2 * frozen + FACTORS * (2 + 4 + 12 / ranks), abs=2**20
+    )
+    assert found.ledger.total == found.peak.peak
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "more"),
+    [
+        # What four first matrices return, of rank 16; the frozen head does not keep its input.
+        ({"tensor_parallel_size": 1}, 6 * 4 * 2048 * 16 * 2 - 2048 * 512 * 2),
+        # Normed tokens are kept of all ranks twice, not of one; the head's input was that of one.
+        (
+            {"tensor_parallel_size": 2, "sequence_parallel": True},
+            6 * (4 * 2048 * 16 * 2 + 2 * 1024 * 512 * 2) - 1024 * 512 * 2,
+        ),
+    ],
+)
+def test_what_adapted_layers_keep(parallelism, more):
+    """The last of two stages of six layers: inputs of frozen matrices are kept by their adapters instead."""
+    kept = [
+        estimate(
+            {"model": GPT, "training": {"sequence_length": 1024, "micro_batch_size": 2, **training},
+             "parallelism": {**parallelism, "pipeline_parallel_size": 2}, "engine": {"type": "megatron"}}
+        ).ranks[1].recorded[0].kept
+        for training in ({}, LORA)
+    ]  # fmt: skip
+    assert kept[1] - kept[0] == more
+
+
+@pytest.mark.parametrize(("framework", "count"), [("Megatron-Bridge", 1), ("ms-swift", 4)])
+def test_experts_share_an_adapter_or_have_one_each(framework, count):
+    """Of four experts on a rank of two, beside matrices of 2·14336 by 4096 and back."""
+    job = {"model": "mistralai/Mixtral-8x7B-v0.1",
+           "training": {"sequence_length": 1024, "adapter": {"type": "lora", "rank": 8, "dropout": 0,
+                                                             "target_modules": ["linear_fc1", "linear_fc2"]}},
+           "parallelism": {"data_parallel_size": 2, "expert_parallel_size": 2},
+           "engine": {"type": "megatron", "framework": framework, "moe_grouped_gemm": True}}  # fmt: skip
+    rank = estimate(job).rank
+    learning = sum(size * each.count for each, size in rank.persistent._measured() if each.learns)
+    assert learning == 32 * count * 8 * (4096 + 2 * 14336 + 14336 + 4096)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "path"),
+    [
+        ({"type": "dora"}, "training.adapter.type"),
+        ({"type": "lora", "dtype": "fp32"}, "training.adapter.dtype"),
+        ({"type": "lora", "target_modules": ["q_proj"]}, "training.adapter.target_modules"),
+    ],
+)
+def test_adapters_that_megatron_does_not_have(adapter, path):
+    """Refused by name."""
+    with pytest.raises((ConfigError, UnsupportedError)) as caught:
+        estimate(
+            {"model": GPT, "training": {"sequence_length": 1024, "adapter": adapter}, "engine": {"type": "megatron"}}
+        )
+    assert path in str(caught.value)
+
+
 def test_a_framework_has_defaults_of_its_own():
     """ms-swift exchanges tokens all to all and rotates without a fused kernel where nobody says otherwise."""
     job = {"model": "mistralai/Mixtral-8x7B-v0.1", "training": {"sequence_length": 1024},

@@ -120,7 +120,7 @@ class Adapter:
         "Width between the two matrices of an adapter.",
         flag="adapter-rank",
         aliases=("r",),
-        default="8, as in PEFT",
+        default="8, as in PEFT; 32 with Megatron, as in Megatron Bridge",
     )
     target_modules: object = setting(
         Names(),

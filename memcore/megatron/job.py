@@ -15,6 +15,7 @@ from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem
 from memcore.hardware import Accelerator, Overhead, find_accelerator
 from memcore.job import Job
+from memcore.megatron.adapters import with_adapters
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.plan import plan_of
@@ -91,6 +92,8 @@ def resolve(config: Config) -> MegatronJob:
         )
         precision = engine.default_preset
     states = states_of(read, precision)
+    model = with_adapters(read, model, states.parameter)
+    sizes = {**sizes, "ra": model.sizes["ra"]} if "ra" in model.sizes else sizes
     recipe = _recipe(read, model, engine, ranks, sizes, engine.presets[precision])
     accelerator, capacity = _capacity(read)
     micro_batches = read.take("training.gradient_accumulation_steps", ranks.pipeline)

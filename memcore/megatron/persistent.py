@@ -37,8 +37,14 @@ class MegatronPersistent(Workspaces):
         """Parameters as the layers see them."""
         states = self.job.states
         shared = Fraction(1) if states.shares_parameters else None
-        found = self._bytes(states.parameter, shared)
+        found = self._bytes(states.parameter, shared) + self._frozen
         return found + sum(2 * each.count * aligned(size) for each, size in self._measured() if self._cached(each))
+
+    @cached_property
+    def _frozen(self) -> int:
+        """Parameters that do not learn: no data-parallel rank shares them."""
+        item = ITEMSIZE[self.job.states.parameter]
+        return sum(each.count * aligned(size * item) for each, size in self._measured() if not each.learns)
 
     @cached_property
     def buffers(self) -> int:
@@ -55,13 +61,16 @@ class MegatronPersistent(Workspaces):
     def _measured(self) -> Iterator[tuple[Stored, int]]:
         return zip(self.stored, self.elements, strict=True)
 
+    def _learning(self) -> Iterator[tuple[Stored, int]]:
+        return ((each, size) for each, size in self._measured() if each.learns)
+
     def _bytes(self, dtype: str, share: Fraction | None) -> int:
-        """Bytes of something for each parameter: of all of it, or of a share of this rank's part."""
+        """Bytes of something for each parameter that learns: of all of it, or of a share of this rank's part."""
         item, sizes = ITEMSIZE[dtype], self.job.sizes
         if share is None:
-            return sum(each.count * aligned(size * item) for each, size in self._measured())
+            return sum(each.count * aligned(size * item) for each, size in self._learning())
         found = 0
-        for each, size in self._measured():
+        for each, size in self._learning():
             ranks = sizes["ze" if each.expert else "z"] * share.denominator
             found += each.count * aligned(-(-size * share.numerator // ranks) * item)
         return found
@@ -116,7 +125,7 @@ class MegatronPersistent(Workspaces):
     def initialization(self) -> int:
         """The peak while buffers are built: the model's own parameters are there too."""
         gradients = total(entry for entry in self._held() if entry.rule == "main_gradient")
-        return 2 * self.parameters + gradients
+        return 2 * self.parameters - self._frozen + gradients
 
     def resident(self) -> Iterator[Entry]:
         """What is there before the first step."""
@@ -126,7 +135,7 @@ class MegatronPersistent(Workspaces):
     def _parameters(self) -> Iterator[Entry]:
         states = self.job.states
         for each in self.stored:
-            shape = self._shared(each) if states.shares_parameters else each.weight.shape
+            shape = self._shared(each) if states.shares_parameters and each.learns else each.weight.shape
             yield self._entry("parameter", each.path, shape, states.parameter, each.count, _ALWAYS)
             if self._cached(each):
                 copies = 2 * each.count
@@ -150,7 +159,7 @@ class MegatronPersistent(Workspaces):
         """Gradient buffers, and buffers of the model."""
         states = self.job.states
         for expert in (False, True):
-            rows = [(each, size) for each, size in self._measured() if each.expert == expert]
+            rows = [(each, size) for each, size in self._learning() if each.expert == expert]
             if rows:
                 name = "expert gradients" if expert else "gradients"
                 whole: Shape = (Total("N", tuple((each.count, *each.weight.shape) for each, _ in rows)),)
@@ -192,6 +201,8 @@ class MegatronPersistent(Workspaces):
         states = self.job.states
         kept = self._kept(stays=stays)
         for each in self.stored if kept else ():
+            if not each.learns:
+                continue
             shape = each.weight.shape
             ranks = self.job.sizes["ze" if each.expert else "z"] if states.sharded else 1
             if ranks * kept.denominator > 1:

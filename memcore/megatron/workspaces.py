@@ -11,6 +11,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
 from memcore.ledger import Entry
 from memcore.megatron.job import MegatronJob
+from memcore.model.adapters import learns
 from memcore.model.megatron.parts import PATH
 from memcore.model.weights import Weight
 from memcore.rules import RULES
@@ -39,6 +40,8 @@ class Stored:
     count: int
     expert: bool
     """It is in the buffers of experts."""
+    learns: bool
+    """It has a gradient and optimizer states; others stay as the model's own parameters."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,13 @@ class Workspaces:
     @cached_property
     def stored(self) -> tuple[Stored, ...]:
         """The parameters of all chunks."""
-        apart = self.job.ranks.experts_apart
+        apart, network = self.job.ranks.experts_apart, self.job.model.network
         found: dict[tuple[Weight, str], int] = {}
         for chunk in self.job.chunks:
             for weight, path, count in chunk.share.tensors:
                 found[weight, path] = found.get((weight, path), 0) + count
         return tuple(
-            Stored(weight, path, count, apart and weight.kind == "routed-expert")
+            Stored(weight, path, count, apart and _of_experts(weight), learns(weight, network))
             for (weight, path), count in found.items()
         )
 
@@ -98,7 +101,8 @@ class Workspaces:
         for each in self.stored:
             weight = each.weight
             axes = weight.axes[1:] if weight.kind == "routed-expert" else weight.axes
-            if weight.split is None or len(axes) < 2 or weight.kind in ("embedding", "head", "other"):
+            multiplied = each.learns and weight.split is not None and len(axes) > 1
+            if not multiplied or weight.kind in ("embedding", "head", "other"):
                 continue
             extents = tuple(product(axis, self.job.sizes) for axis in axes)
             if extents in seen:
@@ -114,7 +118,10 @@ class Workspaces:
         uses: list[Entry] = []
         local = recipe.implementation == "megatron-local"
         dtype = recipe.precision.compute
-        if plan is not None and plan.sequence and (local or self.job.chunks[-1].share.network.ends.predicts):
+        # A frozen head gathers for itself (`linear_with_frozen_weight`).
+        network = self.job.chunks[-1].share.network
+        gathers = (local or network.ends.predicts) and not network.adapted
+        if plan is not None and plan.sequence and gathers:
             uses.append(self._entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
         heads = [
             mixer.heads.query for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads")
@@ -214,6 +221,11 @@ class Workspaces:
             each=aligned(size * ITEMSIZE[dtype]),
             lifetime=lifetime,
         )
+
+
+def _of_experts(weight: Weight) -> bool:
+    """It belongs to routed experts, as a matrix or as an adapter beside it."""
+    return weight.kind == "routed-expert" or (weight.kind == "adapter" and ".experts." in weight.name)
 
 
 def total(entries: Iterable[Entry]) -> int:

@@ -259,6 +259,8 @@ class Experts:
     """Experts that run one after the other in a Python loop (DBRX)."""
     experts_first: bool = False
     """The order in which the code makes its modules: the experts before the router."""
+    adapters: tuple[Weight, ...] = ()
+    """Low-rank matrices beside those of the experts, two for each."""
 
     @property
     def buffers(self) -> tuple[Constant, ...]:
@@ -269,6 +271,7 @@ class Experts:
         """Its parameters."""
         router = (*self.router.weights("router"), *self.routing)
         yield from (*self.experts, *router) if self.experts_first else (*router, *self.experts)
+        yield from self.adapters
         if self.shared is not None:
             yield from self.shared.weights()
         if self.shared_gate is not None:

@@ -12,6 +12,7 @@ from memcore.eager.basics import like, new, only, to
 from memcore.eager.operations import ACTIVATIONS, add, mul
 from memcore.eager.operations import linear as plain_linear
 from memcore.eager.tensor import Parameter, Tensor
+from memcore.layers.megatron.adapters import adapted_rows
 from memcore.layers.megatron.attention import Around
 from memcore.layers.megatron.dispatch import DISPATCHERS, ROWS
 from memcore.layers.megatron.feed_forward import feed_forward
@@ -69,14 +70,21 @@ def _shared(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tenso
 def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, how: MegatronPlan, plan: Plan) -> Tensor:
     """Two products with the matrices of each row's expert; the weights are applied between them."""
     up, down = (weights[each.name] for each in part.experts if each.name.endswith("weight"))
+    beside = {each.name.rpartition(".lora_")[0]: _matrices(part, each.name, weights) for each in part.adapters}
+
+    def product(x: Tensor, weight: Parameter) -> Tensor:
+        out = _product(x, weight, how, plan)
+        matrices = beside.get(weight.name.removesuffix(".weight"))
+        return out if matrices is None else adapted_rows(out, x, _rows(x), matrices, how)
+
     with rows.tape.module("experts"):
-        y = _product(rows, up, how, plan)
+        y = product(rows, up)
 
         def act(y: Tensor, scale: Tensor) -> Tensor:
             return _activated(y, scale, part, how, plan)
 
         def finish(y: Tensor) -> Tensor:
-            return _product(y, down, how, plan)
+            return product(y, down)
 
         out = discarded(act, finish, y, scale) if recomputes(how, "moe_act") else finish(act(y, scale))
         del y
@@ -91,7 +99,7 @@ def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, how: Mega
 def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Tensor:
     """`GroupedLinear`, or one expert after the other: keeps its input."""
     tape = x.tape
-    rows, width = x.shape[: 1 if x.shape[0] == ROWS else len(x.shape) - 1], weight.shape[1:-1]
+    rows, width = _rows(x), weight.shape[1:-1]
     inner = weight.shape[-1:]
     if tuple(x.shape[len(rows) :]) != inner and x.shape[-1] != inner[-1]:
         raise TypeError((x.shape, weight.shape))
@@ -110,8 +118,20 @@ def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Ten
                 matrix = Tensor(tape, matrix.storage, weight.shape, dtype)
             return [gradient, matrix]
 
-        attach([out], [x, weight], save(tape, x), apply)
+        attach([out], [x, weight], save(tape, x) if weight.requires_grad else [], apply)
     return out
+
+
+def _rows(x: Tensor) -> Shape:
+    """The axes of x that a product leaves."""
+    return x.shape[: 1 if x.shape[0] == ROWS else len(x.shape) - 1]
+
+
+def _matrices(part: Experts, name: str, weights: Weights) -> tuple[Parameter, Parameter]:
+    """Both matrices of the adapter that one of them belongs to."""
+    layer = name.rpartition(".lora_")[0]
+    first, second = (weights[each.name] for each in part.adapters if each.name.startswith(f"{layer}.lora_"))
+    return first, second
 
 
 def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan, plan: Plan) -> Tensor:

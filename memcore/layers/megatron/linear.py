@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import new, only, view
+from memcore.eager.basics import like, new, only, view
 from memcore.eager.tensor import Parameter, Tensor
+from memcore.layers.megatron.adapters import adapted
 from memcore.model.weights import Linear, Norm
 from memcore.step.megatron import MegatronPlan
 from memcore.symbols import Shape, split_over, whole
@@ -45,14 +46,22 @@ def _result(x: Tensor, weight: Parameter, shape: Shape | None = None) -> Tensor:
     return new(x.tape, (*rows, *weight.outer), x.dtype, "linear")
 
 
-def _weight_gradients(x: Tensor, weight: Parameter, bias: Parameter | None, how: MegatronPlan) -> list[Gradient]:
+def _weight_gradients(dtype: str, weight: Parameter, bias: Parameter | None, how: MegatronPlan) -> list[Gradient]:
     """None where the product adds to the main gradient itself."""
-    tape = x.tape
+    tape = weight.tape
     learns = weight.requires_grad and not how.fuses_weight_gradients
-    found: list[Gradient] = [new(tape, weight.shape, x.dtype, "weight_gradient") if learns else None]
+    found: list[Gradient] = [new(tape, weight.shape, dtype, "weight_gradient") if learns else None]
     if bias is not None:
-        found.append(new(tape, bias.shape, x.dtype, "weight_gradient") if bias.requires_grad else None)
+        found.append(new(tape, bias.shape, dtype, "weight_gradient") if bias.requires_grad else None)
     return found
+
+
+def _with_adapter(out: Tensor, x: Tensor, part: Linear, weights: Weights, how: MegatronPlan) -> Tensor:
+    """The result, and what the layer's adapter makes of x beside it."""
+    if part.adapter_dtype is None:
+        return out
+    first, second = (weights[part.adapter_name(matrix)] for matrix in ("lora_A", "lora_B"))
+    return adapted(out, x, part, (first, second), how)
 
 
 def norm_linear(
@@ -71,27 +80,34 @@ def norm_linear(
     normed = new(tape, x.shape, x.dtype, "layer_norm")
     statistics = [new(tape, x.shape[:-1], "fp32", "norm_statistics") for _ in range(1 + (norm.kind == "layer"))]
     total = gathered(normed) if shards else normed
+    shape, dtype, learns = total.shape, total.dtype, weight.requires_grad
     out = _result(total, weight)
+    # An adapter is given what the product is given, gathered (`return_layernorm_output_gathered`).
+    returned = [] if part.adapter_dtype is None else [view(total, shape)]
     del total
     if tracked(*inputs):
-        saved += save(tape, normed, *statistics)
+        saved += [*(save(tape, normed) if learns else ()), *save(tape, *statistics)]
+        x_shape = x.shape
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-            normed = saved[1]
-            total = gathered(normed) if shards else normed
-            full = new(tape, total.shape, total.dtype, "input_gradient")
+            normed = saved[1] if learns else None
+            total = normed if normed is None or not shards else gathered(normed)
+            full = new(tape, shape, dtype, "input_gradient")
             gradient = scattered(full) if shards else full
-            made = _weight_gradients(total, weight, bias, how)
+            made = _weight_gradients(dtype, weight, bias, how)
             del total
-            clear(normed)
+            if normed is not None:
+                clear(normed)
+            if not shards and len(gradients) > 1 and gradients[1] is not None:
+                gradient = like(full, "add")
             found: list[Gradient] = [new(tape, x_shape, gradient.dtype, "layer_norm_backward")]
             found += [new(tape, each.shape, gradient.dtype, "layer_norm_backward") for each in affine]
             del gradient, full
             return [*found, *made]
 
-        x_shape = x.shape
-        attach([out], inputs, saved, apply)
-    return out
+        attach([out, *returned], inputs, saved, apply)
+    del normed
+    return _with_adapter(out, returned.pop(), part, weights, how) if returned else out
 
 
 def linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, biased: bool = True) -> Tensor:
@@ -101,9 +117,10 @@ def linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, bias
     weight, bias = parameters(weights, part)
     bias = bias if biased else None
     inputs = [weight, x, *([] if bias is None else [bias])]
-    needs = tracked(*inputs)
-    saved = save(tape, x) if needs else []
+    needs, learns = tracked(*inputs), weight.requires_grad
+    saved = save(tape, x) if needs and learns else []
     total = gathered(x) if gathers else x
+    shape = total.shape
     out = _result(total, weight)
     del total
     if sums:
@@ -113,16 +130,17 @@ def linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, bias
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
             gradient = gathered(only(gradients)) if sums else only(gradients)
-            total = gathered(saved[0]) if gathers else saved[0]
+            total = None if not learns else gathered(saved[0]) if gathers else saved[0]
             result = None
             if x_needs:
-                full = new(tape, total.shape, gradient.dtype, "input_gradient")
+                full = new(tape, shape, gradient.dtype, "input_gradient")
                 result = scattered(full) if gathers else view(full, x_shape)
-            matrix, *rest = _weight_gradients(total, weight, bias, how)
+            matrix, *rest = _weight_gradients(gradient.dtype, weight, bias, how)
+            del total
             return [matrix, result, *rest]
 
         attach([out], inputs, saved, apply)
-    return out
+    return _with_adapter(out, parts_to_all(x) if gathers and part.adapter_dtype else x, part, weights, how)
 
 
 def local_linear(
@@ -137,7 +155,7 @@ def local_linear(
     bias = bias if biased else None
     inputs = [x, weight, *([] if bias is None else [bias])]
     needs = tracked(*inputs)
-    saved = save(tape, x) if needs else []
+    saved = save(tape, x) if needs and weight.requires_grad else []
     shape = (whole(x.shape[0]), *x.shape[1:]) if gathers else x.shape
     out = _result(x, weight, shape)
     if needs:
@@ -146,16 +164,18 @@ def local_linear(
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
             full = new(tape, shape, only(gradients).dtype, "input_gradient") if x_needs else None
             result = full if full is None else scattered(full) if gathers else view(full, x_shape)
-            return [result, *_weight_gradients(saved[0], weight, bias, how)]
+            return [result, *_weight_gradients(only(gradients).dtype, weight, bias, how)]
 
         attach([out], inputs, saved, apply)
-    return out
+    if part.split == "inner" or owner is not None:
+        return out
+    return _with_adapter(out, parts_to_all(x) if gathers and part.adapter_dtype else x, part, weights, how)
 
 
 def local_row_linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, biased: bool = True) -> Tensor:
     """`RowParallelLinear`: the sum over ranks is a node of its own."""
     out = local_linear(x, part, weights, how, biased=biased)
-    return sum_to_parts(out) if how.sequence else out
+    return _with_adapter(sum_to_parts(out) if how.sequence else out, x, part, weights, how)
 
 
 def sum_to_parts(x: Tensor) -> Tensor:

@@ -65,6 +65,8 @@ def _gpt(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | Non
         x = step.enter("embedding", x)
         x = step.leave("embedding", embedded(x, loaded[1], ends, step.weights, how))
         step.embedded(x)
+        if step.recipe.network.adapted and step.recipe.checkpoints is not None:
+            x.requires_grad = True  # else nothing would run again (peft/recompute.py)
 
     def run(slot: Slot, x: Tensor) -> Tensor:
         return layer(x, slot, around)

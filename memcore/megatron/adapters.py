@@ -1,0 +1,40 @@
+"""Adapters of a Megatron job, and what Megatron Bridge and ms-swift take where a config leaves them open."""
+
+from __future__ import annotations
+
+from memcore.defaults import Defaults
+from memcore.errors import UnsupportedError
+from memcore.model.megatron.adapted import ALL, USUAL, adapted, targets_of
+from memcore.model.network import Model
+from memcore.model.parts import SpecialMixer
+
+_PATH = "training.adapter"
+
+
+def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
+    """The model with its adapters, if it has any; `dtype`: of parameters.
+
+    Raises UnsupportedError for adapters of layers that are not modelled.
+    """
+    if read.given(f"{_PATH}.type") is None:
+        for name in ("rank", "target_modules", "dtype", "dropout"):
+            if read.given(f"{_PATH}.{name}") is not None:
+                read.refuse(f"{_PATH}.{name}", f"needs {_PATH}.type")
+        return model
+    swift = str(read.given("engine.framework")).lower() == "ms-swift"
+    named = read.take(f"{_PATH}.target_modules", ALL if swift else USUAL, "the framework's default")
+    targets = [named] if isinstance(named, str) else list(named)
+    known = targets_of(model)
+    for unknown in [each for each in targets if each not in known and each != ALL and each not in USUAL]:
+        read.refuse(f"{_PATH}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
+    if ALL in targets and any(isinstance(layer.mixer, SpecialMixer) for layer in model.network.kinds):
+        message = f"found {ALL!r}; adapters of Mamba's layers are not modelled; allowed: {', '.join(known)}"
+        raise UnsupportedError(f"{_PATH}.target_modules", message)
+    given = read.take(f"{_PATH}.dtype", dtype, "that of parameters")
+    if given != dtype:
+        read.refuse(f"{_PATH}.dtype", f"found {given!r}; Megatron's adapters have the parameters' dtype, {dtype!r}")
+    rank = read.take(f"{_PATH}.rank", 8 if swift else 32, "the framework's default")
+    dropout = float(read.take(f"{_PATH}.dropout", 0.05 if swift else 0.0, "the framework's default"))
+    # `share_expert_adapters` is Megatron-Bridge's default; experts that are modules of their own have one each.
+    each = swift or not read.given("engine.moe_grouped_gemm")
+    return adapted(model, targets, rank, dtype, dropout, each=each)
