@@ -13,6 +13,11 @@ MEGATRON: Mapping[str, Rule] = {
     "main_gradient": Rule(
         "gradients in a flat buffer that stays", f"{_MEGATRON}/distributed/param_and_grad_buffer.py", "gradients"
     ),
+    "divided_input": Rule(
+        "a tensor-parallel rank's part of a checkpoint's input",
+        f"{_MEGATRON}/tensor_parallel/random.py: distribute_saved_activations",
+        "activations",
+    ),
     "bucket_padding": Rule(
         "padding of parameters and buckets in flat buffers", f"{_MEGATRON}/optimizer/param_layout.py", "buffers"
     ),

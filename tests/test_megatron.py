@@ -343,6 +343,19 @@ def test_recipes_of_megatron_bridge():
     assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)
 
 
+def test_checkpoints_that_ranks_share():
+    """Four ranks keep a quarter of the input of each of 12 layers of 2048 tokens of 512."""
+    job = {"model": GPT, "training": {"sequence_length": 1024, "micro_batch_size": 2, "activation_checkpointing": "full"},
+           "parallelism": {"tensor_parallel_size": 4}, "engine": {"type": "megatron"}}  # fmt: skip
+    found = [estimate(changed(job, engine={"distribute_saved_activations": flag})) for flag in (False, True)]
+    kept = [each.ranks[0].recorded[0].kept for each in found]
+    assert kept[0] - kept[1] == 12 * 3 * 2048 * 512 * 2 // 4
+    assert found[1].ledger.total == found[1].peak.peak
+    with pytest.raises(ConfigError) as caught:
+        estimate(changed(job, engine={"distribute_saved_activations": True}, parallelism={"sequence_parallel": True}))
+    assert "engine.distribute_saved_activations" in str(caught.value)
+
+
 LORA = {"adapter": {"type": "lora", "rank": 16}}
 FACTORS = 12 * 16 * (512 + 1536 + 512 + 512 + 512 + 2048 + 2048 + 512)
 """Both low-rank matrices beside queries, keys and values, the projection, and both of the feed-forward layer."""

@@ -189,6 +189,11 @@ class MegatronFlags(FineTuning):
     overlap_param_gather_with_optimizer_step: bool | None = _flag(
         "Gather during the step", "Memory is the same.", "overlap-gather-step"
     )
+    distribute_saved_activations: bool | None = _flag(
+        "Divided checkpoints",
+        "With full recomputation tensor-parallel ranks keep a part of each layer's input, and gather it to run again.",
+        "distribute-saved",
+    )
     no_use_layer_wise_param_layout: bool | None = _flag(
         "No layer-wise layout", "Buffers of layer-wise optimizers; memory is the same.", "no-layer-wise"
     )

@@ -55,6 +55,7 @@ MEGATRON = Tool(
         Key(path="engine.cross_entropy_fusion_impl", name="--cross-entropy-fusion-impl"),
         Key(path="engine.fp8_recipe", name="--fp8-recipe"),
         Key(path="engine.fp8_param_gather", name="--fp8-param-gather", off=""),
+        Key(path="engine.distribute_saved_activations", name="--distribute-saved-activations", off=""),
         Key(path=f"{_CHECKPOINTS}.policy", name="--recompute-granularity"),
         Key(path=f"{_CHECKPOINTS}.method", name="--recompute-method"),
         Key(path=f"{_CHECKPOINTS}.num_layers", name="--recompute-num-layers"),

@@ -158,7 +158,9 @@ def _chunk_job(job: MegatronJob, whole: Model, chunk: Chunk) -> ChunkJob:
     if recompute is not None and recompute.granularity == "full":
         share, skipped = _recomputed(share, recompute.method, recompute.layers)
         grouped = recompute.method == "uniform" and recompute.layers > 1
-        checkpoints = Checkpoints(early_stop=False, selection=None, skipped=skipped, around_patterns=grouped)
+        checkpoints = Checkpoints(
+            early_stop=False, selection=None, skipped=skipped, around_patterns=grouped, divided=recompute.divided
+        )
     recipe = replace(
         job.recipe,
         network=share.network,

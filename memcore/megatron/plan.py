@@ -50,7 +50,7 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
         tensor=ranks.tensor > 1,
         sequence=ranks.sequence,
         context=None if ranks.context == 1 else str(read.take("engine.cp_comm_type", "p2p")),
-        recompute=_recompute(read),
+        recompute=_recompute(read, ranks),
         fuses_weight_gradients=bool(read.take("engine.gradient_accumulation_fusion", True)),
         loss=_loss(read),
         experts=_experts(read, ranks),
@@ -99,9 +99,13 @@ def _experts(read: Defaults, ranks: Ranks) -> Experts:
     )
 
 
-def _recompute(read: Defaults) -> Recompute | None:
+def _recompute(read: Defaults, ranks: Ranks) -> Recompute | None:
     path = "training.activation_checkpointing"
     policy = read.take(f"{path}.policy", "none")
+    divided = bool(read.given("engine.distribute_saved_activations"))
+    if divided and (policy != "full" or ranks.tensor == 1 or ranks.sequence):
+        needs = "full recomputation and tensor parallelism without sequence parallelism"
+        read.refuse("engine.distribute_saved_activations", f"found true; needs {needs}")
     for name in ("mode", "every", "use_reentrant", "entry"):
         if read.given(f"{path}.{name}") is not None:
             read.refuse(f"{path}.{name}", "is not Megatron's; allowed: method, num_layers, modules")
@@ -109,7 +113,7 @@ def _recompute(read: Defaults) -> Recompute | None:
         return None
     if policy == "full":
         method, layers = read.take(f"{path}.method", "uniform"), read.take(f"{path}.num_layers", 1)
-        return Recompute(granularity="full", method=method, layers=layers)
+        return Recompute(granularity="full", method=method, layers=layers, divided=divided)
     given = read.take(f"{path}.modules", "core_attn", "Megatron's default")
     names = [given] if isinstance(given, str) else list(given)
     for name in names:

@@ -14,6 +14,8 @@ class Recompute:
     method: str = "uniform"
     """Of full recomputation: `uniform`, groups of `layers` each; `block`, the first `layers` of a chunk."""
     layers: int = 1
+    divided: bool = False
+    """Tensor-parallel ranks keep a part of each input."""
     modules: frozenset[str] = frozenset()
     """Of selective recomputation: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts."""
 

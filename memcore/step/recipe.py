@@ -72,6 +72,8 @@ class Checkpoints:
     """Layers of the decoder that have none, as run and position."""
     around_patterns: bool = False
     """Each repetition of a run's pattern has a single one, around all of its layers."""
+    divided: bool = False
+    """Tensor-parallel ranks keep a part of each input (Megatron)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from itertools import groupby, product
 
 from memcore.eager.autograd import Saved, attach, backward, checkpoint
 from memcore.eager.basics import new
+from memcore.eager.dividing import checkpoint_divided
 from memcore.eager.offloading import Offload
 from memcore.eager.partitioned import Hosted, Part
 from memcore.eager.reentrant import checkpoint_reentrant
@@ -236,6 +237,8 @@ class Step:
             return run(*inputs)
         if checkpoints.reentrant:
             return checkpoint_reentrant(run, *inputs, keep=self._keep(checkpoints))
+        if checkpoints.divided:
+            return checkpoint_divided(run, *inputs)
         return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
 
     def _keep(self, checkpoints: Checkpoints) -> Callable[[Tensor], Saved] | None:
