@@ -13,6 +13,11 @@ MEGATRON: Mapping[str, Rule] = {
     "main_gradient": Rule(
         "gradients in a flat buffer that stays", f"{_MEGATRON}/distributed/param_and_grad_buffer.py", "gradients"
     ),
+    "orthogonalization": Rule(
+        "Newton-Schulz iteration in fp32",
+        "Emerging-Optimizers, emerging_optimizers/orthogonalized_optimizers/muon_utils.py",
+        "temporaries",
+    ),
     "divided_input": Rule(
         "a tensor-parallel rank's part of a checkpoint's input",
         f"{_MEGATRON}/tensor_parallel/random.py: distribute_saved_activations",

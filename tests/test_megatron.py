@@ -343,6 +343,19 @@ def test_recipes_of_megatron_bridge():
     assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)
 
 
+def test_muon():
+    """Momentum of matrices of layers and of positions, two moments of what else there is; a step orthogonalizes."""
+    job = {"model": GPT, "training": {"sequence_length": 1024, "optimizer": "muon"}, "engine": {"type": "megatron"}}
+    found = estimate(job)
+    matrices, others = 12 * 12 * 512**2 + 1024 * 512, 50304 * 512 + 12 * 13 * 512 + 2 * 512
+    assert found.rank.persistent.states == pytest.approx(4 * matrices + 8 * others, abs=2**17)
+    assert found.rank.persistent.stepping == 2 * 2048 * 512 * 4 + 2 * 512**2 * 4
+    assert found.ledger.total == found.peak.peak
+    with pytest.raises(UnsupportedError) as caught:
+        estimate(changed(job, engine={"distributed_optimizer": True}))
+    assert "engine.distributed_optimizer" in str(caught.value)
+
+
 def test_checkpoints_that_ranks_share():
     """Four ranks keep a quarter of the input of each of 12 layers of 2048 tokens of 512."""
     job = {"model": GPT, "training": {"sequence_length": 1024, "micro_batch_size": 2, "activation_checkpointing": "full"},

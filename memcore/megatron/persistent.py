@@ -13,7 +13,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
 from memcore.megatron.workspaces import Stored, Workspaces, total
-from memcore.symbols import Quotient, Shape, Total
+from memcore.symbols import Quotient, Shape, Smaller, Total
 from memcore.timeline import aligned
 
 _ALWAYS = "the whole job"
@@ -56,6 +56,8 @@ class MegatronPersistent(Workspaces):
     @cached_property
     def states(self) -> int:
         """Adam's moments, from the first step on."""
+        if self.job.states.matrices is not None:
+            return total(self.optimizer_states())
         return sum(self._part(dtype) for dtype in self.job.states.moments)
 
     def _measured(self) -> Iterator[tuple[Stored, int]]:
@@ -189,8 +191,14 @@ class MegatronPersistent(Workspaces):
 
     def optimizer_states(self) -> Iterator[Entry]:
         """What the first optimizer step adds."""
-        for rule, dtype in zip(_MOMENTS, self.job.states.moments, strict=False):
-            yield from self._sharded(rule, dtype, _FROM_FIRST_STEP)
+        states = self.job.states
+        matrices = {each.path for each in self.stored if states.matrices is not None and each.matrix}
+        for dtype in states.matrices or ():
+            found = self._sharded("momentum_buffer", dtype, _FROM_FIRST_STEP)
+            yield from (entry for entry in found if entry.module in matrices)
+        for rule, dtype in zip(_MOMENTS, states.moments, strict=False):
+            found = self._sharded(rule, dtype, _FROM_FIRST_STEP)
+            yield from (entry for entry in found if entry.module not in matrices)
 
     def _shared(self, each: Stored) -> Shape:
         """This rank's part of a parameter."""
@@ -221,6 +229,27 @@ class MegatronPersistent(Workspaces):
         yield from self._copies()
         for entry in self._sharded("state_scratch", "fp32", _OPTIMIZING) if self.job.states.scratch else ():
             yield replace(entry, copies=entry.copies * self.job.states.scratch)
+        yield from self._orthogonalized()
+
+    def _orthogonalized(self) -> Iterator[Entry]:
+        """Newton-Schulz of the largest matrix: with tensor parallelism of all of it, after it has been gathered.
+
+        emerging_optimizers, muon_utils.py (`newton_schulz_tp`, duplicated): parts and whole, the iterate and the next
+        one, and two squares of the smaller side.
+        """
+        rows = [(each, size) for each, size in self._learning() if each.matrix]
+        if self.job.states.matrices is None or not rows:
+            return
+        largest, _ = max(rows, key=lambda row: row[1])
+        outer, inner = largest.weight.axes[-2:]
+        gathers = largest.weight.split is not None and self.job.ranks.tensor > 1
+        ranks = "etp" if largest.expert else "tp"
+        outer = (ranks, *outer) if gathers and largest.weight.split == "outer" else outer
+        inner = (ranks, *inner) if gathers and largest.weight.split == "inner" else inner
+        copies = 4 if gathers else 2
+        yield self._entry("orthogonalization", largest.path, (*outer, *inner), "fp32", copies, _OPTIMIZING)
+        side = Smaller(Quotient(outer, 1), Quotient(inner, 1))
+        yield self._entry("orthogonalization", largest.path, (side, side), "fp32", 2, _OPTIMIZING)
 
     def _copies(self) -> Iterator[Entry]:
         if self.job.states.copied:

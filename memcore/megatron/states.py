@@ -1,6 +1,6 @@
 """What the optimizer keeps for each parameter, by Megatron's switches.
 
-Source: Megatron-LM, core/optimizer/{optimizer,distrib_optimizer,optimizer_config}.py and
+Source: Megatron-LM, core/optimizer/{optimizer,distrib_optimizer,optimizer_config,emerging_optimizers}.py and
 cpu_offloading/hybrid_optimizer.py; TransformerEngine, pytorch/optimizers/fused_adam.py.
 """
 
@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.defaults import Defaults
+from memcore.errors import UnsupportedError
 
 _FUSED = ("adam", "adamw")
+_MOMENTS = {**dict.fromkeys(_FUSED, ("fp32", "fp32")), "sgd": ("fp32",), "muon": ("fp32", "fp32")}
+"""Of fp32 states; of Muon for what is no matrix of a layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class States:
     """The share of parameters whose optimizer is on the host."""
     master_stays: bool
     """The master weights of those stay on the GPU."""
+    matrices: tuple[str, ...] | None = None
+    """Of matrices of layers, where the optimizer keeps something else for them (Muon's momentum)."""
     shares_gradients: bool = False
     """Gradient buffers are divided too (Megatron-FSDP)."""
     shares_parameters: bool = False
@@ -42,9 +47,11 @@ def states_of(read: Defaults, precision: str) -> States:
     """The dtypes of a job."""
     half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
     name = read.take("training.optimizer.name", "adam", "Megatron's default")
-    if name not in (*_FUSED, "sgd"):
-        read.refuse("training.optimizer.name", f"found {name!r}; modelled with Megatron: adam, adamw, sgd")
+    if name not in _MOMENTS:
+        read.refuse("training.optimizer.name", f"found {name!r}; modelled with Megatron: {', '.join(_MOMENTS)}")
     strategy = _strategy(read)
+    if name == "muon":
+        _check_muon(read, strategy)
     sharded = bool(read.take("engine.distributed_optimizer", False)) if strategy is None else strategy != "no_shard"
     gradient = _gradient(read, precision, half)
     aware = bool(read.given("engine.precision_aware_optimizer"))
@@ -54,7 +61,7 @@ def states_of(read: Defaults, precision: str) -> States:
         for path in ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"):
             if read.given(f"engine.{path}") not in (None, "fp32"):
                 read.refuse(f"engine.{path}", "applies to engine.precision_aware_optimizer")
-    moments: tuple[str, ...] = ("fp32", "fp32") if name in _FUSED else ("fp32",)
+    moments: tuple[str, ...] = _MOMENTS.get(name, ())
     if aware:
         moments = tuple(read.given(f"engine.{each}_dtype") or "fp32" for each in ("exp_avg", "exp_avg_sq"))
     fraction = _offloaded(read)
@@ -70,9 +77,20 @@ def states_of(read: Defaults, precision: str) -> States:
         scratch=0 if set(moments) in ({"fp32"}, {"bf16"}) else sum(each != "fp32" for each in moments),
         offloaded=fraction,
         master_stays=not aware,
+        matrices=("fp32",) if name == "muon" else None,
         shares_gradients=strategy in ("optim_grads", "optim_grads_params"),
         shares_parameters=strategy == "optim_grads_params",
     )
+
+
+def _check_muon(read: Defaults, strategy: str | None) -> None:
+    """Megatron's Muon is modelled where every rank has all of it (emerging_optimizers.py)."""
+    if strategy is not None or read.given("engine.distributed_optimizer"):
+        path = "engine.data_parallel_sharding_strategy" if strategy is not None else "engine.distributed_optimizer"
+        reason = "ranks would share whole matrices by what their update costs, which is not modelled"
+        raise UnsupportedError(path, f"found {read.given(path)!r} with 'muon'; {reason}; leave it out")
+    if read.given("training.offload.optimizer") is not None:
+        read.refuse("training.offload.optimizer", "does not apply to muon")
 
 
 def _strategy(read: Defaults) -> str | None:

@@ -43,6 +43,12 @@ class Stored:
     learns: bool
     """It has a gradient and optimizer states; others stay as the model's own parameters."""
 
+    @property
+    def matrix(self) -> bool:
+        """A matrix, or one for each expert, that is neither embedding nor head."""
+        axes = len(self.weight.axes) - (self.weight.kind == "routed-expert")
+        return axes == 2 and self.weight.kind not in ("embedding", "head")
+
 
 @dataclass(frozen=True)
 class Workspaces:
