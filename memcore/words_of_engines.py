@@ -82,6 +82,7 @@ ENGINES_IN_CHINESE: Mapping[str, str] = {
     "engine.overlap_moe_expert_parallel_comm": "两个微批次的前向与反向传播并排运行。",
     "engine.overlap_p2p_communication_warmup_flush": "各阶段在预热和收尾时提前交换激活。",
     "engine.overlap_param_gather_with_optimizer_step": "显存相同。",
+    "engine.distribute_saved_activations": "完全重计算时，张量并行的 rank 各保留每层输入的一部分，重算前再收集。",
     "engine.no_use_layer_wise_param_layout": "逐层优化器的缓冲区；显存相同。",
     "engine.fp8_format": "用于矩阵乘。",
     "engine.fp8_recipe": "FP8 张量如何缩放。",
