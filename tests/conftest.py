@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-collect_ignore = ["test_validation.py"] if sys.platform == "emscripten" else []
+collect_ignore = ["test_page_firefox.py", "test_validation.py"] if sys.platform == "emscripten" else []
 """What the browser's Python has no use for: the tool that measures."""
 TRUTH = Path(__file__).parent / "truth"
 
