@@ -1,7 +1,7 @@
 """Predictions against measured cases: how far off, for which engine, quantity and kind of source.
 
 A case that the package cannot express is counted as such, with the reason, never skipped in silence. Simulated cases
-are steps on fake tensors without libraries, and are predicted as such.
+are steps on fake tensors without libraries, those of a CPU have none either, and both are predicted as such.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ _PREDICTIONS: Mapping[tuple[str, str], Callable[[Estimate], int]] = {
     ("weights", "after_init"): lambda found: found.rank.persistent.parameters,
 }
 """What is predicted for a quantity at a moment."""
+
+_WITHOUT_LIBRARIES = frozenset({"simulated", "cpu"})
+"""Kinds of sources in which no GPU's libraries take memory."""
 
 _READINGS: Mapping[str, Callable[[Estimate], Reading]] = {
     "max_allocated": lambda found: found.allocated,
@@ -276,7 +279,9 @@ def _result(case: object) -> Result:
     }
     shared |= _logged(found, shared)
     try:
-        estimated = estimate(config, fake=shared["kind"] == "simulated")
+        estimated = estimate(config, fake=shared["kind"] in _WITHOUT_LIBRARIES)
+        if shared["engine"] == "?":
+            shared["engine"] = estimated.job.engine.name
         known = beside(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
     except MemcoreError as error:
         return Result(**shared, reason=str(error).replace("\n", "; "))

@@ -170,8 +170,19 @@ class Rank:
 
     @property
     def between_steps(self) -> int:
-        """Bytes after an optimizer step: gradients only if they are kept."""
-        return self.end_of_backward if self.job.recipe.keeps_gradients else self.persistent.before_step
+        """Bytes after an optimizer step: gradients only if they are kept, outputs if a pipeline returns them."""
+        if self.job.recipe.keeps_gradients:
+            return self.end_of_backward
+        return self.persistent.before_step + self._returned
+
+    @property
+    def _returned(self) -> int:
+        """Bytes of the outputs that a pipeline's last stage keeps until its next step begins."""
+        plan = self.job.recipe.pipeline
+        if plan is None or not plan.returns_outputs:
+            return 0
+        held, sizes = self.program.held_at_end(self.job.sizes), self.program.block_sizes(self.job.sizes)
+        return sum(copies * sizes[index] for index, copies in held.items() if index not in self.program.gradients)
 
     def peak_of(self, phase: str) -> int:
         """The most that a phase of the step needs."""

@@ -110,6 +110,34 @@ def test_pytorchs_schedules_have_a_buffer_for_every_micro_batch():
         assert buffers == [one, 2 * one, 2 * one, one]
 
 
+def test_returned_outputs_stay_between_steps():
+    """The last stage holds the logits of all micro-batches until its next step begins, the others nothing."""
+    kept, freed = (
+        estimate(job(engine_settings={"return_outputs": returns}), fake=True).ranks for returns in (True, False)
+    )
+    assert [more.between_steps - less.between_steps for more, less in zip(kept, freed, strict=True)] == [
+        0, 0, 0, 8 * 1024 * 4096 * 2,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("micro_batches", [4, 8, 64])
+def test_losses_stay_until_the_step_ends(micro_batches):
+    """The schedule lists the losses of all micro-batches, 512 bytes each, until the last backward pass is done."""
+    last = estimate(job(micro_batches=micro_batches), fake=True).ranks[-1]
+    program, sizes = last.program, last.job.sizes
+    each = [
+        size if block.rule == "nll_loss" else 0
+        for size, block in zip(program.block_sizes(sizes), program.blocks, strict=True)
+    ]
+
+    def losses(held):
+        return sum(copies * each[index] for index, copies in held.items())
+
+    during = [losses(program.held(moment, sizes)) for moment in last.moments if moment.segment is not None]
+    assert max(during) == 512 * (micro_batches + 1)  # and what the last one was divided by
+    assert losses(program.held_at_end(sizes)) == 0
+
+
 def test_the_last_stage_returns_its_outputs_unless_told_not_to():
     """`return_outputs=True` keeps the logits of all micro-batches until the next step."""
     peaks = [

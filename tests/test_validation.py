@@ -18,7 +18,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS
 from memcore.units import GiB
-from validation import design, devices, fake_cuda
+from validation import design, devices, fake_cuda, files
 from validation.cases import Phase, Run, cases_of
 from validation.plan import Generation, Plan, Refused, plan
 
@@ -187,11 +187,6 @@ def test_simulated_steps_are_predicted_and_reproduce_the_truth(tool):
 KNOWN = {
     # memcore does not list the small tensors of foreach Adafactor's step: means of rows and columns, and norms.
     "adafactor@optimizer_step": 8192,
-    # torch.distributed.pipelining lists the losses of a step's micro-batches, 512 bytes each, until the step ends,
-    "pipeline.2": 2 * 512,
-    "pipeline.2@first_step": 2 * 512,
-    # and the last stage returns its logits, which are there until the next step: memcore counts them within the step only.
-    "pipeline.2@steady": 3 * 2 * 128 * 1112 * 2,
 }
 """Where memcore is off, in bytes, and why."""
 SAMPLE = {
@@ -223,6 +218,32 @@ def test_what_cannot_be_run_is_refused_by_name(tool):
     cases, errors = tool("validation.measure", [job(optimizer="adamw-8bit", precision="fp8-mixed")], "--device", "cpu")
     assert cases == []
     assert errors.startswith("refused: training.precision: found 'fp8-mixed'")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        ("{", "is not JSON"),
+        ("[1]", "neither a config nor a case"),
+        ('[{"config": 7}]', "neither"),
+    ],
+)
+def test_a_file_that_is_no_config_is_named(tmp_path, content, said):
+    """What is wrong with which file, and nothing is run."""
+    name = tmp_path / "job.json"
+    if content is not None:
+        name.write_text(content)
+    with pytest.raises(Refused, match=rf"job\.json: .*{said}"):
+        list(files.read_configs([str(name)]))
+
+
+def test_cases_of_a_cpu_are_predicted_without_libraries(on_cpu):
+    """No workspace of a GPU's library is in the way: weights to the byte, the rest up to what kernels of a CPU keep."""
+    report = accuracy(each for each in on_cpu if each["id"].startswith(("plain", "fp32", "lora")))
+    errors = {each.moment: abs(each.error) for each in report.results}
+    assert errors["after_init"] == errors["steady"] == 0
+    assert max(abs(each.error) for each in report.results) < 0.1
 
 
 def test_the_suite_is_what_the_design_says():

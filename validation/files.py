@@ -14,14 +14,23 @@ from validation.plan import Refused
 
 
 def read_configs(names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """The configs of files: one, or a list of configs or of cases, whose ids are kept."""
+    """The configs of files: one, or a list of configs or of cases, whose ids are kept.
+
+    Raises Refused, naming the file, for one that cannot be read or holds something else.
+    """
     for name in names:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        found = json.loads(text)
+        try:
+            found = json.loads(sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise Refused(f"{name}: {error.strerror or 'cannot be read'}") from None
+        except ValueError as error:
+            raise Refused(f"{name}: is not JSON: {error}") from None
         for each in found if isinstance(found, list) else [found]:
+            if not isinstance(each, dict) or not isinstance(each.get("config", {}), dict):
+                raise Refused(f"{name}: holds something that is neither a config nor a case")
             if "config" in each:
-                rank = each.get("measured", {}).get("rank")
-                yield {**each["config"], "_id": each["id"].partition("@")[0], "_rank": rank}
+                named = {"_id": str(each["id"]).partition("@")[0]} if "id" in each else {}
+                yield {**each["config"], **named, "_rank": (each.get("measured") or {}).get("rank")}
             else:
                 yield each
 
@@ -39,7 +48,12 @@ def run_all(names: Sequence[str], target: str | None, run: Callable[[Mapping[str
     """Run every config once; 2 if one is refused."""
     cases: list[Case] = []
     status = 0
-    for config in read_configs(names):
+    try:
+        configs = list(read_configs(names))
+    except Refused as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return 2
+    for config in configs:
         try:
             for each in run(config):
                 cases += cases_of(each)

@@ -23,14 +23,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m validation.measure", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("configs", nargs="+", help="files with a config, or with a list of configs or cases")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="default: a GPU where there is one")
     parser.add_argument("--snapshots", action="store_true", help="bytes by category after the last step")
     parser.add_argument("--out", help="a file for the cases; else they are printed")
     options = parser.parse_args(arguments)
-    if options.device == "cuda" and not torch.cuda.is_available():
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if options.device is None and device == "cpu":
+        print("no GPU is available: on the CPU, where such cases show that the tool works", file=sys.stderr)
+    if device == "cuda" and not torch.cuda.is_available():
         print("no GPU is available; --device cpu measures tiny models", file=sys.stderr)
         return 2
-    if options.device == "cpu":
+    if device == "cpu":
         return files.run_all(options.configs, options.out, lambda each: tracked(each, "cpu", simulated=False))
     return files.run_all(options.configs, options.out, lambda each: [on_gpu(each, snapshots=options.snapshots)])
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from memcore.units import format_bytes
 from validation import files, overheads
 from validation.cases import Case, Run, cases_of
 from validation.design import SUITE, TERMS
@@ -50,7 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     target = options.out / f"{slug(options.device)}.json"
     if options.device == "cuda" and not target.exists():
         overheads.write(target.with_name(f"{target.stem}-overheads.json"))
-    wanted = [each for each in files.read_configs([options.configs]) if _about(each, options.only)]
+    try:
+        wanted = [each for each in files.read_configs([options.configs]) if _about(each, options.only)]
+    except Refused as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return 2
     run = on_gpu if options.device == "cuda" else _on_cpu
     seconds = options.minutes * 60 if options.minutes else None
     return run_missing(wanted, target, run, seconds)
@@ -96,7 +101,7 @@ def run_missing(
         cases += found
         files.write(cases, str(target))
         measured = found[0]["measured"]
-        size = f"{measured['bytes'] / 2**30:.2f} GiB" if "bytes" in measured else "out of memory"
+        size = format_bytes(measured["bytes"]) if "bytes" in measured else "out of memory"
         print(f"{config['_id']}: {size}, {time.monotonic() - started:.1f} s", flush=True)
     return 3 if failed else 0
 

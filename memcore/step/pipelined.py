@@ -89,6 +89,8 @@ class PipeliningRuntime(Runtime):
         """`output` of the schedule, until the next forward pass has ended."""
         self._sends: list[Gradient] = []
         """`bwd_sends` of the schedule, until the next backward pass has ended."""
+        self._losses: list[Tensor] = []
+        """`_internal_losses` of the schedule, until the step ends."""
         self.returned: list[Tensor] = []
         """`output_chunks` of the last stage, which stay until the next step begins."""
 
@@ -116,6 +118,10 @@ class PipeliningRuntime(Runtime):
         self._output = output
         if not self.last:
             return
+        self._losses.append(output.detach())
+        if final and self._skips and output.storage is not None:
+            self.step.tape.enter("forward", "losses of other micro-batches")
+            self.step.tape.multiply(output.storage, UNRECORDED)
         self._output = logits = kept[0] if isinstance(kept, tuple) else kept
         if not (self._returns and isinstance(logits, Tensor)):
             return
@@ -138,7 +144,7 @@ class PipeliningRuntime(Runtime):
         step.tape.enter("backward", "end")
         step.runtime.begin_backward(last=True)
         step.runtime.end_backward()
-        self._sends = []
+        self._sends, self._losses = [], []
         if self.returned:
             step.tape.enter("backward", "outputs of the last stage")
             shape = (MICRO_BATCHES, *self.returned[0].shape)
