@@ -163,9 +163,16 @@ _COMBINED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ),
     ("allocated", "after_init"): ("before_init_mem_gpu", "init_mem_gpu_alloc_delta"),
     ("needed", "out_of_memory"): ("allocated at out_of_memory", "request at out_of_memory"),
+    ("non_torch", "out_of_memory"): (
+        "process at out_of_memory",
+        "-allocated at out_of_memory",
+        "-unallocated at out_of_memory",
+    ),
+    ("others", "out_of_memory"): ("capacity", "-free at out_of_memory", "-process at out_of_memory"),
 }
-"""Quantities that follow from several: the Trainer prints differences (transformers/trainer_utils.py,
-TrainerMemoryTracker), and where memory was out the job needed what it had and what it asked for."""
+"""Quantities that follow from several, added or taken away: the Trainer prints differences (TrainerMemoryTracker of
+transformers/trainer_utils.py); where memory was out the job needed what it had and what it asked for, and what is
+neither in tensors nor free is the context's, libraries' or other processes'."""
 
 
 def _combined(found: Iterable[Sighting]) -> Iterator[Sighting]:
@@ -174,16 +181,19 @@ def _combined(found: Iterable[Sighting]) -> Iterator[Sighting]:
     yield from seen
     by_name = {f"{each.quantity} at {each.moment}" if each.moment else each.quantity: each for each in seen}
     for (quantity, moment), names in _COMBINED.items():
-        parts = [by_name[name] for name in names if name in by_name]
-        if len(parts) == len(names):
+        parts = [
+            (by_name[name.removeprefix("-")], name[0] == "-") for name in names if name.removeprefix("-") in by_name
+        ]
+        value = sum(-each.value if less else each.value for each, less in parts)
+        if len(parts) == len(names) and value >= 0:
             yield replace(
-                parts[0],
+                parts[0][0],
                 quantity=quantity,
                 moment=moment,
-                value=sum(each.value for each in parts),
-                low=sum(each.low for each in parts),
-                high=sum(each.high for each in parts),
-                stated=" + ".join(each.stated for each in parts),
+                value=value,
+                low=max(0, sum(-each.high if less else each.low for each, less in parts)),
+                high=sum(-each.low if less else each.high for each, less in parts),
+                stated="".join(f" {'-' if less else '+'} {each.stated}" for each, less in parts).removeprefix(" + "),
             )
 
 

@@ -16,6 +16,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.logs import LARGEST, Sighting, sightings
+from memcore.readings import outside
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import MiB
 
@@ -237,6 +238,15 @@ def _needed(found: Estimate | ServingEstimate) -> Beside:
     return Beside(predicted=found.allocated.expected, range=(found.allocated.low, found.allocated.high))
 
 
+def _outside(found: Estimate | ServingEstimate) -> Beside:
+    """What is not in PyTorch's allocator: of a server as its ledger has it, of a training job with its range."""
+    if isinstance(found, ServingEstimate):
+        return Beside(predicted=sum(entry.bytes for entry in found.ranks[0].ledger.of("outside the allocator")))
+    parts = [each.overhead for each in outside(found.rank)]
+    low, expected, high = (sum(getattr(part, name) for part in parts) for name in ("low", "expected", "high"))
+    return Beside(predicted=expected, range=(low, high))
+
+
 def _of_server(category: str) -> Callable[[Estimate | ServingEstimate], Beside | None]:
     def predict(found: Estimate | ServingEstimate) -> Beside | None:
         if not isinstance(found, ServingEstimate):
@@ -254,7 +264,7 @@ def _blocks(found: Estimate | ServingEstimate) -> Beside | None:
 _FURTHER: Mapping[str, Callable[[Estimate | ServingEstimate], Beside | None]] = {
     "capacity": lambda found: Beside(predicted=found.capacity),
     "needed": _needed,
-    "non_torch": _of_server("outside the allocator"),
+    "non_torch": _outside,
     "cuda_graphs": _of_server("CUDA graphs"),
     "kv_cache_blocks": _blocks,
 }

@@ -88,6 +88,7 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
         "used by a process (inside a container it may be this one)",
         "某进程占用（容器中可能即本进程）",
     ),
+    "quantity others": ("used by other processes", "其他进程占用"),
     "quantity non_torch": ("outside PyTorch's allocator", "PyTorch 分配器之外"),
     "quantity cuda_graphs": ("CUDA graphs", "CUDA 图"),
     "quantity number": ("a number without a name", "未命名的数字"),

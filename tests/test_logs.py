@@ -66,7 +66,9 @@ LINES = {
         ("PyTorch", "fits", "peak", 0), ("PyTorch", "request", "out_of_memory", 1.25 * GiB),
         ("PyTorch", "capacity", None, 14.74 * GiB), ("PyTorch", "free", "out_of_memory", 9 * MiB),
         ("PyTorch", "process", "out_of_memory", 14.72 * GiB), ("PyTorch", "allocated", "out_of_memory", 14.33 * GiB),
-        ("PyTorch", "unallocated", "out_of_memory", 192.5 * MiB), ("PyTorch", "needed", "out_of_memory", 15.58 * GiB)],
+        ("PyTorch", "unallocated", "out_of_memory", 192.5 * MiB), ("PyTorch", "needed", "out_of_memory", 15.58 * GiB),
+        ("PyTorch", "non_torch", "out_of_memory", (14.72 - 14.33) * GiB - 192.5 * MiB),
+        ("PyTorch", "others", "out_of_memory", (14.74 - 14.72) * GiB - 9 * MiB)],
     "RuntimeError: CUDA out of memory. Tried to allocate 448.00 MiB (GPU 7; 79.25 GiB total capacity; 78.50 GiB already "
     "allocated; 259.50 MiB free; 78.75 GiB reserved in total by PyTorch)": [
         ("PyTorch", "fits", "peak", 0), ("PyTorch", "request", "out_of_memory", 448 * MiB),
@@ -229,6 +231,8 @@ def test_out_of_memory():
     assert any(match.bytes == logits for match in rows["request"].matches)
     assert rows["needed"].verdict == "above"
     assert rows["capacity"].predicted == found.capacity
+    assert rows["non_torch"].verdict == "below"
+    assert rows["non_torch"].range == (245 * MiB, 490 * MiB)
     assert [each["measured"]["quantity"] for each in reconcile(JOB, f"memory: 9.00GiB(1%)\n{log}").cases()] == ["fits"]
     assert reconcile(JOB, log).cases()[0]["measured"]["value"] is False
     assert "ran out of memory" in reconciled_text(reconcile(JOB, log))
