@@ -7,7 +7,7 @@ that reading takes time proportional to its length. Nothing is understood but nu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memcore.log_lines import FIRST, LEAST, LINES, SUM, UNITS, Line, Meaning
@@ -179,22 +179,29 @@ def _combined(found: Iterable[Sighting]) -> Iterator[Sighting]:
     """What was found, and what follows from it."""
     seen = list(found)
     yield from seen
+    for tool in dict.fromkeys(each.tool for each in seen):
+        yield from _following([each for each in seen if each.tool == tool])
+
+
+def _following(seen: Sequence[Sighting]) -> Iterator[Sighting]:
+    """What follows from the lines of one tool."""
     by_name = {f"{each.quantity} at {each.moment}" if each.moment else each.quantity: each for each in seen}
     for (quantity, moment), names in _COMBINED.items():
-        parts = [
-            (by_name[name.removeprefix("-")], name[0] == "-") for name in names if name.removeprefix("-") in by_name
-        ]
-        value = sum(-each.value if less else each.value for each, less in parts)
-        if len(parts) == len(names) and value >= 0:
-            yield replace(
-                parts[0][0],
-                quantity=quantity,
-                moment=moment,
-                value=value,
-                low=max(0, sum(-each.high if less else each.low for each, less in parts)),
-                high=sum(-each.low if less else each.high for each, less in parts),
-                stated="".join(f" {'-' if less else '+'} {each.stated}" for each, less in parts).removeprefix(" + "),
-            )
+        plus = [by_name.get(name) for name in names if name[0] != "-"]
+        minus = [by_name.get(name[1:]) for name in names if name[0] == "-"]
+        more, less = [each for each in plus if each], [each for each in minus if each]
+        value = sum(each.value for each in more) - sum(each.value for each in less)
+        if len(more) + len(less) < len(names) or value < 0:
+            continue
+        yield replace(
+            more[0],
+            quantity=quantity,
+            moment=moment,
+            value=value,
+            low=max(0, sum(each.low for each in more) - sum(each.high for each in less)),
+            high=sum(each.high for each in more) - sum(each.low for each in less),
+            stated=" - ".join([" + ".join(each.stated for each in more), *(each.stated for each in less)]),
+        )
 
 
 def _unnamed(lines: Iterable[str]) -> Iterator[Sighting]:

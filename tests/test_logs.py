@@ -160,6 +160,13 @@ def test_what_counts_of_many_lines():
     assert [each.value for each in dry] == [7 * MiB]
 
 
+def test_what_follows_is_of_one_tool():
+    """The driver's capacity is another one than PyTorch's: what other processes have is not told from both."""
+    alone = [each for each in sightings(OUT.format(request="1.25 GiB")) if each.quantity == "others"]
+    both = sightings(f"|  15000MiB / 15360MiB |\n{OUT.format(request='1.25 GiB')}")
+    assert [each.value for each in both if each.quantity == "others"] == [alone[0].value]
+
+
 def test_a_wrapped_message():
     """A terminal that wraps an out-of-memory message loses nothing of it."""
     whole = sightings(OUT.format(request="1.25 GiB"))
