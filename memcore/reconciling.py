@@ -16,7 +16,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.logs import LARGEST, Sighting, sightings
-from memcore.readings import outside
+from memcore.rank import outside
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import MiB
 
