@@ -87,6 +87,7 @@ READ = {
                 "tp_mode": "REDUCE_SCATTER",
                 "zero_stage": 1,
                 "accumulate_grad_in_fp32": True,
+                "tp_linear_async_communication": False,
             },
         },
         ("parallelism.something_new",),

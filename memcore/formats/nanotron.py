@@ -50,6 +50,11 @@ NANOTRON = Tool(
         Key(path="engine.zero_stage", name="optimizer.zero_stage"),
         Key(path="engine.accumulate_grad_in_fp32", name="optimizer.accumulate_grad_in_fp32"),
     ),
+    defaults={
+        "engine.tp_linear_async_communication": False,
+        "engine.tp_mode": "ALL_REDUCE",
+        "parallelism.pipeline_schedule": "gpipe",
+    },
     ignored=("checkpoints.*", "data_stages*", "general.*", "lighteval*", "logging.*", "profiler*", "tokenizer.*",
              "s3_upload*", "model.init_method.*", "model.dtype", "model.ddp_bucket_cap_mb",
              "model.make_vocab_size_divisible_by", "model.model_config.bos_token_id",
