@@ -1,12 +1,14 @@
 """How far a setting goes: its largest or smallest value with which a job still fits.
 
-Every answer is found by estimating: the value fits, and the next one does not, or is not allowed.
+Every answer is found by estimating: the value fits, and the next one does not, or is not allowed. The search is a
+generator that stops after every estimate, so that somebody else may have a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from memcore.config.kinds import Integer
 from memcore.config.settings import SETTINGS, Config
@@ -27,6 +29,10 @@ LIMIT = 2**30
 
 Value = int | str
 Found = Estimate | ServingEstimate
+T = TypeVar("T")
+U = TypeVar("U")
+Pieces = Generator[None, None, T]
+"""Work that stops after every estimate, and what comes of it in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,15 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
     >>> found.value, found.beyond, found.found.fits, found.limit.fits
     (1, 2, True, False)
     """
+    *_, last = solve_by_piece(config, setting, smallest=smallest)
+    assert last is not None  # noqa: S101 - only what comes before the last is
+    return last
+
+
+def solve_by_piece(
+    config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None
+) -> Iterator[Solution | None]:
+    """What `solve` finds, last; None after every estimate before it."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
     path = _path(setting)
     least = path.startswith(SMALLEST) if smallest is None else smallest
@@ -65,8 +80,9 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
         with_layers(described, 1)
     tries = Tries(described, path)
     if path == ACCELERATOR:
-        return _accelerator(tries, smallest=least)
-    return _smallest(tries) if least else _largest(tries)
+        yield (yield from _accelerator(tries, smallest=least))
+    else:
+        yield (yield from (_smallest(tries) if least else _largest(tries)))
 
 
 def _path(setting: str) -> str:
@@ -122,49 +138,60 @@ class Tries:
     path: str
     known: dict[Value, Found | MemcoreError] = field(default_factory=dict)
 
-    def at(self, value: Value) -> Found | MemcoreError:
+    def at(self, value: Value) -> Pieces[Found | MemcoreError]:
         """The estimate with a value, or why it is not allowed."""
         if value not in self.known:
             try:
                 self.known[value] = self._estimated(value)
             except MemcoreError as error:
                 self.known[value] = error
+            yield
         return self.known[value]
 
     def _estimated(self, value: Value) -> Found:
         found = estimate(_changed(self.config, self.path, value))
-        if found.fits is None:
+        if found.capacity is None:
             message = "without it nothing is known to fit; name one, or hardware.gpu_memory_gb"
             raise ConfigError([Problem(ACCELERATOR, message)])
         return found
 
-    def refuse(self, value: Value) -> None:
+    def refuse(self, value: Value) -> Pieces[None]:
         """Raise the error of a value."""
-        found = self.at(value)
+        found = yield from self.at(value)
         if isinstance(found, MemcoreError):
             raise found
 
-    def allowed(self, value: Value) -> bool:
+    def allowed(self, value: Value) -> Pieces[bool]:
         """Whether a value is allowed, fit or not."""
-        return not isinstance(self.at(value), MemcoreError)
+        found = yield from self.at(value)
+        return not isinstance(found, MemcoreError)
 
-    def fits(self, value: Value) -> bool:
+    def refused(self, value: Value) -> Pieces[bool]:
+        """Whether a value is not allowed."""
+        return not (yield from self.allowed(value))
+
+    def fits(self, value: Value) -> Pieces[bool]:
         """Whether a value is allowed and the job fits with it."""
-        found = self.at(value)
+        found = yield from self.at(value)
         return not isinstance(found, MemcoreError) and bool(found.fits)
 
-    def may_fit(self, value: Value) -> bool:
+    def fails(self, value: Value) -> Pieces[bool]:
+        """Whether a value is not allowed, or the job does not fit with it."""
+        return not (yield from self.fits(value))
+
+    def may_fit(self, value: Value) -> Pieces[bool]:
         """Whether a value is allowed, and no bound says that the job does not fit; costs less than to know it."""
-        found = self.at(value)
+        found = yield from self.at(value)
         if isinstance(found, MemcoreError):
             return False
         if not isinstance(found, Estimate) or found.capacity is None:
             return bool(found.fits)
         return max(found.allocated.expected, found.rank.least_reserved) <= found.capacity
 
-    def between(self, value: Callable[[int], int], low: int, high: int) -> int:
+    def between(self, value: Callable[[int], int], low: int, high: int) -> Pieces[int]:
         """Where a line through the bytes at two indices reaches the capacity; beside it, to close in on both sides."""
-        below, above = self.at(value(low)), self.at(value(high))
+        below = yield from self.at(value(low))
+        above = yield from self.at(value(high))
         if not isinstance(below, Estimate) or not isinstance(above, Estimate) or below.capacity is None:
             return (low + high) // 2
         least, capacity = below.device.expected, below.capacity
@@ -176,30 +203,30 @@ class Tries:
             return (low + high) // 2
         return low + round((capacity - least) * (high - low) / (most - least))
 
-    def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Solution:
+    def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Pieces[Solution]:
         """What was found, with the estimates on both sides."""
         found = None if value is None else self.known[value]
-        limit = None if beyond is None else self.at(beyond)
+        limit = None if beyond is None else (yield from self.at(beyond))
         return Solution(
             self.path, smallest, value, None if isinstance(found, MemcoreError) else found, step, beyond, limit
         )
 
 
-def _largest(tries: Tries) -> Solution:
-    first, step = _grid(tries)
-    if not tries.fits(first):
-        return tries.solution(None, first, smallest=False, step=step)
+def _largest(tries: Tries) -> Pieces[Solution]:
+    first, step = yield from _grid(tries)
+    if (yield from tries.fails(first)):
+        return (yield from tries.solution(None, first, smallest=False, step=step))
 
     reach = 1
-    while tries.may_fit(first + reach * step):
+    while (yield from tries.may_fit(first + reach * step)):
         if first + reach * step > LIMIT:
-            return tries.solution(first + reach * step, None, smallest=False, step=step)
+            return (yield from tries.solution(first + reach * step, None, smallest=False, step=step))
         reach *= 2
-    index = _crossing(tries, lambda index: first + index * step, reach)
-    return tries.solution(first + index * step, first + (index + 1) * step, smallest=False, step=step)
+    index = yield from _crossing(tries, lambda index: first + index * step, reach)
+    return (yield from tries.solution(first + index * step, first + (index + 1) * step, smallest=False, step=step))
 
 
-def _crossing(tries: Tries, value: Callable[[int], int], high: int) -> int:
+def _crossing(tries: Tries, value: Callable[[int], int], high: int) -> Pieces[int]:
     """The last index whose value fits, where that of 0 does and that of `high` does not.
 
     Bytes grow nearly in proportion, so that a straight line through both ends says where to look; three steps that
@@ -207,66 +234,74 @@ def _crossing(tries: Tries, value: Callable[[int], int], high: int) -> int:
     """
     low, same = 0, 0
     while high - low > 1:
-        guess = (low + high) // 2 if abs(same) > 2 else tries.between(value, low, high)
+        guess = (low + high) // 2 if abs(same) > 2 else (yield from tries.between(value, low, high))
         guess = min(max(guess, low + 1), high - 1)
-        if tries.fits(value(guess)):
+        if (yield from tries.fits(value(guess))):
             low, same = guess, max(same, 0) + 1 if abs(same) <= 2 else 0
         else:
             high, same = guess, min(same, 0) - 1 if abs(same) <= 2 else 0
     return low
 
 
-def _smallest(tries: Tries) -> Solution:
+def _smallest(tries: Tries) -> Pieces[Solution]:
     """The smallest allowed value that fits; refused ones, such as a division that leaves a rest, are passed over."""
-    first, reached = _first(tries), 0
+    first, reached = (yield from _first(tries)), 0
     reach = first
-    while not tries.fits(reach):
+    while (yield from tries.fails(reach)):
         reached, reach = reach, reach * 2
-        if reach > LIMIT or (reach > 2**12 and not tries.allowed(reach)):
-            return tries.solution(None, _last_allowed(tries, reached), smallest=True)
+        if reach > LIMIT or (reach > 2**12 and (yield from tries.refused(reach))):
+            return (yield from tries.solution(None, (yield from _last_allowed(tries, reached)), smallest=True))
     dense = range(reached + 1, reach)
     if len(dense) <= 2**9:
-        value = next((each for each in dense if tries.fits(each)), reach)
+        value = yield from _next(tries.fits, dense, reach)
     else:
-        value = _last(lambda each: not tries.fits(each), reached, reach) + 1
-    before = _last_allowed(tries, value - 1) if value > first else None
-    return tries.solution(value, before, smallest=True)
+        value = (yield from _last(tries.fails, reached, reach)) + 1
+    before = (yield from _last_allowed(tries, value - 1)) if value > first else None
+    return (yield from tries.solution(value, before, smallest=True))
 
 
-def _last_allowed(tries: Tries, value: int) -> int:
-    return next((each for each in range(value, 0, -1) if tries.allowed(each)), value)
+def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
+    return (yield from _next(tries.allowed, range(value, 0, -1), value))
 
 
-def _accelerator(tries: Tries, *, smallest: bool) -> Solution:
+def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
     by_size = [each.id for each in sorted(ACCELERATORS, key=lambda each: each.usable, reverse=not smallest)]
-    fitting = next((each for each in by_size if tries.fits(each)), None)
+    fitting = yield from _next(tries.fits, by_size, None)
     if fitting is None:
-        return tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest)
+        return (yield from tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest))
     before = by_size[: by_size.index(fitting)]
-    return tries.solution(fitting, before[-1] if before else None, smallest=smallest)
+    return (yield from tries.solution(fitting, before[-1] if before else None, smallest=smallest))
 
 
-def _first(tries: Tries) -> int:
+def _first(tries: Tries) -> Pieces[int]:
     """The smallest allowed value. Raises the error of a config that is wrong with any."""
     value = 1
-    while not tries.allowed(value):
+    while (yield from tries.refused(value)):
         value *= 2
         if value > LIMIT:
             given = 1 if tries.path == LAYERS else tries.config.get(tries.path)
-            tries.refuse(given if isinstance(given, int) else 1)
-    return value if value == 1 else _last(lambda each: not tries.allowed(each), value // 2, value) + 1
+            yield from tries.refuse(given if isinstance(given, int) else 1)
+    return value if value == 1 else (yield from _last(tries.refused, value // 2, value)) + 1
 
 
-def _grid(tries: Tries) -> tuple[int, int]:
+def _grid(tries: Tries) -> Pieces[tuple[int, int]]:
     """The smallest allowed value, and how far the next is from it: sequences may have to be divisible."""
-    first = _first(tries)
-    step = next((2**power for power in range(13) if tries.allowed(first + 2**power)), 1)
+    first = yield from _first(tries)
+    step = yield from _next(lambda step: tries.allowed(first + step), (2**power for power in range(13)), 1)
     return first, step
 
 
-def _last(holds: Callable[[int], bool], low: int, high: int) -> int:
+def _next(holds: Callable[[T], Pieces[bool]], values: Iterable[T], other: U) -> Pieces[T | U]:
+    """The first value for which something holds, or the other."""
+    for each in values:
+        if (yield from holds(each)):
+            return each
+    return other
+
+
+def _last(holds: Callable[[int], Pieces[bool]], low: int, high: int) -> Pieces[int]:
     """The last number for which something holds that holds at `low`, not at `high`, and changes once between."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if (yield from holds(middle)) else (low, middle)
     return low

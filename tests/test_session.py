@@ -148,6 +148,29 @@ def test_how_far_a_number_goes():
     assert "Smallest that fits" in visit.fields["hardware.num_gpus"]["note"]
 
 
+def test_how_far_a_number_goes_leaves_the_page_to_edits():
+    """It stops after every estimate; an edit in between is answered, and ends what would be said of another job."""
+    visit, path = Visit("#v1&model=gpt2&seq=512&accelerator=t4"), "training.micro_batch_size"
+    steps = handle(visit.session, {"do": "solve", "path": path, "texts": visit.texts})
+    said = [next(steps) for _ in range(4)]
+    assert said == [{}, {"fields": {path: {"note": "Working …"}}}, {}, {}]
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "256"}, entry=1)
+    assert visit.last("attributes")["data-allocated-bytes"] == str(visit.session.found.allocated.expected)
+    assert visit.fields[path]["note"] == ""
+    assert list(steps) == [{"fields": {path: {"note": ""}}}]
+
+
+def test_asking_how_far_another_number_goes_takes_the_first_back():
+    """What is no longer worked on does not say that it is."""
+    visit, path = Visit("#v1&model=gpt2&seq=512&accelerator=t4"), "training.micro_batch_size"
+    steps = handle(visit.session, {"do": "solve", "path": path, "texts": visit.texts})
+    next(steps), next(steps)
+    visit.do("solve", path="training.sequence_length")
+    assert visit.fields[path]["note"] == ""
+    assert "Largest that fits" in visit.fields["training.sequence_length"]["note"]
+    assert list(steps) == []
+
+
 def test_a_curve_is_drawn_as_its_points_come():
     """Memory against a setting: more and more points, the capacity, and where they cross."""
     visit = Visit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from memcore.config.settings import SETTINGS, Config
@@ -12,25 +12,41 @@ from memcore.estimation import estimate
 from memcore.page.answering import config_of, form_of
 from memcore.page.session import Message, Patch, Session
 from memcore.render.curve import CURVES, Point, curve_html
-from memcore.solving import SOLVABLE, Solution, solve
+from memcore.solving import SOLVABLE, Solution, solve_by_piece
 from memcore.words import label, say
 
+WORKING = "working"
+"""The text below a field whose answer is on its way, and the name of that state."""
 REACH = 6
 """Doublings on either side of the value."""
 
 
 def most(session: Session, message: Message) -> Iterator[Patch]:
-    """The button beside a number: how far it goes with the job still fitting."""
+    """The button beside a number: how far it goes with the job still fitting; an edit ends what is of another job."""
     path = str(message.get("path"))
     if path not in SOLVABLE:
         return
+    before = [each for each, shown in session.fields.items() if shown.get("note") == WORKING and each != path]
+    yield noted(session, {**dict.fromkeys(before, ""), path: escape(say(WORKING))}, WORKING)
+    edits = session.turns.get("answer")
     try:
-        found = solve(config_of(form_of(message["texts"])), path)
+        for found in solve_by_piece(config_of(form_of(message["texts"])), path):
+            if found is not None:
+                yield noted(session, {path: solved(path, found)})
+                return
+            yield {}
+            if session.turns.get("answer") != edits:
+                yield noted(session, {path: ""})
+                return
     except MemcoreError as error:
-        yield {"fields": {path: {"note": escape(str(error))}}}
-        return
-    session.fields.setdefault(path, {})["note"] = "solved"
-    yield {"fields": {path: {"note": solved(path, found)}}}
+        yield noted(session, {path: escape(str(error))})
+
+
+def noted(session: Session, notes: Mapping[str, str], state: str = "said") -> Patch:
+    """What stands below fields; an edit takes away whatever is there."""
+    for path, note in notes.items():
+        session.fields.setdefault(path, {})["note"] = state if note else ""
+    return {"fields": {path: {"note": note} for path, note in notes.items()}}
 
 
 def solved(path: str, found: Solution) -> str:
