@@ -18,7 +18,7 @@ from memcore.rules import RULES
 from memcore.step.record import program_of
 from memcore.symbols import Shape, product
 
-_ALWAYS = "the whole job"
+ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"
 
 
@@ -26,7 +26,7 @@ def host_entries(job: Job) -> Iterator[Entry]:
     """What one process of a job keeps in host memory."""
     weights = [(weight, count) for weight, _, count in job.share.tensors]
     for buffer in job.engine.host(weights, job.recipe):
-        yield _entry(job, buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
+        yield _entry(job, buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, ALWAYS)
     sharding, optimizer = job.recipe.sharding, job.optimizer
     if job.engine.name in ("none", "ddp", "fsdp"):
         for weight, path, count in job.share.tensors:
@@ -45,11 +45,11 @@ def _hosted(job: Job, weight: Weight, path: str, count: int, *, parameters: bool
     dtype = weight.dtype or job.recipe.precision.parameter
     learned = learns(weight, job.share.network)
     if job.recipe.sharding.offloaded or (parameters and learned):
-        yield _entry(job, "host_parameter", path, shape, dtype, count, _ALWAYS)
+        yield _entry(job, "host_parameter", path, shape, dtype, count, ALWAYS)
     if not learned:
         return
     if parameters:
-        yield _entry(job, "host_gradient", path, shape, dtype, count, _ALWAYS)
+        yield _entry(job, "host_gradient", path, shape, dtype, count, ALWAYS)
     states = [(found, own) for _, found, own in job.optimizer.states_of(axes, job.sizes, weight.kind, weight.name)]
     hosted = list(job.optimizer.hosted_of(axes, job.sizes, weight.kind, weight.name))
     for found, own in hosted + (states if job.recipe.sharding.offloaded else []):

@@ -170,7 +170,7 @@ def reconcile(config: Config | Mapping[str, object], text: str, *, reading: str 
     stands beside all three. Raises ConfigError for a config that is wrong and for a log that says nothing of memory.
 
     >>> job = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"accelerator": "t4"}}
-    >>> row = reconcile(job, "max_memory_allocated: 2.75 GiB").rows[0]
+    >>> row = reconcile(job, "max_memory_allocated: 1.85 GiB").rows[0]
     >>> row.quantity, row.verdict
     ('max_allocated', 'inside')
     """

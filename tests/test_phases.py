@@ -8,6 +8,7 @@ import pytest
 
 import memcore
 from memcore.cli import main
+from memcore.host_phases import host_phases
 from memcore.phases import phases
 
 MODEL = {
@@ -51,6 +52,31 @@ def test_an_evaluation_keeps_logits_and_no_activations():
     assert "31.2 MiB" in each["evaluation"].because or "0.03 GiB" in each["evaluation"].because
 
 
+@pytest.mark.parametrize(
+    ("engine", "training", "loading", "steps", "saving"),
+    [
+        ({"type": "ddp"}, {}, 8 * 4 * PARAMETERS, 0, 4 * PARAMETERS),  # every process loads the whole model
+        ({"type": "fsdp"}, {}, 4 * PARAMETERS, 0, 4 * PARAMETERS),  # one of a node does; rank 0 gathers what is saved
+        ({"type": "fsdp"}, {"implementation": "torchtitan"}, 0, 0, 4 * PARAMETERS),  # built without memory
+        # Shards of parameters and gradients from the start, Adam's two states with the first step: of 8 of 16 ranks.
+        (
+            {"type": "fsdp"},
+            {"offload": {"parameters": "cpu"}},
+            4 * PARAMETERS + 8 * PARAMETERS // 2,
+            16 * PARAMETERS // 2,
+            4 * PARAMETERS + 16 * PARAMETERS // 2,
+        ),
+    ],
+    ids=["ddp", "fsdp", "torchtitan", "offloaded"],
+)
+def test_a_node_needs_host_memory_too(engine, training, loading, steps, saving):
+    """Of two nodes with eight processes each, the first one: fp32, four bytes a parameter."""
+    job = rank(16, engine, precision="fp32", **training).job
+    each = {phase.name: phase for phase in host_phases(job)}
+    assert [each[name].bytes for name in ("load", "step", "save")] == [loading, steps, saving]
+    assert each["step"].each * 8 == steps
+
+
 def test_saving_a_full_state_dict_gathers():
     """FSDP2 gathers one parameter at a time, FSDP1 a unit; without shards tensors are copied as they are."""
     second, first = (found(2, {"type": "fsdp", "version": each}, precision="fp32")["save"] for each in (2, 1))
@@ -86,7 +112,7 @@ def test_the_command_line_shows_phases_and_host_memory(capsys):
     main(arguments)
     shown = capsys.readouterr().out
     assert "From start to end" in shown
-    assert "Host memory of each process" in shown
+    assert "Kept by each process" in shown
     main([*arguments, "--json"])
     data = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in data["phases"]] == ["load", "first_step", "step", "evaluation", "save", "resume"]

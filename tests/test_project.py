@@ -79,7 +79,7 @@ LAYERS = (
     {"turns"},
     {"persistent", "host"},
     {"rank"},
-    {"phases"},
+    {"phases", "host_phases"},
     {"megatron"},
     {"readings"},
     {"serving"},

@@ -7,6 +7,7 @@ from typing import Any
 import memcore
 from memcore.describe import symbols, verdict, when
 from memcore.estimation import Estimate
+from memcore.host_phases import host_phases
 from memcore.ledger import Entry
 from memcore.phases import phases
 from memcore.places import PHASES, place
@@ -36,6 +37,10 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "peak": _moment(estimate.peak, estimate),
         "breakdown": dict(estimate.ledger.by_category),
         "host_bytes": sum(entry.bytes for entry in estimate.rank.host),
+        "host_phases": [
+            {"name": each.name, "node_bytes": each.bytes, "process_bytes": each.each, "because": each.because}
+            for each in host_phases(estimate.job)
+        ],
         "initialization_bytes": estimate.rank.while_built,
         "after_init_bytes": estimate.rank.after_init,
         "first_step_bytes": estimate.rank.first_step,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from memcore.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.estimation import Estimate
+from memcore.host_phases import host_phases, processes
 from memcore.job import Job
 from memcore.phases import phases
 from memcore.places import PHASES, place
@@ -53,16 +54,30 @@ def summary(estimate: Estimate) -> str:
     lines += section("From start to end", table(_whole(estimate), right=(1,)))
     if len(estimate.ranks) > 1:
         lines += section("Stages", table(_stages(estimate), right=(1,)))
+    lines += _host(estimate)
+    rows = list(_assumptions(estimate))
+    if rows:
+        lines += section("Assumed", table(rows))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _host(estimate: Estimate) -> Iterator[str]:
+    """Memory of the host: of a node from loading to saving, and what each process keeps there."""
+    rows = [
+        (each.title, format_bytes(each.bytes), f"{each.because}; {format_bytes(each.each)} in one process")
+        for each in host_phases(estimate.job)
+        if each.bytes
+    ]
+    if rows:
+        count = processes(estimate.job)
+        title = f"Host memory of a node ({count} process{'es' if count > 1 else ''})"
+        yield from section(title, table(rows, right=(1,)))
     on_host: Counter[str] = Counter()
     for each in estimate.rank.host:
         on_host[RULES[each.rule].title] += each.bytes
     held = [(name, format_bytes(size)) for name, size in on_host.items()]
     if held:
-        lines += section("Host memory of each process", table(held, right=(1,)))
-    rows = list(_assumptions(estimate))
-    if rows:
-        lines += section("Assumed", table(rows))
-    return "\n".join(lines).rstrip() + "\n"
+        yield from section("Kept by each process", table(held, right=(1,)))
 
 
 def _whole(estimate: Estimate) -> Iterator[Sequence[str]]:
