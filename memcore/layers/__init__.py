@@ -53,7 +53,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         default_wrap="layer",
         buffers=tables.buffers,
         inputs=vision.inputs,
-        sees=lambda network: network.family in vision.SEES,
+        sees=vision.sees,
     ),
     "liger": LayerCode(
         title="Liger kernels",

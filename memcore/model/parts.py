@@ -80,7 +80,8 @@ class Attention:
     value_norm: Norm | None = None
     norm_place: str = "head"
     """`head`: over each head; `projected`: over each head, once queries, keys and values are all there; `row`: over all
-    heads together, before they are split; `after`: over each head, after the rotation."""
+    heads together, before they are split; `rows`: the same, once all three are there; `after`: over each head, after
+    the rotation."""
     mask: str = "full"
     """Which tokens it sees: full, sliding (a window of the last ones), chunked (those of its chunk)."""
     bidirectional: bool = False
@@ -90,6 +91,8 @@ class Attention:
     softmax_fp32: bool = True
     """Eager attention computes softmax in fp32."""
     dropout: float = 0.0
+    output_dropout: float = 0.0
+    """After the output matrix (InternViT)."""
     gated: bool = False
     """The query projection also yields a gate for the output (Qwen3-Next)."""
     sinks: Weight | None = None

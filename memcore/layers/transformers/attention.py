@@ -43,7 +43,7 @@ def attend(
         attn_output, attn_weights = interface(query_states, key_states, value_states, part, context)
         attn_output = contiguous(attn_output)
         attn_output = project(attn_output, weights, part.output)
-        attn_output = dropout(attn_output, drop)
+        attn_output = dropout(attn_output, drop or part.output_dropout)
         return attn_output, attn_weights
 
 
@@ -114,6 +114,8 @@ def _project_heads(x: Tensor, weights: Weights, part: Attention) -> list[Tensor]
     """Queries, keys and values as (b, heads, s, d)."""
     if part.norm_place == "projected":
         return _norm_projected(x, weights, part)
+    if part.norm_place == "rows":
+        return _norm_rows(x, weights, part)
     if len(part.inputs) == 1:
         fused = project(x, weights, part.inputs[0])
         return LAYOUTS[part.fused](clamp(fused) if part.clamped else fused, part.heads)
@@ -141,6 +143,15 @@ def _norm_projected(x: Tensor, weights: Weights, part: Attention) -> list[Tensor
         if head_norm is not None:
             states[index] = _norm_heads(states[index], weights, head_norm)
     return states
+
+
+def _norm_rows(x: Tensor, weights: Weights, part: Attention) -> list[Tensor]:
+    """InternViT projects all three before it normalizes queries and keys, and then splits heads."""
+    states = [project(x, weights, each) for each in part.inputs]
+    for index, row_norm in enumerate((part.query_norm, part.key_norm)):
+        if row_norm is not None:
+            states[index] = norm(states[index], weights, row_norm)
+    return _as_heads(states, part)
 
 
 def _norm_heads(x: Tensor, weights: Weights, part: Norm) -> Tensor:

@@ -127,7 +127,8 @@ def internvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, 
     layer = layer_of(
         attention(
             reader, "attention", "projection_layer", bias=reader.flag("attention_bias"), query_norm=query,
-            key_norm=key, norm_place="row", softmax_fp32=False, splits_late=True,
+            key_norm=key, norm_place="rows", softmax_fp32=False, splits_late=True,
+            output_dropout=reader.number("projection_dropout", 0.0),
         ),
         feed(activation_of(reader, "hidden_act")),
         norms("layernorm_before", "layernorm_after", kind),
@@ -147,13 +148,13 @@ def internvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, 
         *([tensor(f"{p}position_embeddings", 1, "nt", "ht")] if placed else []),
         *last,
     ]
-    final = reader.integer("num_hidden_layers") - 1
-    idle = [*masked, *(last if taps and all(tap not in (-1, final) for tap in taps) else ())]
+    idle = [*masked, *(last if taps and -1 not in taps else ())]
     fields = {
         "variant": "internvl",
         "path": f"{prefix}encoder.layer",
         "ends": tuple(ends),
         "idle": frozenset(weight.name for weight in idle),
+        "options": frozenset() if -1 in taps else frozenset({"inner"}),
     }
     return (equal(reader, layer, taps, **fields),)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import contiguous, narrow, permute, to
-from memcore.eager.images import buffer, joined, reshape, unfolded, viewed
+from memcore.eager.basics import narrow, permute, to
+from memcore.eager.images import buffer, joined, reshape, unfolded
 from memcore.eager.operations import ACTIVATIONS, add, dropout
 from memcore.eager.slices import expand, unsqueeze
 from memcore.eager.tensor import Tensor
@@ -13,6 +13,7 @@ from memcore.layers.transformers.vision.seen import (
     context_of,
     layer_norm,
     linear_layer,
+    pixel_shuffle,
     placeholder_mask,
     put_among,
     run_layers,
@@ -69,7 +70,7 @@ def _patch_embedding(step: Step, hidden_states: Tensor) -> Tensor:
 def _adapter(step: Step, encoded_patches: Tensor) -> Tensor:
     """`Llama4VisionPixelShuffleMLP.forward`."""
     module = f"{_ROOT}.vision_adapter.mlp"
-    encoded_patches = _pixel_shuffle(encoded_patches)
+    encoded_patches = reshape(pixel_shuffle(encoded_patches), ("mq", "ft"))
     hidden_states = linear_layer(step, encoded_patches, f"{module}.fc1")
     hidden_states = _activated(step, hidden_states)
     hidden_states = dropout(hidden_states, step.recipe.network.towers[0].dropout)
@@ -79,13 +80,3 @@ def _adapter(step: Step, encoded_patches: Tensor) -> Tensor:
 def _activated(step: Step, x: Tensor) -> Tensor:
     with step.tape.at(f"{_ROOT}.vision_adapter.mlp.activation_fn"):
         return ACTIVATIONS["gelu"](x)
-
-
-def _pixel_shuffle(input_tensor: Tensor) -> Tensor:
-    """`pixel_shuffle`: neighbours of a row, then of a column, go side by side."""
-    grid = ("bt", "gp", "gp", "ht")
-    reshaped_tensor = viewed(input_tensor, grid)
-    reshaped_tensor = contiguous(permute(reshaped_tensor, 0, 2, 1, 3))
-    reshaped_tensor = viewed(reshaped_tensor, grid)
-    reshaped_tensor = contiguous(permute(reshaped_tensor, 0, 2, 1, 3))
-    return reshape(reshaped_tensor, ("mq", "ft"))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from memcore.eager.basics import new
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
+from memcore.layers.transformers.vision.internvl import internvl
 from memcore.layers.transformers.vision.llava import llava
 from memcore.layers.transformers.vision.seen import Embed, Seen
+from memcore.layers.transformers.vision.towers import TOWERS
+from memcore.model.network import Network
 from memcore.step.step import Batch, Step
 from memcore.symbols import Shape
 
 SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
     "gemma3": gemma.gemma3,
+    "internvl": internvl,
     "llama4": llama4.llama4,
     "llava": llava,
     "mllama": mllama.mllama,
@@ -23,6 +27,18 @@ SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), qwen.qwen3_vl),
 }
 """By `Network.family`."""
+_TOWERS_OF: Mapping[str, Collection[str]] = {
+    **dict.fromkeys(("gemma3", "paligemma"), ("siglip",)),
+    "llava": TOWERS,
+}
+"""Towers, as `Tower.variant`, where a family has others than that of its name."""
+_QWENS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+
+
+def sees(network: Network) -> bool:
+    """Whether what a network makes of images is modelled, with the tower that it has."""
+    own = _QWENS if network.family.startswith("qwen") else (network.family,)
+    return network.family in SEES and network.towers[0].variant in _TOWERS_OF.get(network.family, own)
 
 
 def see(step: Step, batch: Batch, embed: Embed) -> Seen:

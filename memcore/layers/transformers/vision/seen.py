@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from memcore.eager.basics import clone, new, to
-from memcore.eager.images import masked_scatter, put_rows, rows_at
+from memcore.eager.basics import clone, contiguous, new, permute, to
+from memcore.eager.images import masked_scatter, put_rows, rows_at, viewed
 from memcore.eager.operations import add, linear
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Tensor
@@ -138,3 +138,12 @@ def put_among(step: Step, embeds: Tensor, mask: Tensor, features: Tensor) -> Ten
     merged = step.ended(masked_scatter(embeds, mask, features), "projector")
     step.begin("positions and masks")
     return merged
+
+
+def pixel_shuffle(vision_features: Tensor) -> Tensor:
+    """`pixel_shuffle`: neighbours of a row, then of a column, go side by side; the grid stands for both."""
+    grid = ("bt", "gp", "gp", "ht")
+    vision_features = viewed(vision_features, grid)
+    vision_features = contiguous(permute(vision_features, 0, 2, 1, 3))
+    vision_features = viewed(vision_features, grid)
+    return contiguous(permute(vision_features, 0, 2, 1, 3))

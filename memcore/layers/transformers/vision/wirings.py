@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.operations import add, mul, tanh
+from memcore.eager.operations import add, dropout, mul, tanh
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
@@ -21,6 +21,18 @@ def _qwen(hidden_states: Tensor, weights: Weights, layer: Layer, context: Contex
 
 def _mixed(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
     return mix(hidden_states, weights, layer, context)[0]
+
+
+def _internvl(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """`InternVLVisionLayer.forward`: what each half adds is scaled."""
+    attention_output, _attn_weights = mix(norm(hidden_states, weights, layer.norms[0]), weights, layer, context)
+    attention_output = mul(weights["lambda_1"], attention_output)
+    hidden_states = add(attention_output, hidden_states)
+    layer_output = norm(hidden_states, weights, layer.norms[1])
+    layer_output = feed(layer_output, weights, layer, context)
+    layer_output = dropout(layer_output, layer.dropout)
+    layer_output = mul(weights["lambda_2"], layer_output)
+    return add(layer_output, hidden_states)
 
 
 def _mllama(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
@@ -54,6 +66,7 @@ def _mllama_cross(hidden_states: Tensor, weights: Weights, layer: Layer, context
 
 
 VISION: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
+    "internvl-vision": _internvl,
     "mllama-cross": _mllama_cross,
     "mllama-vision": _mllama,
     "mllama-vision-gated": _mllama,
