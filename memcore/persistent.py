@@ -214,14 +214,15 @@ class Persistent:
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
         each = [stored.size for stored in self._in_order() if stored.size]
-        learning = [stored.size for stored in self._in_order(learning=True)]
+        learning = list(self._in_order(learning=True))
+        states = {id(stored): _state_sizes(self.job, stored) for stored in self.stored if stored.learning}
         buffers = self._blocks(self.tensors)
         received = [entry.each for entry in self.receive_buffers() for _ in range(entry.copies)]
         return Surroundings(
             resident=[*each, *buffers, *received],
-            states=[size for stored in self._in_order(learning=True) for size in _state_sizes(self.job, stored)],
+            states=[size for stored in learning for size in states[id(stored)]],
             temporaries=[
-                *learning * self.job.implementation.temporaries,
+                *[stored.size for stored in learning] * self.job.implementation.temporaries,
                 *self._blocks(self._stepping()),
             ],
             keeps_gradients=self.job.recipe.keeps_gradients,

@@ -232,16 +232,17 @@ class Rank:
 
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
-        found, capacity = self._held(Room()), None if self.job.recipe.fake else self.job.capacity
+        around = self.persistent.surroundings()
+        found, capacity = self._held(around, Room()), None if self.job.recipe.fake else self.job.capacity
         if capacity is not None:
             limit = capacity - sum(each.overhead.expected for each in outside(self)) - self.persistent.workspaces
             room = Room(limit)
-            tight = self._held(room) if found > limit else found
+            tight = self._held(around, room) if found > limit else found
             found = found if room.short else tight
         return max(found + self.persistent.workspaces, self.peak.peak)
 
-    def _held(self, room: Room) -> int:
-        expandable, around = bool(self.job.config.engine.expandable_segments), self.persistent.surroundings()
+    def _held(self, around: Surroundings, room: Room) -> int:
+        expandable = bool(self.job.config.engine.expandable_segments)
         if turns.apply(self.job):
             return turns.reserved(self.job, around, room, expandable=expandable)
         return reserved(self.program, self.job.sizes, around, expandable=expandable, room=room)
