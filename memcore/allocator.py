@@ -20,8 +20,9 @@ SMALL = MiB
 SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 """Sizes of segments: for small blocks (kSmallBuffer), for large ones (kLargeBuffer), and the multiple that segments for
 requests from 10 MiB on are rounded to (kRoundLarge)."""
-_ADDRESS = 48
-"""Bits of an address. A free block's key is its size, then its address, so that the best fit is the next key."""
+_ADDRESS = 256
+"""Bits of an address, more than any config needs. A free block's key is its size, then its address, so that the best
+fit is the next key."""
 _PLACE = (1 << _ADDRESS) - 1
 """The address in a key."""
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from traceback import extract_tb
+from typing import Any, NoReturn
 
 import memcore
 from memcore.accuracy import accuracy
-from memcore.config.kinds import Flag
+from memcore.config.kinds import SWITCHED, Flag
 from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import VERSION, decode_fragment, encode_fragment
-from memcore.decisions import DECISIONS, content, print_json
-from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.decisions import DECISIONS, content, count, print_json
+from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import Estimate, estimate, estimate_training
 from memcore.formats import TOOLS, exported
 from memcore.formats.sources import parsed, read_source
@@ -42,14 +43,23 @@ FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
+    given = sys.argv[1:] if arguments is None else arguments
     try:
+        options = _options(given)
+        command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except MemcoreError as error:
-        return _refuse(error, as_json=options.json)
+        return _refuse(error, as_json="--json" in given)
     except BrokenPipeError:
         return FITS
+    except OSError as error:
+        problem = Problem(str(error.filename or "a file"), error.strerror or "cannot be read or written")
+        return _refuse(ConfigError([problem]), as_json="--json" in given)
+    except Exception as error:  # noqa: BLE001 - a traceback would exit with 1, which says that the job does not fit
+        last = extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+        message = f"this is a mistake in memcore, not in the input; please report it with the config. {where}"
+        return _refuse(MemcoreError(message), as_json="--json" in given)
 
 
 def _refuse(error: MemcoreError, *, as_json: bool) -> int:
@@ -63,8 +73,37 @@ def _refuse(error: MemcoreError, *, as_json: bool) -> int:
     return BAD_INPUT
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """One that refuses what it does not understand like everything else is refused: by name, with the nearest."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigError. An argument that nobody asked for is named, with the flag that it may be."""
+        path, _, what = message.removeprefix("argument ").partition(": ")
+        unknown = next((each for each in what.split() if each.startswith("--")), None)
+        flags = [each for action in self._actions for each in action.option_strings]
+        suggestion = nearest(unknown.partition("=")[0], flags) if unknown and path == "unrecognized arguments" else None
+        raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
+
+
+def _options(given: Sequence[str]) -> argparse.Namespace:
+    """What is asked for. The options of a command may stand anywhere among its files."""
+    parser, commands = _parser()
+    command = commands.get(given[0]) if given else None
+    if command is None:
+        return parser.parse_args(given)
+    switches = {each for action in command._actions if action.nargs == "?" for each in action.option_strings}  # noqa: SLF001
+    return command.parse_intermixed_args(_alone(given[1:], switches))
+
+
+def _alone(given: Sequence[str], switches: Collection[str]) -> Iterator[str]:
+    """The arguments, each switch without a value saying so: what follows `--compile` may as well be a file."""
+    for word, following in zip(given, [*given[1:], ""], strict=False):
+        yield word if word not in switches or following.lower() in SWITCHED else f"{word}=true"
+
+
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and that of each command."""
+    parser = _Parser(
         prog="memcore",
         description="How much GPU memory a training or serving job takes, when, and because of which tensors.",
     )
@@ -82,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
             DECISIONS[name].options(added)
         if name == "quick":
             added.add_argument("size", metavar="SIZE", help="parameters: a number is billions; or such as 350M")
-            added.add_argument("--gpus", type=int, default=1, help="GPUs of the whole job (default: 1)")
+            added.add_argument("--gpus", type=count, default=1, help="GPUs of the whole job (default: 1)")
             added.add_argument("--engine", help="as engine.type (default: fsdp on several GPUs)")
             added.add_argument("--dtype", default="bf16", help="fp32, fp16 or bf16 (default: bf16)")
             added.add_argument("--gpu-mem", type=float, default=MEMORY, help=f"GiB of a GPU (default: {MEMORY})")
@@ -95,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument("--families", action="store_true", help="list the families that are understood")
         if name == "accuracy":
             added.add_argument("files", nargs="+", metavar="FILE", help="JSON files with measured cases")
-    return parser
+    return parser, commands.choices
 
 
 _TAKES_CONFIG = ("estimate", "explain", *DECISIONS, "validate", "url", "gpus", "formulas", "convert")
@@ -122,6 +161,8 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 def _config(options: argparse.Namespace) -> Config:
     """The config of a file, standard input or a URL, with the flags on top."""
     given = vars(options)
+    if given.get("log") and options.config is None and given["model"] is None:
+        raise ConfigError([Problem("CONFIG", "two files are expected: a config, and the log of its run; found one")])
     flags = {path: given[path] for path in SETTINGS if given[path] is not None}
     source: str | None = options.config
     if "model" in flags and flags["model"].endswith(".json"):
@@ -248,9 +289,9 @@ def _accuracy(options: argparse.Namespace) -> int:
     cases: list[Any] = []
     for name in options.files:
         try:
-            found = parse_json(Path(name).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError([Problem(name, error.strerror or "cannot be read")]) from None
+            found = parse_json(content(name))
+        except ConfigError:
+            raise
         except ValueError as error:
             raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
         cases += found if isinstance(found, list) else [found]
@@ -258,7 +299,7 @@ def _accuracy(options: argparse.Namespace) -> int:
     if options.json:
         print_json(report.to_dict())
     else:
-        print(report.to_text(), end="")
+        print(report.to_text().rstrip())
     return FITS
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memcore.advising import advise
+from memcore.config.kinds import Integer
 from memcore.config.settings import Config
 from memcore.costs import Roofline, roofline_of
 from memcore.errors import ConfigError, Problem
@@ -28,7 +29,6 @@ from memcore.searching.records import COLUMNS, csv_line, json_line, record, reco
 from memcore.searching.rows import SCHEDULES
 from memcore.searching.search import KEEP, search
 from memcore.solving import SOLVABLE, flag_of, solve
-from memcore.units import parse_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +75,28 @@ def _solve_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(config: Config, options: argparse.Namespace) -> bool | None:
-    counts = [parse_count(each) for each in options.counts.split(",")] if options.counts else None
     kinds = [each.id for each in ACCELERATORS] if options.on == "all" else options.on.split(",") if options.on else None
-    sizes = tuple(parse_count(each) for each in options.micro_batches.split(","))
+    hardware = config.hardware
     assumed = None
     if options.assume:
-        given = dict(each.split("=", 1) for each in options.assume)
-        name = config.hardware.accelerator
-        assumed = roofline_of(name, config.hardware.gpus_per_node).adjusted(**{k: float(v) for k, v in given.items()})
+        assumed = roofline_of(hardware.accelerator, hardware.gpus_per_node).adjusted(**dict(options.assume))
     output = Path(options.write) if options.write else None
     known = _known(output)
     pool = ProcessPoolExecutor(options.jobs) if options.jobs > 1 else None
     run = search(
-        config, gpus=counts, accelerators=kinds, sequences=options.sequences, roofline=assumed, keep=options.keep,
-        every=options.every, micro_batches=sizes, schedules=options.schedules.split(","), offload=options.offload,
-        executor=pool, skip=known,
-    )  # fmt: skip
+        config,
+        gpus=options.counts,
+        accelerators=kinds,
+        sequences=options.sequences,
+        roofline=assumed,
+        keep=options.keep,
+        every=options.every,
+        micro_batches=options.micro_batches,
+        schedules=options.schedules.split(","),
+        offload=options.offload,
+        executor=pool,
+        skip=known,
+    )
     last = _followed(run, output)
     if pool is not None:
         pool.shutdown(cancel_futures=True)
@@ -107,8 +113,11 @@ def _known(output: Path | None) -> list[Key]:
     """The layouts that a file has already."""
     if output is None or not output.exists():
         return []
-    with output.open(encoding="utf-8", newline="") as lines:
-        return list(recorded(lines))
+    try:
+        with output.open(encoding="utf-8", newline="") as lines:
+            return list(recorded(lines))
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError([Problem(str(output), "has rows that no search wrote; name another file")]) from None
 
 
 def _followed(run: Iterator[Progress], output: Path | None) -> Progress:
@@ -128,11 +137,13 @@ def _followed(run: Iterator[Progress], output: Path | None) -> Progress:
 
 
 def _search_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--counts", metavar="N,N", help="numbers of GPUs that are tried (default: the config's)")
-    parser.add_argument("--on", metavar="ID,ID", help="accelerators that are tried, or `all` (default: the config's)")
-    parser.add_argument("--sequences", type=int, metavar="N", help="sequences of a step of the whole job")
     parser.add_argument(
-        "--micro-batches", default="1,2,4,8", metavar="N,N", help="sizes that are tried (default: 1,2,4,8)"
+        "--counts", type=counts, metavar="N,N", help="numbers of GPUs that are tried (default: the config's)"
+    )
+    parser.add_argument("--on", metavar="ID,ID", help="accelerators that are tried, or `all` (default: the config's)")
+    parser.add_argument("--sequences", type=count, metavar="N", help="sequences of a step of the whole job")
+    parser.add_argument(
+        "--micro-batches", type=counts, default="1,2,4,8", metavar="N,N", help="sizes that are tried (default: 1,2,4,8)"
     )
     parser.add_argument(
         "--schedules",
@@ -142,13 +153,17 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--offload", action="store_true", help="try parameters or the optimizer on the host, too")
     parser.add_argument(
-        "--keep", type=int, default=KEEP, metavar="N", help=f"the cheapest that are kept (default: {KEEP})"
+        "--keep", type=count, default=KEEP, metavar="N", help=f"the cheapest that are kept (default: {KEEP})"
     )
     parser.add_argument("--every", action="store_true", help="measure every layout, also those that cannot be best")
     parser.add_argument(
-        "--assume", action="append", metavar="NAME=VALUE", help=f"of the cost model: {', '.join(_INPUTS)}"
+        "--assume",
+        action="append",
+        type=_assumption,
+        metavar="NAME=VALUE",
+        help=f"of the cost model: {', '.join(_INPUTS)}",
     )
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share the work (default: 1)")
+    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="processes that share the work (default: 1)")
     parser.add_argument(
         "--write", metavar="FILE", help="write measured layouts there as they come (.csv or .jsonl), and resume"
     )
@@ -187,6 +202,29 @@ def _reconcile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
     parser.add_argument("--as", dest="reading", choices=list(READINGS), help="what a number without a name is")
     parser.add_argument("--case", metavar="FILE", help="write what was measured there, as `memcore accuracy` reads it")
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1, for an option."""
+    try:
+        found = Integer().parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return int(str(found))
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas, for an option."""
+    return tuple(count(each) for each in text.split(","))
+
+
+def _assumption(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        example = "" if equals else ", such as flops_efficiency=0.5"
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a number{example}, found {text!r}") from None
 
 
 def content(source: str, *, strict: bool = True) -> str:

@@ -8,7 +8,8 @@ MemcoreError                 every error that a user can cause
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -48,9 +49,32 @@ class UnsupportedError(MemcoreError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`, or else the first that contains it, if any does."""
+    """The known name that says the same in more words, or else looks most like `name`, or else contains it first."""
     names, wanted = list(known), name.strip().lower()
+    meant = meaning(wanted, names)
+    if meant:
+        return meant[0]
     found = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
     if found:
         return found[0]
     return next((each for each in names if wanted and wanted in each), None)
+
+
+def meaning(name: str, known: Iterable[str]) -> Sequence[str]:
+    """The known names with all words and numbers of `name`, in their order; first those that begin so, shortest first.
+
+    >>> meaning("A100-80GB", ["a10", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-80gb"])
+    ['a100-sxm-80gb', 'a100-pcie-80gb']
+    """
+    wanted = _words(name)
+    words = {each: _words(each) for each in known}
+    found = [each for each, having in words.items() if wanted and _within(wanted, iter(having))]
+    return sorted(found, key=lambda each: (words[each][: len(wanted)] != wanted, len(words[each])))
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+|[0-9]+", name.lower())
+
+
+def _within(wanted: Sequence[str], words: Iterator[str]) -> bool:
+    return all(each in words for each in wanted)

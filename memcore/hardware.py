@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.errors import ConfigError, Problem, nearest
+from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.units import GiB, MiB
 
 
@@ -153,6 +153,8 @@ def find_accelerator(name: str) -> Accelerator:
     """
     found = _BY_ID.get(name.strip().lower())
     if found is None:
-        message = f"found {name!r}, which is not in the catalog of {len(_BY_ID)} accelerators"
+        meant = meaning(name, _BY_ID)
+        several = f"; it may be {', '.join(meant)}" if len(meant) > 1 else ""
+        message = f"found {name!r:.80}, which is not in the catalog of {len(_BY_ID)} accelerators{several}"
         raise ConfigError([Problem("hardware.accelerator", message, nearest(name, _BY_ID))])
     return found

@@ -46,8 +46,8 @@ def with_section(**sections):
         (with_section(engine={"contiguous_memory_optimization": True}), "engine.contiguous_memory_optimization: is not modelled yet; leave it out"),
         (with_section(engine={"reshard_after_forward": "yes"}), "engine.reshard_after_forward: expected true, false or a number of at "
          "least 2, found 'yes'"),
-        (with_section(hardware={"accelerator": "h100"}), "hardware.accelerator: found 'h100', which is not one of 39 known accelerators "
-         "(did you mean 'h100-sxm-80gb'?)"),
+        (with_section(hardware={"accelerator": "h100"}), "hardware.accelerator: found 'h100', which is not one of 39 known accelerators; "
+         "it may be h100-sxm-80gb, h100-pcie-80gb, h100-nvl-94gb (did you mean 'h100-sxm-80gb'?)"),
         (with_section(hardware="h100"), "hardware: expected an object, found a text"),
     ],
     ids=str,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from memcore.errors import nearest
+from memcore.errors import meaning, nearest
 from memcore.units import parse_count
 from memcore.untrusted import parse_json
 
@@ -35,7 +35,9 @@ class Unlisted(Choices):
 
     def __init__(self, found: object, catalog: str, known: Iterable[str]) -> None:
         names = tuple(known)
-        ValueError.__init__(self, f"found {found!r:.80}, which is not one of {len(names)} known {catalog}")
+        meant = meaning(found, names) if isinstance(found, str) else ()
+        several = f"; it may be {', '.join(meant[:6])}" if len(meant) > 1 else ""
+        ValueError.__init__(self, f"found {found!r:.80}, which is not one of {len(names)} known {catalog}{several}")
         self.suggestion = nearest(found, names) if isinstance(found, str) else None
 
 
@@ -66,8 +68,10 @@ class Integer:
     def check(self, value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"expected a whole number, found {value!r}")
-        if not self.minimum <= value <= self.maximum:
+        if value < self.minimum:
             raise ValueError(f"expected a whole number of at least {self.minimum}, found {value}")
+        if value > self.maximum:
+            raise ValueError(f"expected a whole number of at most {self.maximum}, found {value:.6g}")
         return value
 
     def parse(self, text: str) -> object:
@@ -109,6 +113,19 @@ class Number:
         return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
 
 
+SWITCHED: Mapping[str, bool] = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+"""What people write for true and false."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flag:
     """true or false."""
@@ -119,19 +136,9 @@ class Flag:
         return value
 
     def parse(self, text: str) -> object:
-        found = {
-            "true": True,
-            "yes": True,
-            "on": True,
-            "1": True,
-            "false": False,
-            "no": False,
-            "off": False,
-            "0": False,
-        }
-        if text.lower() not in found:
+        if text.lower() not in SWITCHED:
             raise Choices(text, ("true", "false"))
-        return found[text.lower()]
+        return SWITCHED[text.lower()]
 
     def spell(self, value: object) -> str:
         return "true" if value else "false"

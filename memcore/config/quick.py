@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memcore.config.deepspeed import DEEPSPEED
 from memcore.config.imported import DTYPES, ENGINES
+from memcore.config.inference import SERVERS
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
 
@@ -26,6 +27,8 @@ def quick(
     if dtype not in DTYPES:
         raise ConfigError([Problem("--dtype", f"found {dtype!r}; allowed: {', '.join(DTYPES)}")])
     name = SHORT_ENGINES.get(engine or "", engine) or ("fsdp" if gpus > 1 else "none")
+    if name in SERVERS:
+        raise ConfigError([Problem("--engine", f"found {name!r}, a server; a size alone is taken for training")])
     described: dict[str, object] = {"type": name}
     training: dict[str, object] = {"sequence_length": SEQUENCE, "precision": DTYPES[dtype]}
     assumed = [f"a sequence of {SEQUENCE} tokens, one sequence in a micro-batch", "AdamW, no activation checkpointing"]

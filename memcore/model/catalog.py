@@ -10,7 +10,7 @@ from functools import lru_cache
 from pkgutil import get_data
 from typing import Any
 
-from memcore.errors import ConfigError, Problem, nearest
+from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.model.network import Model
 from memcore.model.read import read_model
 
@@ -82,8 +82,10 @@ def content_of(model: str | Mapping[str, object]) -> Mapping[str, object]:
 def _hub_id(name: str) -> str:
     hub_id = _names().get(name.strip().lower())
     if hub_id is None:
-        message = f"found {name!r}, not one of the {len(catalog())} models of the catalog; give a config.json instead"
-        raise ConfigError([Problem("model", message, nearest(name, _names()))])
+        meant = meaning(name, map(nickname, catalog()))
+        several = f"; it may be {', '.join(meant[:6])}" if len(meant) > 1 else ""
+        message = f"found {name!r:.80}, not one of the {len(catalog())} models of the catalog{several}"
+        raise ConfigError([Problem("model", f"{message}; give a config.json instead", nearest(name, _names()))])
     return hub_id
 
 

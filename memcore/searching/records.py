@@ -62,12 +62,16 @@ def _cell(value: object) -> object:
 def recorded(lines: Iterable[str]) -> Iterator[Key]:
     """The layouts of rows that were written before, in either form; a last row that was cut off is left out.
 
+    Raises ValueError, KeyError or TypeError for rows that no search wrote.
+
     >>> list(recorded(['{"accelerator":null,"tensor":2,"stages":1']))
     []
     """
     kept = [line for line in lines if line.endswith("\n") and line.strip()]
     if kept and not kept[0].startswith("{"):
         rows: Iterable[Mapping[str, object]] = csv.DictReader(kept)
+        if "accelerator" not in kept[0]:
+            raise ValueError("no heading of a search's rows")
     else:
         rows = (json.loads(line) for line in kept)
     for row in rows:
