@@ -44,7 +44,7 @@ def verdict(estimate: Estimate) -> Verdict:
     gpus = _gpus(estimate)
     if capacity is None:
         headline = say("verdict-unknown", need=format_bytes(device.expected), gpus=gpus)
-        return Verdict("unknown", headline, _reason(estimate))
+        return Verdict("unknown", headline, reason(estimate))
     level = _level(device.low, device.expected, device.high, capacity)
     left = capacity - device.expected
     share = f"{100 * left / capacity:.0f}"
@@ -59,7 +59,7 @@ def verdict(estimate: Estimate) -> Verdict:
         gpus=gpus,
         margin=margin,
     )
-    return Verdict(level, headline, _reason(estimate))
+    return Verdict(level, headline, reason(estimate))
 
 
 def _gpus(estimate: Estimate) -> str:
@@ -81,7 +81,8 @@ def _level(low: int, expected: int, high: int, capacity: int) -> str:
     return "over" if low <= capacity else "no"
 
 
-def _reason(estimate: Estimate) -> str:
+def reason(estimate: Estimate) -> str:
+    """When the peak is and what dominates it: bytes in tensors, which need no look at the allocator."""
     sums = estimate.ledger.by_category
     category = max(sums, key=lambda name: sums[name])
     share = 100 * sums[category] / estimate.ledger.total

@@ -16,6 +16,7 @@ from memcore.page.presets import presets
 from memcore.page.session import Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import form, page
+from memcore.units import format_bytes
 from memcore.words import LANGUAGES, WORDS, every, say, speaking
 from memcore.words_of_engines import ENGINES_IN_CHINESE
 from memcore.words_of_help import HELP_IN_CHINESE
@@ -53,12 +54,13 @@ class Visit:
 
 
 def test_a_visit_answers_the_example():
-    """The first message answers the example, stage by stage, the verdict first; the last says that the page is live."""
+    """The first message answers the example: bytes in tensors, the verdict, the rest; then the page is live."""
     visit = Visit()
     found = estimate(page.EXAMPLE)
     assert visit.last("attributes")["data-device-bytes"] == str(found.device.expected)
     stages = [patch["html"] for patch in visit.patches if "html" in patch]
-    assert "verdict" in stages[0]
+    assert {"verdict-reason", "timeline"} <= set(stages[0])
+    assert {"verdict", "bar", "readings"} <= set(stages[1])
     assert {"timeline", "ledger", "ranks", "assumptions", "model-view"} <= set(visit.html)
     assert visit.patches[-1] == {"live": True}
 
@@ -109,6 +111,55 @@ def test_a_newer_edit_ends_the_older():
     assert list(first) == []
     assert session.config.training.sequence_length == 256
     assert second[-1]["html"]
+
+
+def edited(visit, **texts):
+    """An edit's message."""
+    return {"do": "edit", "texts": {**visit.texts, **texts}, "entry": 1}
+
+
+def test_the_first_answer_asks_no_allocator():
+    """It says the bytes in tensors; of what the allocator decides it says nothing, but that it is on its way."""
+    visit = Visit()
+    steps = handle(visit.session, edited(visit, **{"training.sequence_length": "4096"}))
+    early = [next(steps), next(steps)][1]
+    found = visit.session.found
+    assert not {"reserved", "device"} & (set(vars(found)) | set(vars(found.rank)))
+    attributes = early["attributes"]
+    assert attributes["aria-busy"] == "true"
+    assert attributes["data-allocated-bytes"] == str(found.allocated.expected)
+    decided = {"data-fits", "data-reserved-bytes", "data-device-bytes"}
+    assert {attributes[name] for name in decided} == {""}
+    assert format_bytes(found.ledger.total) in early["html"]["verdict-reason"]
+    assert not {"verdict", "bar", "legend", "readings"} & set(early["html"])
+    late = next(steps)
+    assert late["attributes"] == {**page.attributes(found), "aria-busy": "false"}
+    assert early["html"]["verdict-reason"] in late["html"]["verdict"]
+
+
+def test_more_in_tensors_than_there_is_needs_no_allocator():
+    """That such a job does not fit is clear from the first; a server has one answer only."""
+    visit = Visit()
+    steps = handle(visit.session, edited(visit, **{"training.micro_batch_size": "64"}))
+    assert [next(steps), next(steps)][1]["attributes"]["data-fits"] == "false"
+    server = Visit("#v1&model=gpt2&engine=vllm")
+    assert [patch["attributes"]["aria-busy"] for patch in server.patches if "attributes" in patch] == ["false"]
+
+
+def test_an_edit_that_is_wrong_lets_the_last_answer_be_finished():
+    """The answer that stays in place is shown whole, also where the wrong edit came in the middle of it."""
+    visit = Visit()
+    steps = handle(visit.session, edited(visit, **{"training.sequence_length": "4096"}))
+    next(steps), next(steps)
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "many"}, entry=1)
+    assert list(steps) == []
+    found = estimate(Config.from_dict(page.EXAMPLE).replaced("training.sequence_length", 4096))
+    assert visit.last("attributes") == {**page.attributes(found), "aria-busy": "false"}
+    assert visit.html["ledger"] == page.sections(found)["ledger"]
+    assert visit.html["problems"]
+    before = len(visit.patches)
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "more"}, entry=1)
+    assert len(visit.patches) == before + 2
 
 
 def test_wrong_fields_are_said_with_a_fix():

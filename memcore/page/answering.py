@@ -15,7 +15,7 @@ from memcore.formats import flag
 from memcore.page.comparing import comparison
 from memcore.page.explaining import explained
 from memcore.page.reconciling import against
-from memcore.page.session import Message, Patch, Session
+from memcore.page.session import Found, Message, Patch, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import html, page
 from memcore.render.curve import curve_options
@@ -39,7 +39,7 @@ def values_of(form: Form) -> dict[str, str]:
 
 
 def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patch]:
-    """Answer a form: the verdict first, then the rest; or problems, with the last answer left in place."""
+    """Answer a form: bytes in tensors first, then the rest; or problems, with the last answer left in place."""
     session.form = form
     try:
         config = config_of(form)
@@ -48,29 +48,38 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         first = next(stages)
     except MemcoreError as error:
         yield problem_patch(session, page.problems_of(error))
+        if session.found is not None and session.unfinished:
+            yield from rest_of_answer(session, session.found, page.stages(session.found))
         return
-    session.config, session.found = config, found
+    session.config, session.found, session.unfinished = config, found, True
     session.fragment = encode_fragment(config)
     engine = found.job.engine.name
     yield {
         "stale": False,
         "html": {"problems": "", **first},
         "hidden": {"problems": True},
-        "attributes": page.attributes(found),
+        "attributes": page.attributes_with(first, found),
         "fields": field_patches(session, engine, page.defaults(found)),
         "fragment": session.fragment,
         "entry": message.get("entry"),
         "task": task_of(form.texts),
     }
+    yield from rest_of_answer(session, found, stages)
+
+
+def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, str]]) -> Iterator[Patch]:
+    """The stages of an answer, the verdict with its attributes, and what else on the page is about it."""
     for stage in stages:
-        yield {"html": stage}
-    yield {"html": {"curve-setting": curve_options(engine)}}
+        attributes = page.attributes_with(stage, found)
+        yield {"html": stage, **({"attributes": attributes} if attributes else {})}
+    yield {"html": {"curve-setting": curve_options(found.job.engine.name)}}
     if session.part:
         yield {"html": explained(found, session.part)}
     if session.pins:
         yield {"html": {"compare": comparison(session)}}
     if session.log:
         yield {"html": {"reconciled": against(session)}}
+    session.unfinished = False
 
 
 def config_of(form: Form) -> Config:

@@ -51,6 +51,8 @@ class Session:
     """The last config that was answered."""
     found: Found | None = None
     fragment: str = ""
+    unfinished: bool = False
+    """The page does not show all of it yet."""
     pins: list[Pin] = field(default_factory=list)
     part: str = ""
     """The component that the drawer explains."""

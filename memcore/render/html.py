@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from memcore.defaults import Assumption
-from memcore.describe import spelled, symbols, verdict, when
+from memcore.describe import reason, spelled, symbols, verdict, when
 from memcore.errors import Problem
 from memcore.estimation import Estimate
 from memcore.ledger import CATEGORIES, Entry
@@ -32,9 +32,19 @@ HEADINGS = {
 
 
 def stages(estimate: Estimate) -> Iterator[dict[str, str]]:
-    """The content of each part of the page by element id, what matters most first."""
-    yield {**HEADINGS, "verdict": verdict_text(estimate), "bar": svg.bar(estimate), "legend": legend(estimate)}
-    yield {"timeline": svg.timeline(estimate), "moments": moments(estimate), "readings": readings(estimate)}
+    """The content of each part of the page by element id: first bytes in tensors, then what asks the allocator."""
+    yield {
+        **HEADINGS,
+        "verdict-reason": escape(reason(estimate)),
+        "timeline": svg.timeline(estimate),
+        "moments": moments(estimate),
+    }
+    yield {
+        "verdict": verdict_text(estimate),
+        "bar": svg.bar(estimate),
+        "legend": legend(estimate),
+        "readings": readings(estimate),
+    }
     yield {"ledger": ledger(estimate)}
     yield {"assumptions": assumptions(estimate), "model-view": model_html(estimate.job.model)}
 
@@ -58,12 +68,29 @@ def attributes(estimate: Estimate) -> dict[str, str]:
     }
 
 
+def early_attributes(estimate: Estimate) -> dict[str, str]:
+    """The attributes until the allocator is asked: what it decides is empty, and the verdict is said to be busy."""
+    capacity, allocated = estimate.capacity, estimate.allocated.expected
+    return {
+        "aria-busy": "true",
+        "data-fits": "unknown" if capacity is None else "false" if allocated > capacity else "",
+        "data-allocated-bytes": str(allocated),
+        "data-reserved-bytes": "",
+        "data-device-bytes": "",
+        "data-capacity-bytes": "" if capacity is None else str(capacity),
+        "data-phase": estimate.peak.phase,
+    }
+
+
 def verdict_text(estimate: Estimate) -> str:
     """The verdict's sentences."""
     found = verdict(estimate)
     icon = f'<span class="icon" aria-hidden="true">{ICONS[found.level]}</span>'
     warnings = "".join(f'<p class="warning">{escape(each)}</p>' for each in estimate.job.model.warnings)
-    return f'<p class="headline">{icon} {escape(found.headline)}</p><p>{escape(found.reason)}</p>{warnings}'
+    return (
+        f'<p class="headline">{icon} {escape(found.headline)}</p><p id="verdict-reason">{escape(found.reason)}</p>'
+        f"{warnings}"
+    )
 
 
 def legend(estimate: Estimate) -> str:

@@ -117,6 +117,15 @@ def attributes(found: Estimate | ServingEstimate) -> dict[str, str]:
     return serving_attributes(found) if isinstance(found, ServingEstimate) else html.attributes(found)
 
 
+def attributes_with(stage: Mapping[str, str], found: Estimate | ServingEstimate) -> dict[str, str]:
+    """The attributes of the verdict that a stage of the answer brings: none without a verdict or a part of it."""
+    if "verdict" in stage:
+        return {**attributes(found), "aria-busy": "false"}
+    if "verdict-reason" not in stage or isinstance(found, ServingEstimate):
+        return {}
+    return html.early_attributes(found)
+
+
 def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
     """What was taken for settings that are absent, as text by path."""
     return {each.path: spelled(each.path, each.value) for each in found.assumptions}

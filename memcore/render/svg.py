@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from memcore.describe import verdict, when
+from memcore.describe import reason, verdict, when
 from memcore.estimation import Estimate
 from memcore.ledger import CATEGORIES
 from memcore.places import PHASES
@@ -147,7 +147,7 @@ def timeline(estimate: Estimate) -> str:
     body.append("</svg>")
     body += _phases(samples, places)
     body += _peak(estimate, samples, places, top)
-    title = f"One step: {verdict(estimate).reason}"
+    title = f"One step: {reason(estimate)}"
     return picture("timeline", _HEIGHT, title, _timeline_description(estimate), body)
 
 
