@@ -38,7 +38,7 @@ def pictures(model: Model, sizes: Mapping[str, int]) -> Pictures | None:
         return None
     names = {"count": "bt", "each": "ni", "sequences": "b", "windows": "tw", "cut": "te"}
     counts = {field: min(sizes.get(symbol, 0), LOOP) for field, symbol in names.items()}
-    return Pictures(**counts, ragged=sizes.get("cv", 0) % 16 != 0)
+    return Pictures(**counts, ragged=sizes.get("cv", sizes["nq"]) % 16 != 0)
 
 
 def tower_repeats(model: Model) -> tuple[tuple[int, ...], ...]:

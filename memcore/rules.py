@@ -128,6 +128,7 @@ RULES: Mapping[str, Rule] = {
     "rotary": Rule("rotary cosines and sines, or rotated heads", _ROPE),
     "rotary_backward": Rule("gradient through the rotation", _ROPE),
     "pixels": Rule("images as the processor makes them", "transformers, image_processing_*.py", "buffers"),
+    "unfold_backward": Rule("gradient of patches, put back on their grid", "aten/src/ATen/native/cuda/Col2Im.cu"),
     "unfold": Rule("pixels patch by patch", "aten/src/ATen/native/cuda/Im2Col.cu"),
     "convolution": Rule("embedded patches", f"{_FORMULAS}: convolution"),
     "convolution_backward": Rule("gradients of a convolution's parameters", f"{_FORMULAS}: convolution"),

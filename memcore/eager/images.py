@@ -64,6 +64,28 @@ def unfolded(pixels: Tensor, shape: Shape) -> Tensor:
     return new(pixels.tape, shape, pixels.dtype, "unfold")
 
 
+def unfolded_rows(patches: Tensor, shape: Shape) -> Tensor:
+    """`Unfold` whose stride is its kernel, over the grid that rows of patches are: a row for each window of it.
+
+    Channels have to come first (Im2Col.cu), and elements of a window in the gradient (Col2Im.cu): both are copied.
+    """
+    tape, before, dtype = patches.tape, patches.shape, patches.dtype
+    copy = None if tape.fake else new(tape, before, dtype, "clone")
+    out = new(tape, shape, dtype, "unfold", order=(1, 0))
+    del copy
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        gradient = only(gradients)
+        copy = None if tape.fake else new(tape, shape, gradient.dtype, "clone")
+        found = new(tape, before, gradient.dtype, "unfold_backward", order=(1, 0))
+        del copy
+        return [found]
+
+    if tracked(patches):
+        attach([out], [patches], [], apply)
+    return out
+
+
 def padded_rows(x: Tensor, shape: Shape) -> Tensor:
     """`F.pad`; the gradient is a copy without what was added."""
     out = new(x.tape, shape, x.dtype, "pad")

@@ -135,7 +135,7 @@ class Pictures:
     cut: int = 0
     """Windows that an image's edge cuts; there is one that its corner cuts for each image then."""
     ragged: bool = False
-    """The positions that the decoder attends to are no multiple of 16."""
+    """The positions of images that a mask is over are no multiple of 16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

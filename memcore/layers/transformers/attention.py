@@ -178,7 +178,8 @@ def _sdpa_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """`sdpa_attention_forward` (integrations/sdpa_attention.py): grouped keys stay so without a mask, up to a width."""
     heads, mask = own or heads_of(part), context.mask
-    if part.variant == "crossing" and context.pictures is not None:
+    over_images = part.variant == "crossing" or (mask is not None and mask.shape[-1] == "nq")
+    if over_images and context.pictures is not None:
         heads = replace(heads, ragged=context.pictures.ragged)
     if has_prefix(part):
         heads = replace(heads, ragged=context.ragged)

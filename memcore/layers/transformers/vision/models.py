@@ -9,6 +9,7 @@ from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
 from memcore.layers.transformers.vision.internvl import internvl
 from memcore.layers.transformers.vision.llava import llava
+from memcore.layers.transformers.vision.mistral3 import mistral3
 from memcore.layers.transformers.vision.seen import Embed, Seen
 from memcore.layers.transformers.vision.towers import TOWERS
 from memcore.model.network import Network
@@ -20,6 +21,7 @@ SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
     "internvl": internvl,
     "llama4": llama4.llama4,
     "llava": llava,
+    "mistral3": mistral3,
     "mllama": mllama.mllama,
     "paligemma": gemma.paligemma,
     "qwen2_vl": qwen.qwen2_vl,
@@ -30,6 +32,7 @@ SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
 _TOWERS_OF: Mapping[str, Collection[str]] = {
     **dict.fromkeys(("gemma3", "paligemma"), ("siglip",)),
     "llava": TOWERS,
+    "mistral3": ("pixtral",),
 }
 """Towers, as `Tower.variant`, where a family has others than that of its name."""
 _QWENS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
@@ -69,6 +72,7 @@ _TOKENS: Shape = ("b", "s")
 _FURTHER: Mapping[str, Mapping[str, Shape]] = {
     "qwen": {"image_grid_thw": ("bt", 3), "mm_token_type_ids": _TOKENS},
     "gemma3": {"token_type_ids": _TOKENS},
+    "mistral3": {"image_sizes": ("bt", 2)},
     "mllama": {
         "aspect_ratio_ids": ("bi", 1),
         "aspect_ratio_mask": ("bi", "zt"),
