@@ -186,10 +186,14 @@ def _images(read: Defaults, model: Model, sequence: int) -> tuple[int, int]:
             message = f"what the towers of {model.network.family} do is not modelled yet; allowed: 0, text alone"
             raise UnsupportedError(paths[0], f"found {read.given(paths[0])}; {message}")
         return read.take(paths[0], 0, "its towers' activations are not modelled yet"), 0
-    images = read.take(paths[0], 1, "one image; 0 for sequences of text alone")
+    fits = read.given(paths[1]) is not None or model.images.sizes(model.images.usual)["nm"] <= sequence
+    reason = (
+        "one image; 0 for sequences of text alone" if fits else "text alone: an image has more tokens than a sequence"
+    )
+    images = read.take(paths[0], int(fits), reason)
     least, most = model.images.allowed
-    reason = None if least == most else "what the model is made for; its processor takes other sizes too"
-    side = read.take(paths[1], model.images.usual, reason)
+    why = None if least == most else "what the model is made for; its processor takes other sizes too"
+    side = read.take(paths[1], model.images.usual, why)
     if side < least or (most is not None and side > most):
         made = f"every image is resized to {least}" if least == most else f"larger images are resized to {most}"
         read.refuse(paths[1], f"found {side}; {made}")

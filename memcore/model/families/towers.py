@@ -108,6 +108,7 @@ def pixtral(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
         ),
         norms("attention_norm", "ffn_norm", "rms"),
     )  # fmt: skip
+    layer = replace(layer, order=("attention_norm", "feed_forward", "attention", "ffn_norm"))
     ends = [
         tensor(f"{prefix}patch_conv.weight", "ht", *PATCH),
         *affine(f"{prefix}ln_pre", "ht", bias=False),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from memcore.eager.basics import narrow, to
 from memcore.eager.images import divided, joined, rejoined
 from memcore.eager.operations import ACTIVATIONS
-from memcore.eager.slices import unsqueeze
+from memcore.eager.slices import squeeze, unsqueeze
 from memcore.eager.tensor import Tensor
+from memcore.errors import UnsupportedError
 from memcore.layers.transformers.vision.seen import Embed, Features, Seen, linear_layer, placeholder_mask, put_among
 from memcore.layers.transformers.vision.towers import TOWERS
 from memcore.step.step import Batch, Step
@@ -26,6 +27,9 @@ def llava(step: Step, batch: Batch, embed: Embed) -> Seen:
 
 def _image_features(step: Step, pixel_values: Tensor) -> Features:
     tower = step.recipe.network.towers[0]
+    if tower.variant == "pixtral" and "whole" not in tower.options:
+        message = "found 'default'; allowed with Pixtral's tower, which has no class token: 'full'"
+        raise UnsupportedError("model.vision_feature_select_strategy", message)
     image_outputs = TOWERS[tower.variant](step, pixel_values)
     pool = image_outputs.taps
     if tower.variant == "clip" and "whole" not in tower.options:
@@ -34,7 +38,11 @@ def _image_features(step: Step, pixel_values: Tensor) -> Features:
     selected: Shape = (batch, length, len(pool), width)
     selected_image_feature = pool[0] if len(pool) == 1 else joined([unsqueeze(each, 2) for each in pool], selected, 2)
     del pool
-    image_outputs.pooled = divided(_projector(step, selected_image_feature), "stack")
+    projected = _projector(step, selected_image_feature)
+    if tower.variant == "pixtral":
+        image_outputs.pooled = divided(squeeze(projected, 0), "cat")
+    else:
+        image_outputs.pooled = divided(projected, "stack")
     return image_outputs
 
 

@@ -59,7 +59,8 @@ def inputs(step: Step) -> Mapping[str, Tensor]:
     shape: Shape = ("nq", "ct", "tt", "pt", "pt") if patches else ("bt", "ct", "px", "px")
     dtype = step.recipe.precision.parameter if network.family in _CAST else "fp32"
     found = {"pixel_values": new(tape, shape, dtype, "pixels")}
-    for name, each in _FURTHER.get("qwen" if patches else network.family, {}).items():
+    sized = network.towers[0].variant == "pixtral"
+    for name, each in _FURTHER.get("qwen" if patches else "pixtral" if sized else network.family, {}).items():
         found[name] = new(tape, each, "int64", "inputs")
     return found
 
@@ -72,7 +73,7 @@ _TOKENS: Shape = ("b", "s")
 _FURTHER: Mapping[str, Mapping[str, Shape]] = {
     "qwen": {"image_grid_thw": ("bt", 3), "mm_token_type_ids": _TOKENS},
     "gemma3": {"token_type_ids": _TOKENS},
-    "mistral3": {"image_sizes": ("bt", 2)},
+    "pixtral": {"image_sizes": ("bt", 2)},
     "mllama": {
         "aspect_ratio_ids": ("bi", 1),
         "aspect_ratio_mask": ("bi", "zt"),
@@ -80,4 +81,4 @@ _FURTHER: Mapping[str, Mapping[str, Shape]] = {
     },
     "paligemma": {"token_type_ids": _TOKENS},
 }
-"""Integers by family."""
+"""Integers by family, or tower."""

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.vision import vits
+from memcore.layers.transformers.vision.pixtral import pixtral
 from memcore.layers.transformers.vision.seen import Features
 from memcore.step.step import Step
 
 TOWERS: Mapping[str, Callable[[Step, Tensor], Features]] = {
     "clip": vits.clip,
+    "pixtral": pixtral,
     "siglip": vits.siglip,
 }
 """Pixels to the tower's output."""
