@@ -1,12 +1,17 @@
 """What people get wrong on the command line: each mistake is named, with what is allowed, and ends with status 2."""
 
 import json
+import math
 
 import pytest
 
 from memcore import cli
 from memcore.cli import main
-from memcore.errors import meaning, nearest
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, meaning, nearest
+from memcore.estimation import estimate
+from memcore.formats.sources import read_source
+from memcore.model.catalog import content_of, find_model
 from memcore.render.page import EXAMPLE
 
 
@@ -109,8 +114,8 @@ def test_a_mistake_of_memcore_does_not_look_like_a_verdict(files, capsys, monkey
 
 def test_sizes_beyond_any_machine_are_worked_out(capsys):
     """Addresses of the allocator do not run out."""
-    assert main(["quick", "1e30", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["allocated_bytes"] > 16e30
+    assert main(["quick", "1e21", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["allocated_bytes"] > 16e21
 
 
 def test_the_nearest_name_says_the_same_in_more_words():
@@ -119,3 +124,67 @@ def test_the_nearest_name_says_the_same_in_more_words():
     assert nearest("llama3", ["open_llama_3b", "llama-30b", "llama-3.1-8b"]) == "llama-3.1-8b"
     assert nearest("sequence_lenght", ["batch_size", "sequence_length"]) == "sequence_length"
     assert meaning("nothing", ["a10"]) == []
+
+
+@pytest.mark.parametrize(
+    "key, found, message",
+    [
+        (
+            "num_hidden_layers",
+            2**70,
+            "model.num_hidden_layers: expected an integer of at most 16384, found 1.18059e+21",
+        ),
+        ("num_hidden_layers", 1e30, "model.num_hidden_layers: expected an integer of at most 16384, found 1e+30"),
+        ("vocab_size", 2**70, "model.vocab_size: expected an integer of at most 9007199254740992, found 1.18059e+21"),
+        ("hidden_size", None, "model.hidden_size: expected a positive integer, found None"),
+        ("hidden_size", "8k", "model.hidden_size: expected a positive integer, found '8k'"),
+    ],
+)
+def test_a_number_that_no_model_has_is_refused_at_once(key, found, message):
+    """Layers are read one by one: a file cannot make that take forever."""
+    small = {
+        "model_type": "llama",
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "vocab_size": 99,
+    }
+    with pytest.raises(ConfigError) as caught:
+        find_model({**small, "intermediate_size": 128, key: found})
+    assert message in str(caught.value)
+
+
+def test_an_engine_that_is_not_a_word_is_named():
+    """Whatever stands there."""
+    with pytest.raises(ConfigError, match=r"engine\.type: found \[None\]; allowed: none, ddp"):
+        estimate({"model": "gpt2", "training": {}, "engine": {"type": [None]}})
+
+
+@pytest.mark.parametrize(
+    "name, key, found, message",
+    [
+        ("zai-org/GLM-5.1", "q_lora_rank", None, "model.q_lora_rank: expected a positive integer, found None"),
+        ("microsoft/phi-1", "partial_rotary_factor", math.inf, "partial_rotary_factor: expected a number from 0 to"),
+        ("microsoft/phi-1", "rope_parameters", {"partial_rotary_factor": math.inf}, "found inf"),
+        (
+            "LiquidAI/LFM2-1.2B",
+            "full_attn_idxs",
+            [[1]],
+            "full_attn_idxs: expected a list of layers' numbers, found [[1]]",
+        ),
+    ],
+)
+def test_a_damaged_config_json_is_refused_by_its_key(name, key, found, message):
+    """Verbatim but for one key."""
+    with pytest.raises(ConfigError) as caught:
+        find_model({**content_of(name), key: found})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["reduce_scatter", "REDUCE_SCATTER"])
+def test_nanotron_reads_its_mode_in_any_letters(mode):
+    """It makes capitals of them."""
+    found, _ = read_source(
+        f"tokens:\n  batch_accumulation_per_replica: 1\nparallelism:\n  dp: 2\n  tp: 2\n  pp: 1\n  tp_mode: {mode}\n"
+    )
+    assert Config.from_dict({**found, "model": "gpt2"}).engine.tp_mode == "REDUCE_SCATTER"

@@ -103,13 +103,14 @@ def _is_foreign(data: Mapping[str, object]) -> bool:
         return True
     policy = sections.get("training", {}).get("activation_checkpointing")
     numbered = isinstance(policy, int) and not isinstance(policy, bool)
-    return numbered or sections.get("engine", {}).get("type") in ENGINES
+    engine = sections.get("engine", {}).get("type")
+    return numbered or (isinstance(engine, str) and engine in ENGINES)
 
 
 def _engine(found: Imported) -> None:
     engine = found.section("engine")
     given = engine.get("type", "pytorch_ddp")
-    name = engine["type"] = ENGINES.get(given, given)
+    name = engine["type"] = ENGINES.get(given, given) if isinstance(given, str) else given
     for key, engines in ONLY_FOR.items():
         if key in engine and name not in engines:
             value = engine.pop(key)

@@ -110,6 +110,8 @@ def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def _ours(key: Key, name: str, value: Any) -> Any:
+    if key.in_capitals and isinstance(value, str):
+        return value.upper()
     if key.values is None:
         return int(value) if isinstance(value, float) and value.is_integer() and value > 1 else value
     for ours, theirs in key.values.items():

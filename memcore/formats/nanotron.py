@@ -44,7 +44,7 @@ NANOTRON = Tool(
             name="parallelism.pp_engine",
             values={"1f1b": "1f1b", "gpipe": "afab"},
         ),
-        Key(path="engine.tp_mode", name="parallelism.tp_mode"),
+        Key(path="engine.tp_mode", name="parallelism.tp_mode", in_capitals=True),
         Key(path="engine.tp_linear_async_communication", name="parallelism.tp_linear_async_communication"),
         Key(path="engine.tp_recompute_allgather", name="parallelism.tp_recompute_allgather"),
         Key(path="engine.zero_stage", name="optimizer.zero_stage"),

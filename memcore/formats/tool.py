@@ -19,6 +19,8 @@ class Key:
     """Other names that it is read by."""
     values: Mapping[Any, Any] | None = None
     """Ours to theirs, where they differ; what is not there cannot be said. None: the same."""
+    in_capitals: bool = False
+    """Its words are capitals, which the tool makes of others."""
     off: str | None = None
     """The flag that says no, where a bare flag says yes."""
     times: str | None = None

@@ -19,6 +19,10 @@ def classes() -> Mapping[str, Mapping[str, Mapping[str, object]]]:
     return found
 
 
+DEEPEST, LARGEST = 2**14, 2**53
+"""The most layers that are read, each one by one, and the largest of other integers."""
+
+
 class Reader:
     """One (sub-)configuration."""
 
@@ -77,6 +81,14 @@ class Reader:
         found = self._lookup(name)
         return found if isinstance(found, (list, tuple)) else None
 
+    def places(self, name: str) -> Sequence[int] | None:
+        """A key that lists layers by their numbers, or None."""
+        found = self.listed(name)
+        if found is None or all(type(each) is int for each in found):
+            return cast("Sequence[int] | None", found)
+        self.refuse(name, f"expected a list of layers' numbers, found {found!r:.80}")
+        return ()
+
     def _lookup(self, name: str) -> object:
         own = self._names.get(name, name)
         for source in (self.config, self._defaults):
@@ -100,7 +112,7 @@ class Reader:
         return name if name in self.config and own not in self.config else own
 
     def integer(self, name: str, default: int | None = None, *, least: int = 1) -> int:
-        """An integer of at least `least`; `default` where the key has none."""
+        """An integer of at least `least`, and of no more than any machine has; `default` where the key has none."""
         found = self.value(name)
         if found is None and default is not None:
             return default
@@ -110,6 +122,10 @@ class Reader:
             wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
             self.refuse(name, f"expected {wanted}, found {found!r}")
             return max(default or 0, least)
+        most = DEEPEST if name.endswith("layers") else LARGEST
+        if found > most:
+            self.refuse(name, f"expected an integer of at most {most}, found {found:.6g}")
+            return least
         return found
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -117,8 +133,8 @@ class Reader:
         found = self.value(name)
         if found is None and default is not None:
             return default
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or not found >= 0:
-            self.refuse(name, f"expected a number of at least 0, found {found!r}")
+        if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= LARGEST:
+            self.refuse(name, f"expected a number from 0 to {LARGEST}, found {found!r:.40}")
             return 0.0
         return float(found)
 

@@ -227,7 +227,11 @@ def rotated(reader: Reader, width: int, share: float) -> int:
     rope = reader.value("rope_parameters")
     for source in (rope, next(iter(rope.values()), None) if isinstance(rope, dict) else None):
         if isinstance(source, dict) and isinstance(source.get("partial_rotary_factor"), (int, float)):
-            return int(width * source["partial_rotary_factor"])
+            share = source["partial_rotary_factor"]
+            if 0 <= share <= 1:
+                return int(width * share)
+            reader.refuse("rope_parameters", f"expected a partial_rotary_factor from 0 to 1, found {share!r}")
+            return width
     if reader.has("rotary_dim"):
         return reader.integer("rotary_dim")
     return int(width * reader.number("partial_rotary_factor", share))
@@ -260,7 +264,9 @@ class Latent:
         queries: tuple[Linear, ...] = (Linear(f"{m}.q_proj", (heads, d), ("h",), split="outer"),)
         # Checkpoints that do not compress queries (V2-Lite, Moonlight) say null, which a config may leave out. Only one
         # that leaves out all sizes means the class's.
-        if reader.states("q_lora_rank") or (reader.has("q_lora_rank") and not reader.states("kv_lora_rank")):
+        # An indexer reads compressed queries, so there are no others where one is.
+        unsaid = reader.has("q_lora_rank") and not reader.states("kv_lora_rank")
+        if self.indexed or reader.states("q_lora_rank") or unsaid:
             lq = reader.symbol("lq", reader.integer("q_lora_rank"))
             queries = (
                 Linear(f"{m}.q_a_proj", (lq,), ("h",), bias),

@@ -31,7 +31,7 @@ def _listed(key: str, kind: str, others: str) -> patterns.MixerPlan:
     """Layers of one kind at the places that a key lists."""
 
     def rule(reader: Reader) -> list[str]:
-        places = reader.listed(key)
+        places = reader.places(key)
         chosen = set(range(patterns.depth(reader))) if places is None and others == "conv" else set(places or ())
         return [kind if i in chosen else others for i in range(patterns.depth(reader))]
 

@@ -193,7 +193,7 @@ def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
     widths(reader)
     ratios, inner = (
         reader.listed("supported_aspect_ratios"),
-        reader.listed("intermediate_layers_indices") or (3, 7, 15, 23, 30),
+        reader.places("intermediate_layers_indices") or (3, 7, 15, 23, 30),
     )
     reader.symbol("rt", 1 + (8 if ratios is None else len(ratios)))
     reader.symbol("zt", reader.integer("max_num_tiles"))
