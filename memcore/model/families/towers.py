@@ -219,7 +219,7 @@ def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
         *affine(f"{prefix}layernorm_post", "ht"),
         tensor(f"{prefix}class_embedding", "ht"),
     ]
-    tapped = sorted({-1, *(each for each in inner if isinstance(each, int))}, key=lambda each: each)
+    tapped = sorted({-1, *inner})
     local = equal(
         reader,
         layer,
