@@ -263,3 +263,11 @@ def test_settings_as_text():
     assert from_texts({"training.sequence_length": "2k"}, {"model": "gpt2", "training": {"optimizer": "sgd"}}).to_dict() == {
         "model": "gpt2", "training": {"sequence_length": 2048, "optimizer": "sgd"},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "gib"), [("80GiB", 80), ("80 gb", 80e9 / 2**30), ("81920MiB", 80), ("80", 80)])
+def test_memory_may_have_a_unit(text, gib):
+    """Of a GPU, in files and on the command line; a bare number is GiB."""
+    assert Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": text}}).hardware.gpu_memory_gb == gib
+    with pytest.raises(ConfigError, match="expected a number, found '80 apples'"):
+        Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": "80 apples"}})

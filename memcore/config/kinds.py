@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from memcore.errors import meaning, nearest
-from memcore.units import parse_count
+from memcore.units import GiB, parse_bytes, parse_count
 from memcore.untrusted import parse_json
 
 JsonSchema = dict[str, object]
@@ -86,13 +86,15 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number within bounds."""
+    """A number within bounds; of GiB also a text with a unit, `80GiB` or `80 GB`."""
 
     minimum: float = 0.0
     maximum: float = 1e6
     unit: str = ""
 
     def check(self, value: object) -> object:
+        if self.unit == "GiB" and isinstance(value, str):
+            return self.parse(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"expected a number, found {value!r}")
         if not self.minimum <= value <= self.maximum:
@@ -100,8 +102,9 @@ class Number:
         return value
 
     def parse(self, text: str) -> object:
+        with_unit = self.unit == "GiB" and text.strip()[-1:].lower() == "b"
         try:
-            number = float(text)
+            number = parse_bytes(text) / GiB if with_unit else float(text)
         except ValueError:
             raise ValueError(f"expected a number, found {text!r}") from None
         return self.check(int(number) if number.is_integer() else number)
