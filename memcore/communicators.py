@@ -70,3 +70,31 @@ def opened(groups: Iterable[Communicator], accelerator: Accelerator | None) -> O
     """All of them together; at most twice as many channels and connections are opened."""
     expected = sum(group.bytes(accelerator) for group in groups if group.ranks > 1)
     return Overhead(expected // 2, expected, 2 * expected, "NCCL 2.30: peers, channels and buffers")
+
+
+def deep_ep(tokens: int, hidden: int, chosen: int, ranks: int, near: int) -> int:
+    """Bytes of the buffer through which DeepEP sends tokens of bf16; `near` ranks reach each other over NVLink.
+
+    Source: DeepEP 2, csrc/elastic/buffer.hpp (`calculate_buffer_size`): room for what all ranks may send, on the way
+    to experts or back, whichever is more; a token is its hidden state and 4-byte numbers of the experts it chose.
+
+    >>> deep_ep(4096, 2048, 6, 8, 8)  # 8 ranks × 4096 tokens × (4096 B + 80 B), in pages of 2 MiB
+    138412032
+    """
+    far, near = -(-ranks // near), min(ranks, near)
+    there = _aligned(2 * hidden, _LINE) + _aligned(8 * chosen + 4 * (chosen + 1), _LINE)
+    back = _aligned(2 * hidden, _LINE) + _aligned(8 * chosen, _LINE)
+    if far == 1:
+        size = tokens * max(there * ranks, back * min(ranks, chosen))
+    else:
+        queues = far * (tokens + _QUEUES)
+        sent = there * (ranks * tokens + tokens + queues)
+        size = max(sent, back * ((min(near, chosen) * far + min(far, chosen)) * tokens + queues))
+    return _aligned(size, _PAGE)
+
+
+_LINE, _PAGE, _QUEUES = 32, 2 * MiB, 1280
+
+
+def _aligned(size: int, to: int) -> int:
+    return -(-size // to) * to

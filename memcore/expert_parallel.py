@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import ceil
+from math import ceil, comb
 
 from memcore.defaults import Defaults
 from memcore.engines.base import Engine
 from memcore.frameworks import framework_of, is_early_titan
 from memcore.model.network import Model
-from memcore.model.separate_experts import ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
+from memcore.model.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
 
 SIZE = "parallelism.expert_parallel_size"
 TENSOR = "parallelism.expert_tensor_parallel_size"
 IMBALANCE = "engine.moe_load_imbalance"
+DISPATCHER = "engine.moe_token_dispatcher"
 _TITAN = "torchtitan"
 
 
@@ -53,7 +54,25 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
         worst = most_rows(ranks, sizes) / rows
         uneven = read.take(IMBALANCE, 1.0, f"every rank's experts are chosen equally often; at worst it is {worst:g}")
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
-    return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows}
+    return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
+
+
+def arrived(rows: int, ranks: int, sizes: Mapping[str, int]) -> int:
+    """Tokens that so many rows are of, each of which is sent to a rank once: at random, a share of all tokens."""
+    tokens, own = sizes["b"] * sizes["s"] * ranks, sizes["E"] // ranks
+    others = Fraction(comb(sizes["E"] - own, sizes["e"]), comb(sizes["E"], sizes["e"]))
+    each = Fraction(sizes["e"], ranks) / (1 - others)
+    return min(ceil(rows / each), tokens)
+
+
+def dispatcher(read: Defaults, ranks: int) -> str:
+    """How rows reach their experts."""
+    if ranks == 1:
+        if read.given(DISPATCHER) not in (None, "alltoall"):
+            read.refuse(DISPATCHER, f"found {read.given(DISPATCHER)!r}; needs {SIZE} of 2 or more")
+        return "local"
+    found: str = read.take(DISPATCHER, "alltoall", "torchtitan's default")
+    return found
 
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:

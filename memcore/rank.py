@@ -12,6 +12,7 @@ from typing import Protocol
 
 from memcore import turns
 from memcore.allocator import Room, Surroundings, reserved
+from memcore.communicators import deep_ep, node
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.host import host_entries
@@ -265,10 +266,20 @@ def outside(rank: Rank) -> tuple[Outside, ...]:
     found = [Outside("CUDA context and kernels", context(job.accelerator))]
     if job.num_gpus > 1:
         found.append(Outside("NCCL buffers", job.nccl))
+    if job.recipe.dispatcher == "deepep":
+        found.append(Outside("DeepEP buffers", _deep_ep(job)))
     if paged:
         source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
         found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))
     return tuple(found)
+
+
+def _deep_ep(job: Job) -> Overhead:
+    """What DeepEP sends through; its first version had less."""
+    sizes = job.sizes
+    near = node(job.accelerator, job.config.hardware.gpus_per_node)
+    size = deep_ep(sizes["b"] * sizes["s"], sizes["h"], sizes["e"], sizes["ep"], near)
+    return Overhead(0, size, size, "DeepEP 2, csrc/elastic/buffer.hpp: calculate_buffer_size")
 
 
 def ranks_of(job: Job) -> tuple[Rank, ...]:

@@ -12,7 +12,7 @@ from memcore.eager.quantized import Quantization
 from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
-from memcore.expert_parallel import layer_code
+from memcore.expert_parallel import dispatcher, layer_code
 from memcore.frameworks import KERNELS, compiles_loss, framework_of, is_early_titan, keeps_outputs, upcasts_logits
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
@@ -229,7 +229,7 @@ def recipe_of(
         pipeline=pipeline_plan(read, code),
         compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
         float8=_float8(read, implementation, fused=compiled),
-        expert_parallel=parallel,
+        dispatcher=dispatcher(read, sizes.get("ep", 1)),
         fake=fake,
     )
 

@@ -33,6 +33,7 @@ _SSD = "mamba-ssm, mamba_ssm/ops/triton/ssd_combined.py"
 _FLA = "flash-linear-attention, fla/ops/gated_delta_rule/chunk.py and fla/ops/kda/chunk.py"
 _PARTITIONER = "pytorch, torch/_functorch/partitioners.py"
 _DISPATCH = "torchtitan, torchtitan/models/common/token_dispatcher.py"
+_DEEPEP = "torchtitan, torchtitan/distributed/deepep/deepep.py; DeepEP, deep_ep/buffers/elastic.py"
 _FUNCTIONAL = "pytorch, torch/distributed/_functional_collectives.py"
 _MASK_PARTIAL = "pytorch, torch/distributed/tensor/placement_types.py, _MaskPartial"
 _LOSS_PARALLEL = "pytorch, torch/distributed/tensor/parallel/loss.py"
@@ -346,6 +347,13 @@ RULES: Mapping[str, Rule] = {
     "ulysses_all_to_all": Rule("heads of all ranks' tokens, or tokens of all heads", _ULYSSES, "communication"),
     "gathered_positions": Rule("position ids of the whole sequence", _ULYSSES),
     "all_to_all": Rule("rows from other ranks, for this rank's experts or back from theirs", _DISPATCH),
+    "expert_dispatch": Rule("tokens from other ranks, once for each rank; or gradients", _DEEPEP, "communication"),
+    "expert_combine": Rule("results of all ranks' experts, or gradients, added up for each token", _DEEPEP),
+    "received_indices": Rule("which of this rank's experts each token is for", _DEEPEP),
+    "dispatch_handle": Rule("where tokens came from and went, for the way back", _DEEPEP),
+    "routing_map": Rule("which experts each token chose, and the scores", f"{_DISPATCH}; deep_ep/hybrid_ep_buffer.py"),
+    "eq": Rule("where two are equal", "pytorch, torch.eq"),
+    "ne": Rule("where two differ", "pytorch, torch.ne"),
     "row_segments": Rule("which rank and expert each row belongs to", _DISPATCH),
     "scatter_add": Rule("sum over the experts of each token", "torchtitan, torchtitan/ops/scatter_add.py"),
     "all_gather_input": Rule("this rank's shards, cast for the all-gather", _COLLECTIVES, "communication"),

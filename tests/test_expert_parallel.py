@@ -1,9 +1,13 @@
 """Routed experts in torchtitan's layers: who holds which of them, the rows that travel, and what is refused."""
 
+from math import ceil
+
 import pytest
 
 from memcore import Config, estimate
+from memcore.communicators import deep_ep
 from memcore.errors import MemcoreError
+from memcore.rank import outside
 
 QWEN = {
     "model_type": "qwen3_moe",
@@ -99,6 +103,52 @@ def test_rows_travel_to_their_experts_and_back():
     assert rows_sent(job(engine={"moe_load_imbalance": 1.5})) == [each * 3 // 2, each]
 
 
+def blocks(found, rule, phase="forward"):
+    """Bytes of each allocation of a rule in a phase."""
+    program = found.rank.program
+    pairs = zip(program.blocks, program.block_sizes(found.job.sizes), strict=True)
+    return [size for block, size in pairs if block.rule == rule and block.phase == phase]
+
+
+def test_deepep_sends_a_token_once_to_each_rank():
+    """Of 4 x 256 tokens, those come that chose any of 4 of 16 experts: not C(12, 4) of C(16, 4), or 495 of 1820.
+
+    They come as bf16, with a score in fp32 for each of the 4 choices. Experts see the 256 x 4 rows of an even share.
+    """
+    tokens = ceil(1024 * (1820 - 495) / 1820)
+    found = job(engine={"moe_token_dispatcher": "deepep"})
+    assert tokens == 746
+    assert blocks(found, "expert_dispatch")[:2] == [tokens * 256 * 2, 24 * 512]  # 16 B for each
+    assert blocks(found, "expert_combine")[0] == 256 * 256 * 2
+    assert not blocks(found, "all_to_all")
+    assert blocks(found, "grouped_mm")[0] == 256 * 4 * 128 * 2
+
+
+def test_hybridep_sorts_rows_itself():
+    """Rows come in the order of experts, 256 x 4 of them, and no permutation of them is made."""
+    found = job(engine={"moe_token_dispatcher": "hybridep"})
+    assert blocks(found, "expert_dispatch")[:2] == [1024 * 256 * 2, 1024 * 4]
+    assert not blocks(found, "sort")
+
+
+def test_deepep_buffers_are_outside_the_allocator():
+    """Four ranks of a node: 256 tokens of 512 B, and 32 B + 20 B + 12 B for the experts of each, in pages of 2 MiB."""
+    assert 4 * 256 * (512 + 64) < 2**21
+    parts = {each.name: each.overhead.expected for each in outside(job(engine={"moe_token_dispatcher": "deepep"}).rank)}
+    assert parts["DeepEP buffers"] == 2**21
+    returned = (14336 + 64) * ((8 * 4 + 4) * 4096 + 4 * (4096 + 1280))  # of four nodes, which take more than they send
+    assert deep_ep(4096, 7168, 8, 32, 8) == 2**21 * ceil(returned / 2**21)
+
+
+def test_selective_checkpoints_keep_what_deepep_sent():
+    """The policy names its operations too: tokens, scores and results are not sent again."""
+    engine = {"moe_token_dispatcher": "deepep"}
+    found = job(engine=engine, training={"activation_checkpointing": {"policy": "selective", "mode": "op"}})
+    entries = found.rank.ledger(found.rank.moments[_last_forward(found)]).entries
+    kept = {each.rule for each in entries if each.rule.startswith("expert_")}
+    assert kept == {"expert_dispatch", "expert_combine"}
+
+
 def test_no_rank_is_given_more_than_everything():
     """With 4 ranks of 4 experts each, every token of every rank may choose 4 of them: 4 times the even share."""
     each = 2 * 128 * 4 * 256 * 2
@@ -143,6 +193,8 @@ def _last_forward(found):
         ({"gpus": 2, "experts": 4}, "parallelism.expert_parallel_size"),
         ({"training": {"implementation": "transformers"}}, "training.implementation"),
         ({"experts": 1, "engine": {"moe_load_imbalance": 2}}, "engine.moe_load_imbalance"),
+        ({"experts": 1, "engine": {"moe_token_dispatcher": "deepep"}}, "engine.moe_token_dispatcher"),
+        ({"engine": {"moe_token_dispatcher": "flex"}}, "engine.moe_token_dispatcher"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, path):

@@ -21,11 +21,13 @@ class NativeFlags:
 
     moe_token_dispatcher: str | None = setting(
         Choice(
-            ("alltoall", "allgather", "flex"),
+            ("alltoall", "allgather", "flex", "deepep", "hybridep"),
             {
                 "alltoall": "one row for each token and expert, sent by all-to-all",
                 "allgather": "every rank gets all tokens (Megatron)",
                 "flex": "DeepEP's or HybridEP's kernels (Megatron)",
+                "deepep": "DeepEP's kernels: a token is sent once to each rank (torchtitan)",
+                "hybridep": "HybridEP's kernels, which sort rows too (torchtitan)",
             },
         ),
         "Token dispatcher",

@@ -31,6 +31,11 @@ TORCHTITAN = Tool(
         Key(path="parallelism.expert_parallel_size", name="parallelism.expert_parallel_degree"),
         Key(path="parallelism.expert_tensor_parallel_size", name="parallelism.expert_tensor_parallel_degree"),
         Key(
+            path="engine.moe_token_dispatcher",
+            name="parallelism.expert_parallel_comm_backend",
+            values={"alltoall": "standard", "deepep": "deepep", "hybridep": "hybridep"},
+        ),
+        Key(
             path="parallelism.pipeline_schedule",
             name="parallelism.pipeline_parallel_schedule",
             values={"1f1b": "1F1B", "gpipe": "GPipe", "interleaved-1f1b": "Interleaved1F1B", "zbv": "ZBVZeroBubble",

@@ -105,6 +105,7 @@ SYMBOLS: Mapping[str, str] = {
     "ep": "ranks among which routed experts are divided",
     "ze": "ranks that share the same routed experts",
     "er": "rows that a rank's routed experts are given",
+    "et": "tokens that these rows are of",
     "tp": "ranks that share every layer (tensor parallel)",
     "etp": "ranks that share every routed expert (expert tensor parallel)",
     "ge": "groups of routed experts",

@@ -15,8 +15,9 @@ from memcore.model.parts import Experts
 from memcore.model.weights import Weight
 from memcore.symbols import Axis, split_over
 
-RANKS, SHARDS, ROWS = "ep", "ze", "er"
-"""Symbols: ranks among which experts are divided, ranks that share the same experts, rows that a rank's experts see."""
+RANKS, SHARDS, ROWS, ARRIVED = "ep", "ze", "er", "et"
+"""Symbols: ranks among which experts are divided, ranks that share the same experts, rows that a rank's experts see,
+tokens that these are of."""
 
 
 def experts_of(network: Network) -> Iterator[Experts]:

@@ -207,8 +207,8 @@ class Recipe:
     """Blocks are compiled."""
     float8: Float8 | None = None
     """Linear layers of blocks multiply in float8."""
-    expert_parallel: bool = False
-    """Ranks have some of the routed experts each, and send each other rows."""
+    dispatcher: str = "local"
+    """How rows reach their experts in torchtitan's layers: a key of `layers.torchtitan.dispatch.DISPATCHERS`."""
     nanotron: NanotronPlan | None = None
     """The layers are nanotron's."""
     zero: ZeroPlan | None = None

@@ -155,8 +155,8 @@ def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
 
 def _fed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
     if isinstance(layer.feed_forward, Experts):
-        parallel = step.recipe.expert_parallel
-        return mixture(x, weights, layer.feed_forward, parallel=parallel, compiled=step.recipe.compiled)
+        dispatcher = step.recipe.dispatcher
+        return mixture(x, weights, layer.feed_forward, dispatcher=dispatcher, compiled=step.recipe.compiled)
     if not isinstance(layer.feed_forward, FeedForward):
         raise TypeError(layer)
     return dense(x, weights, layer.feed_forward, compiled=step.recipe.compiled)
