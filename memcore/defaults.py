@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from memcore.config.settings import Config
 from memcore.errors import Problem
+
+WITH_OWN_LAYERS_ABSENT = (
+    "training.loss_shift",
+    "training.compute_dtype",
+    "training.use_cache",
+    "training.packed_sequences",
+    "training.compile",
+    "training.trainable",
+    "training.offload.optimizer",
+    "training.offload.parameters",
+    "training.offload.activations",
+    "training.quantization",
+    "training.adapter.type",
+    "parallelism.loss_parallel",
+    "parallelism.expert_parallel_size",
+)
+"""Settings that no engine with layers of its own has, as nanotron and Megatron-DeepSpeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +61,10 @@ class Defaults:
     def refuse(self, path: str, message: str) -> None:
         """Note a problem."""
         self.problems.append(Problem(path, message))
+
+    def refuse_all(self, paths: Iterable[str], engine: str) -> None:
+        """Note settings that an engine does not have, where they ask for something."""
+        for path in paths:
+            value = self.given(path)
+            if value is True or value not in (None, False, 0, 1):
+                self.refuse(path, f"found {value!r}, which is not modelled with {engine}; leave it out")

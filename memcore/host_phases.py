@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from memcore.communicators import node
 from memcore.dtypes import ITEMSIZE
-from memcore.host import ALWAYS, host_entries
+from memcore.host import ALWAYS
 from memcore.job import Job
+from memcore.rank import Rank
 from memcore.symbols import product
 
 FILE = 50 * 10**9
@@ -37,9 +38,9 @@ class HostPhase:
     because: str
 
 
-def host_phases(job: Job) -> tuple[HostPhase, ...]:
+def host_phases(rank: Rank) -> tuple[HostPhase, ...]:
     """The phases of a job on the node of its first process; of PyTorch's own engines, without pipelines."""
-    return tuple(_phases(job))
+    return tuple(_phases(rank))
 
 
 def processes(job: Job) -> int:
@@ -47,13 +48,13 @@ def processes(job: Job) -> int:
     return min(job.num_gpus, node(job.accelerator, job.config.hardware.gpus_per_node))
 
 
-def _phases(job: Job) -> Iterator[HostPhase]:
-    entries, count = list(host_entries(job)), processes(job)
-    kept = sum(each.bytes for each in entries)
+def _phases(rank: Rank) -> Iterator[HostPhase]:
+    job, count = rank.job, processes(rank.job)
+    kept = sum(each.bytes for each in rank.host)
     if job.engine.name not in ("none", "ddp", "fsdp") or job.recipe.pipeline is not None or job.sizes["tp"] > 1:
         yield _during(kept, count)
         return
-    yield _loading(job, sum(each.bytes for each in entries if each.lifetime == ALWAYS), count)
+    yield _loading(job, sum(each.bytes for each in rank.host if each.lifetime == ALWAYS), count)
     yield _during(kept, count)
     yield _saving(job, kept, count)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from memcore.units import GB, KB, MB, TB, GiB, KiB, MiB, TiB
 
@@ -41,9 +42,17 @@ class Line:
     tool: str
     hint: str
     """What every such line has: most lines of a log are passed over for want of it."""
-    text: re.Pattern[str]
+    pattern: str
     meanings: Sequence[Meaning]
     source: str
+
+    @property
+    def text(self) -> re.Pattern[str]:
+        """The pattern, compiled when it is first asked for: most commands read no log."""
+        return _compiled(self.pattern)
+
+
+_compiled = cache(re.compile)
 
 
 _N = r"([0-9]{1,18}(?:\.[0-9]{1,12})?)"
@@ -56,7 +65,7 @@ _IS = r"(?:\(\))?['\"]?[ \t]{0,24}[:=]?[ \t]{0,24}['\"]?"
 
 
 def _line(tool: str, hint: str, pattern: str, source: str, *meanings: Meaning) -> Line:
-    return Line(tool, hint, re.compile(pattern), meanings, source)
+    return Line(tool, hint, pattern, meanings, source)
 
 
 def _metric(tool: str, name: str, source: str, meaning: Meaning) -> Line:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from memcore.log_lines import FIRST, LEAST, LINES, SUM, UNITS, Line, Meaning
 from memcore.units import GB, GiB, MiB
@@ -59,6 +60,7 @@ class Sighting:
         return max(self.high - self.value, self.value - self.low)
 
 
+@lru_cache(maxsize=1)  # the page compares the same log with every edit
 def sightings(text: str) -> tuple[Sighting, ...]:
     """Everything that a log says about memory, in its order; the worst, first or smallest where a line repeats.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from memcore.defaults import Defaults
+from memcore.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.layers.megatron_deepspeed import check
@@ -33,23 +33,11 @@ _ONLY: Mapping[str, tuple[object, ...]] = {
 }
 """Settings that it leaves no choice of, or whose other values are not modelled."""
 _ABSENT = (
-    "training.loss_shift",
+    *WITH_OWN_LAYERS_ABSENT,
     "training.activation_checkpointing.every",
     "training.activation_checkpointing.mode",
     "training.parameter_dtype",
-    "training.compute_dtype",
-    "training.use_cache",
-    "training.packed_sequences",
-    "training.compile",
-    "training.trainable",
-    "training.offload.optimizer",
-    "training.offload.parameters",
-    "training.offload.activations",
-    "training.quantization",
-    "training.adapter.type",
     "training.images_per_sequence",
-    "parallelism.loss_parallel",
-    "parallelism.expert_parallel_size",
 )
 """Settings of other engines."""
 
@@ -135,10 +123,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
         if value is not None and value not in allowed:
             names = ", ".join(map(str, allowed))
             read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; allowed: {names}")
-    for path in _ABSENT:
-        value = read.given(path)
-        if value is True or value not in (None, False, 0, 1):
-            read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; leave it out")
+    read.refuse_all(_ABSENT, "Megatron-DeepSpeed")
     ranks = sizes["tp"]
     for axis in _divided(model):
         if sizes[axis] % ranks:

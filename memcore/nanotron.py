@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.defaults import Defaults
+from memcore.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
 from memcore.engines.base import Engine
 from memcore.layout import STAGES
 from memcore.model.nanotron import check, converted, uneven
@@ -25,21 +25,9 @@ _ONLY: Mapping[str, object] = {
 }
 """Settings that nanotron leaves no choice of."""
 _ABSENT = (
-    "training.loss_shift",
-    "training.compute_dtype",
+    *WITH_OWN_LAYERS_ABSENT,
     "training.dropout.hidden",
     "training.dropout.attention",
-    "training.use_cache",
-    "training.packed_sequences",
-    "training.compile",
-    "training.trainable",
-    "training.offload.optimizer",
-    "training.offload.parameters",
-    "training.offload.activations",
-    "training.quantization",
-    "training.adapter.type",
-    "parallelism.loss_parallel",
-    "parallelism.expert_parallel_size",
 )
 """Settings of other engines."""
 
@@ -84,10 +72,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
         value = read.given(path)
         if value is not None and value != only:
             read.refuse(path, f"found {value!r}; nanotron has {only!r} only")
-    for path in _ABSENT:
-        value = read.given(path)
-        if value is True or value not in (None, False, 0, 1):
-            read.refuse(path, f"found {value!r}, which is not modelled with nanotron; leave it out")
+    read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
         read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} cannot be shared equally")

@@ -233,13 +233,14 @@ class Rank:
 
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
-        around = self.persistent.surroundings()
-        found, capacity = self._held(around, Room()), None if self.job.recipe.fake else self.job.capacity
+        around, capacity = self.persistent.surroundings(), None if self.job.recipe.fake else self.job.capacity
+        limit = None
         if capacity is not None:
             limit = capacity - sum(each.overhead.expected for each in outside(self)) - self.persistent.workspaces
-            room = Room(limit)
-            tight = self._held(around, room) if found > limit else found
-            found = found if room.short else tight
+        room = Room(limit)
+        found = self._held(around, room)
+        if room.short:
+            found = self._held(around, Room())
         return max(found + self.persistent.workspaces, self.peak.peak)
 
     def _held(self, around: Surroundings, room: Room) -> int:

@@ -112,24 +112,21 @@ _WHOLE = "nothing else may run on the GPU; what lies outside the server's budget
 _EIGHT = "weights are rounded to 8 bits, with a scale for each matrix"
 _FOUR = "weights are rounded to 4 bits in groups of 128: measure what that costs on your task"
 _STEPS = "prompts are computed in more and smaller steps; the first token of long ones comes later"
+_TOKENS_OF_A_STEP = (
+    (_VLLM, "engine.max_num_batched_tokens", 512),
+    (_SGLANG, "engine.chunked_prefill_size", 512),
+    (_TRT, "engine.max_num_tokens", 512),
+    (_CPP, "engine.n_ubatch", 64),
+)
+"""What each server calls them, and the least that is advised."""
 _FEW_BITS = ("fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")
 _GGUF_FEW = ("q8_0", "q6_k", "q5_k_m", "q5_k_s", "q4_k_m", "q4_k_s", "q4_0", "q3_k_m", "q2_k")
 
 SERVER_CHANGES: tuple[ServerChange, ...] = (
     ServerChange(title="A larger share of the GPU", kind="free", note=_WHOLE, servers=_VLLM, made=_utilized),
-    ServerChange(
-        title="A larger share of the GPU",
-        kind="free",
-        note=_WHOLE,
-        servers=_SGLANG,
-        made=_share("engine.mem_fraction_static"),
-    ),
-    ServerChange(
-        title="A larger share of the GPU",
-        kind="free",
-        note=_WHOLE,
-        servers=_TRT,
-        made=_share("engine.free_gpu_memory_fraction"),
+    *(
+        ServerChange(title="A larger share of the GPU", kind="free", note=_WHOLE, servers=servers, made=_share(path))
+        for servers, path in ((_SGLANG, "engine.mem_fraction_static"), (_TRT, "engine.free_gpu_memory_fraction"))
     ),
     ServerChange(
         title="Flash attention",
@@ -145,33 +142,11 @@ SERVER_CHANGES: tuple[ServerChange, ...] = (
         note="every kernel is launched by itself, which small batches feel most",
         made=_become({"engine.enforce_eager": True}),
     ),
-    ServerChange(
-        title="Half the tokens in a step",
-        kind="latency",
-        note=_STEPS,
-        servers=_VLLM,
-        made=_halved("engine.max_num_batched_tokens", 512),
-    ),
-    ServerChange(
-        title="Half the tokens in a step",
-        kind="latency",
-        note=_STEPS,
-        servers=_SGLANG,
-        made=_halved("engine.chunked_prefill_size", 512),
-    ),
-    ServerChange(
-        title="Half the tokens in a step",
-        kind="latency",
-        note=_STEPS,
-        servers=_TRT,
-        made=_halved("engine.max_num_tokens", 512),
-    ),
-    ServerChange(
-        title="Half the tokens in a step",
-        kind="latency",
-        note=_STEPS,
-        servers=_CPP,
-        made=_halved("engine.n_ubatch", 64),
+    *(
+        ServerChange(
+            title="Half the tokens in a step", kind="latency", note=_STEPS, servers=servers, made=_halved(path, least)
+        )
+        for servers, path, least in _TOKENS_OF_A_STEP
     ),
     ServerChange(
         title="No draft model",

@@ -71,8 +71,7 @@ def test_an_evaluation_keeps_logits_and_no_activations():
 )
 def test_a_node_needs_host_memory_too(engine, training, loading, steps, saving):
     """Of two nodes with eight processes each, the first one: fp32, four bytes a parameter."""
-    job = rank(16, engine, precision="fp32", **training).job
-    each = {phase.name: phase for phase in host_phases(job)}
+    each = {phase.name: phase for phase in host_phases(rank(16, engine, precision="fp32", **training))}
     assert [each[name].bytes for name in ("load", "step", "save")] == [loading, steps, saving]
     assert each["step"].each * 8 == steps
 

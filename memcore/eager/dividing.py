@@ -1,6 +1,7 @@
 """Checkpoints whose input tensor-parallel ranks share: each keeps a part, and gathers it before it runs again.
 
-Source: Megatron-LM, core/tensor_parallel/random.py (`CheckpointFunction`, `distribute_saved_activations`).
+Source: Megatron-LM, core/tensor_parallel/random.py (`CheckpointFunction`, `distribute_saved_activations`:
+`split_tensor_into_1d_equal_chunks`, `gather_split_1d_tensor`).
 """
 
 from __future__ import annotations
@@ -8,44 +9,55 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memcore.eager.autograd import Kept, Saved, checkpoint
+from memcore.eager.basics import new
+from memcore.eager.tape import Tape
 from memcore.eager.tensor import Tensor
-from memcore.symbols import Quotient
+from memcore.symbols import Quotient, Shape
 
 
-class _Part:
-    """An input that is whole until the first run ends."""
+class Part:
+    """An input of which a tensor-parallel rank keeps a part once it is divided; all parts are gathered to unpack it.
 
-    __slots__ = ("_part", "_whole", "dtype", "shape", "tape")
+    `rules` name the part's memory and that of the whole once more.
+    """
 
-    def __init__(self, tensor: Tensor) -> None:
-        self._whole: Tensor | None = tensor
-        self._part: Tensor | None = None
-        self.tape, self.shape, self.dtype = tensor.tape, tensor.shape, tensor.dtype
+    __slots__ = ("_held", "_rules", "_whole")
 
-    def divide(self) -> None:
-        """`split_tensor_into_1d_equal_chunks`: a part of its elements, in memory of its own."""
-        shape = (Quotient(self.shape, "tp"),)
-        storage = self.tape.allocate(shape, self.dtype, "divided_input")
-        self._part, self._whole = Tensor(self.tape, storage, shape, self.dtype), None
+    def __init__(self, tensor: Tensor, *rules: str) -> None:
+        self._held: Tensor | None = tensor
+        self._whole: tuple[Tape, Shape, str, tuple[int, ...] | None] | None = None
+        self._rules = rules
+
+    def divide(self, *, hosted: bool = False) -> None:
+        """Keep a part of its elements in memory of its own, or on the host."""
+        tensor = self._held
+        if tensor is None:
+            raise TypeError(self)
+        part = new(tensor.tape, (Quotient(tensor.shape, "tp"),), tensor.dtype, self._rules[0])
+        self._whole = tensor.tape, tensor.shape, tensor.dtype, tensor.order
+        self._held = None if hosted else part
 
     def unpack(self) -> Tensor:
-        """`gather_split_1d_tensor`; the part itself is replaced by the whole."""
-        if self._whole is not None:
-            return self._whole
-        storage = self.tape.allocate(self.shape, self.dtype, "megatron_all_gather")
-        self._part = None
-        return Tensor(self.tape, storage, self.shape, self.dtype)
+        """The whole input; the part is replaced by it."""
+        if self._whole is None:
+            if self._held is None:
+                raise TypeError(self)
+            return self._held
+        tape, shape, dtype, order = self._whole
+        whole = new(tape, shape, dtype, self._rules[1], order=order)
+        self._held = None
+        return whole
 
 
 def checkpoint_divided(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """Run `function`, keep a part of its first input and all of the others, and run it again in the backward pass."""
     tape = inputs[0].tape
-    parts: list[_Part] = []
+    parts: list[Part] = []
 
     def pack(tensor: Tensor) -> Saved:
         if parts:
             return Kept(tensor)
-        parts.append(_Part(tensor))
+        parts.append(Part(tensor, "divided_input", "megatron_all_gather"))
         return parts[0]
 
     before, tape.offload = tape.offload, pack

@@ -7,31 +7,19 @@ the one before is still on its way when the backward pass wants it).
 
 from __future__ import annotations
 
-from memcore.eager.basics import new
+from memcore.eager.dividing import Part
 from memcore.eager.offloading import Offloaded
 from memcore.eager.tensor import Tensor
-from memcore.symbols import Quotient
 
 NEWEST = 2
 """Inputs that are still on the GPU (`keep_last_count`, and what is being copied)."""
 
 
-class Part:
-    """A tensor-parallel rank's part of an input; all parts are gathered for the backward pass."""
-
-    __slots__ = ("_part", "_whole")
-
-    def __init__(self, tensor: Tensor, *, hosted: bool) -> None:
-        part = new(tensor.tape, (Quotient(tensor.shape, "tp"),), tensor.dtype, "partitioned_activation")
-        self._part: Tensor | None = None if hosted else part
-        self._whole = tensor.tape, tensor.shape, tensor.dtype, tensor.order
-
-    def unpack(self) -> Tensor:
-        """The whole input."""
-        tape, shape, dtype, order = self._whole
-        found = new(tape, shape, dtype, "gathered_activation", order=order)
-        self._part = None
-        return found
+def partitioned(tensor: Tensor, *, hosted: bool) -> Part:
+    """A tensor-parallel rank's part of an input, which it keeps at once."""
+    part = Part(tensor, "partitioned_activation", "gathered_activation")
+    part.divide(hosted=hosted)
+    return part
 
 
 class Hosted:

@@ -20,7 +20,7 @@ from memcore.errors import UnsupportedError
 from memcore.layers.megatron.attention import heads_of, rotated_half
 from memcore.layers.megatron.core_attention import Core, local
 from memcore.layers.megatron.ends import embedded
-from memcore.layers.megatron.fused import bias_dropout_add, bias_gelu, spelled_out
+from memcore.layers.megatron.fused import bias_dropout_add, bias_gelu, norm, spelled_out
 from memcore.layers.megatron.heads import mean_of, plan
 from memcore.layers.megatron.linear import Weights, local_linear, local_row_linear
 from memcore.layers.megatron.losses import reduced
@@ -29,7 +29,6 @@ from memcore.layers.nanotron import varlen_attention
 from memcore.layers.ulysses import WHOLE, local_heads, to_heads, to_tokens
 from memcore.model.network import Layer, Network
 from memcore.model.parts import Attention, FeedForward
-from memcore.model.weights import Norm
 from memcore.step.megatron import MegatronPlan
 from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
@@ -98,7 +97,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
         return step.leave("root", x), None
     x = step.enter("head", x)
     if ends.final_norm is not None:
-        x = _norm(x, ends.final_norm, step.weights)
+        x = norm(x, ends.final_norm, step.weights, _norm_backward)
     del wide
     step.loss_begins(x)
     losses = _losses(step, x, batch.labels, how)
@@ -132,31 +131,18 @@ def _layer(hidden_states: Tensor, layer: Layer, weights: Weights, around: Around
     """`ParallelTransformerLayer.forward`."""
     if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
         raise TypeError(layer)
-    layernorm_output = _norm(hidden_states, layer.norms[0], weights)
+    layernorm_output = norm(hidden_states, layer.norms[0], weights, _norm_backward)
     attention_output, attention_bias = _attention(layernorm_output, layer.mixer, weights, around)
     layernorm_input = bias_dropout_add(attention_output, attention_bias, hidden_states, layer.dropout)
-    layernorm_output = _norm(layernorm_input, layer.norms[1], weights)
+    layernorm_output = norm(layernorm_input, layer.norms[1], weights, _norm_backward)
     mlp_output, mlp_bias = _mlp(layernorm_output, layer.feed_forward, weights, around.how)
     return bias_dropout_add(mlp_output, mlp_bias, layernorm_input, layer.dropout)
 
 
-def _norm(x: Tensor, part: Norm, weights: Weights) -> Tensor:
-    """apex's fused norms: keep their input and fp32 statistics of each row."""
-    tape, affine = x.tape, [weights[each.name] for each in part.weights()]
-    x = contiguous(x)
-    needs = tracked(x, *affine)
-    saved = save(tape, x) if needs else []
-    out = like(x, "layer_norm")
-    statistics = [new(tape, x.shape[:-1], "fp32", "norm_statistics") for _ in range(1 + (part.kind == "layer"))]
-    if needs:
-        saved += save(tape, *statistics)
-
-        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-            found: list[Gradient] = [like(saved[0], "layer_norm_backward")]
-            return found + [new(tape, each.shape, each.dtype, "layer_norm_backward") for each in affine]
-
-        attach([out], [x, *affine], saved, apply)
-    return out
+def _norm_backward(gradients: list[Gradient], saved: list[Tensor], affine: list[Parameter]) -> list[Gradient]:
+    """apex's fused norms: gradients of parameters have the parameters' dtype."""
+    found: list[Gradient] = [like(saved[0], "layer_norm_backward")]
+    return found + [new(saved[0].tape, each.shape, each.dtype, "layer_norm_backward") for each in affine]
 
 
 def _attention(x: Tensor, part: Attention, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:

@@ -39,7 +39,7 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "host_bytes": sum(entry.bytes for entry in estimate.rank.host),
         "host_phases": [
             {"name": each.name, "node_bytes": each.bytes, "process_bytes": each.each, "because": each.because}
-            for each in host_phases(estimate.job)
+            for each in host_phases(estimate.rank)
         ],
         "initialization_bytes": estimate.rank.while_built,
         "after_init_bytes": estimate.rank.after_init,

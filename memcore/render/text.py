@@ -65,7 +65,7 @@ def _host(estimate: Estimate) -> Iterator[str]:
     """Memory of the host: of a node from loading to saving, and what each process keeps there."""
     rows = [
         (each.title, format_bytes(each.bytes), f"{each.because}; {format_bytes(each.each)} in one process")
-        for each in host_phases(estimate.job)
+        for each in host_phases(estimate.rank)
         if each.bytes
     ]
     if rows:

@@ -12,7 +12,7 @@ from memcore.eager.autograd import Saved, attach, backward, checkpoint
 from memcore.eager.basics import new
 from memcore.eager.dividing import checkpoint_divided
 from memcore.eager.offloading import Offload
-from memcore.eager.partitioned import Hosted, Part
+from memcore.eager.partitioned import Hosted, partitioned
 from memcore.eager.reentrant import checkpoint_reentrant
 from memcore.eager.tape import Held, Tape
 from memcore.eager.tensor import Parameter, Tensor
@@ -244,7 +244,7 @@ class Step:
     def _keep(self, checkpoints: Checkpoints) -> Callable[[Tensor], Saved] | None:
         """How a checkpoint keeps its inputs; None: as they are."""
         if checkpoints.partitioned:
-            return partial(Part, hosted=checkpoints.hosted)
+            return partial(partitioned, hosted=checkpoints.hosted)
         return self._hosted.keep if checkpoints.hosted else None
 
     def begin(self, place: str) -> None:

@@ -7,6 +7,7 @@ core/transformer/mlp.py; TransformerEngine, transformer_engine/pytorch/ops/basic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import contiguous, like, new, only, view
@@ -16,8 +17,20 @@ from memcore.layers.megatron.linear import clear
 from memcore.model.weights import Norm
 from memcore.symbols import Axis
 
+Backward: TypeAlias = Callable[[list[Gradient], list[Tensor], list[Parameter]], list[Gradient]]
+"""A norm's gradients from those of its result, what it kept, and its parameters."""
 
-def norm(x: Tensor, part: Norm, weights: Mapping[str, Parameter]) -> Tensor:
+
+def _norm_backward(gradients: list[Gradient], saved: list[Tensor], affine: list[Parameter]) -> list[Gradient]:
+    """TransformerEngine's, which lets the input go."""
+    gradient = contiguous(only(gradients))
+    found: list[Gradient] = [like(saved[0], "layer_norm_backward")]
+    found += [new(gradient.tape, each.shape, gradient.dtype, "layer_norm_backward") for each in affine]
+    clear(saved[0])
+    return found
+
+
+def norm(x: Tensor, part: Norm, weights: Mapping[str, Parameter], backward: Backward = _norm_backward) -> Tensor:
     """A norm that is a module of its own: keeps its input, in order, and statistics."""
     tape = x.tape
     affine = [weights[each.name] for each in part.weights()]
@@ -28,15 +41,7 @@ def norm(x: Tensor, part: Norm, weights: Mapping[str, Parameter]) -> Tensor:
     statistics = [new(tape, x.shape[:-1], "fp32", "norm_statistics") for _ in range(1 + (part.kind == "layer"))]
     if needs:
         saved += save(tape, *statistics)
-
-        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-            gradient = contiguous(only(gradients))
-            found: list[Gradient] = [like(saved[0], "layer_norm_backward")]
-            found += [new(tape, each.shape, gradient.dtype, "layer_norm_backward") for each in affine]
-            clear(saved[0])
-            return found
-
-        attach([out], [x, *affine], saved, apply)
+        attach([out], [x, *affine], saved, lambda gradients, saved: backward(gradients, saved, affine))
     return out
 
 
