@@ -320,11 +320,10 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
     """
     if isinstance(found, ServingEstimate):
         served = predicted(found, quantity, total=rank == "total")
-        engine = found.job.engine.name
-        return Beside(
-            predicted=served,
-            reason=f"{quantity} (rank {rank}) is not predicted for {engine}" if served is None else None,
-        )
+        if served is None:
+            return Beside(reason=f"{quantity} (rank {rank}) is not predicted for {found.job.engine.name}")
+        bounds = (served.low, served.high) if served.low < served.high else None
+        return Beside(predicted=served.expected, range=bounds)
     if quantity == "parameters":
         return Beside(predicted=found.job.model.parameters)
     predict = _PREDICTIONS.get((quantity, moment))

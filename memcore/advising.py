@@ -8,7 +8,7 @@ from functools import cached_property
 
 from memcore.advising_server import ServerAdvice, advised
 from memcore.advising_server import ladder as server_ladder
-from memcore.changes import CHANGES, KINDS, RISKS, Change, Changes, applicable
+from memcore.changes import CHANGES, RISKS, Change, Changes, applicable
 from memcore.config.settings import Config
 from memcore.costs import Cost, Roofline, cost_of, roofline_of
 from memcore.describe import when
@@ -255,8 +255,3 @@ def _ladder(first: Estimate, roofline: Roofline) -> Iterator[Advice]:
             if rung.saves > 0:
                 yield rung
                 found = rung.after
-
-
-def kind_title(kind: str) -> str:
-    """A class of cost in words."""
-    return KINDS[kind]

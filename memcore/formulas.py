@@ -10,11 +10,12 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.engines.arguments import MegatronArguments
 from memcore.engines.deepspeed_estimators import ModelStates, estimate_zero_model_states
 from memcore.engines.theoretical import FORMULAS, TheoreticalMemory, report_theoretical_memory
-from memcore.errors import MemcoreError, UnsupportedError
-from memcore.estimation import Estimate, estimate
+from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.estimation import Estimate, estimate_training
 from memcore.model.catalog import catalog, find_model
 from memcore.model.network import Layer, Model
 from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.serving.job import is_serving
 from memcore.symbols import measure, product
 
 _PADDED = 128
@@ -54,12 +55,17 @@ class Comparison:
 def compare(config: Config | Mapping[str, object]) -> Comparison:
     """Every formula's answer for a job, and memcore's where it has one.
 
-    Raises ConfigError for what cannot be understood, and UnsupportedError for networks that the formulas do not know.
+    Raises ConfigError for servers and for what cannot be understood, and UnsupportedError for networks that the
+    formulas do not know.
 
     >>> compare({"model": "llama-3.1-8b", "parallelism": {"tensor_parallel_size": 8}}).answers[0].memory
     TheoreticalMemory(weight_and_optimizer=18068686848.0, activation=None)
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
+    if is_serving(described):
+        engine = described.engine.type
+        path, found = ("engine.type", f"found {engine}; ") if engine else ("inference", "")
+        raise ConfigError([Problem(path, f"{found}the published formulas are of training only")])
     arguments = arguments_of(described)
     micro_batches = described.training.gradient_accumulation_steps or 1
     answers = tuple(_answer(name, arguments, micro_batches) for name in FORMULAS)
@@ -67,11 +73,10 @@ def compare(config: Config | Mapping[str, object]) -> Comparison:
     model = find_model(described.model)
     deepspeed = estimate_zero_model_states(model, min(gpus, node), max(gpus // node, 1))
     try:
-        own, refused = estimate(described), ""
+        own = estimate_training(described)
     except MemcoreError as error:
         return Comparison(arguments, micro_batches, answers, deepspeed, None, str(error))
-    found = own if isinstance(own, Estimate) else None
-    return Comparison(arguments, micro_batches, answers, deepspeed, found, refused)
+    return Comparison(arguments, micro_batches, answers, deepspeed, own, "")
 
 
 def _answer(name: str, arguments: MegatronArguments, micro_batches: int) -> Answer:

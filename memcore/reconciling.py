@@ -223,15 +223,12 @@ def _row(found: Estimate | ServingEstimate, seen: Sighting, quantity: str, momen
 def _beside(found: Estimate | ServingEstimate, quantity: str, moment: str | None, rank: object) -> Beside:
     """What is predicted, with its range where it is a reading."""
     if quantity in _FURTHER:
-        further = _FURTHER[quantity](found)
-        return Beside() if further is None else further
+        return _FURTHER[quantity](found)
+    if isinstance(found, ServingEstimate) and quantity in OF_SERVERS:
+        return beside(found, quantity, "steady", rank)
     if moment is None or moment == "out_of_memory" or quantity not in CASES:
         return Beside()
-    known = beside(found, quantity, moment, rank)
-    stated = {each.name: (each.low, each.high) for each in found.readings}
-    if known.range is None and isinstance(found, ServingEstimate) and READINGS.get(quantity) in stated:
-        return Beside(predicted=known.predicted, range=stated[READINGS[quantity]], reason=known.reason)
-    return known
+    return beside(found, quantity, moment, rank)
 
 
 def _needed(found: Estimate | ServingEstimate) -> Beside:
@@ -239,36 +236,22 @@ def _needed(found: Estimate | ServingEstimate) -> Beside:
 
 
 def _outside(found: Estimate | ServingEstimate) -> Beside:
-    """What is not in PyTorch's allocator: of a server as its ledger has it, of a training job with its range."""
+    """What is not in PyTorch's allocator."""
     if isinstance(found, ServingEstimate):
-        return Beside(predicted=sum(entry.bytes for entry in found.ranks[0].ledger.of("outside the allocator")))
+        return beside(found, "non_torch", "steady")
     parts = [each.overhead for each in outside(found.rank)]
     low, expected, high = (sum(getattr(part, name) for part in parts) for name in ("low", "expected", "high"))
     return Beside(predicted=expected, range=(low, high))
 
 
-def _of_server(category: str) -> Callable[[Estimate | ServingEstimate], Beside | None]:
-    def predict(found: Estimate | ServingEstimate) -> Beside | None:
-        if not isinstance(found, ServingEstimate):
-            return None
-        return Beside(predicted=sum(entry.bytes for entry in found.ranks[0].ledger.of(category)))
-
-    return predict
-
-
-def _blocks(found: Estimate | ServingEstimate) -> Beside | None:
-    pool = found.pool if isinstance(found, ServingEstimate) else None
-    return Beside(predicted=pool.capacity) if pool is not None and pool.unit == "blocks" else None
-
-
-_FURTHER: Mapping[str, Callable[[Estimate | ServingEstimate], Beside | None]] = {
+_FURTHER: Mapping[str, Callable[[Estimate | ServingEstimate], Beside]] = {
     "capacity": lambda found: Beside(predicted=found.capacity),
     "needed": _needed,
     "non_torch": _outside,
-    "cuda_graphs": _of_server("CUDA graphs"),
-    "kv_cache_blocks": _blocks,
 }
 """What is predicted for quantities that no truth case has."""
+OF_SERVERS = frozenset({"cuda_graphs", "kv_cache_blocks"})
+"""The same, of servers only."""
 
 
 def _matches(entries: Sequence[Held], size: int, rounding: int) -> Iterator[Match]:

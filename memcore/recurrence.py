@@ -8,7 +8,7 @@ from memcore.eager.loops import LOOP
 from memcore.model.network import Model
 from memcore.model.parts import Experts, SpecialMixer
 from memcore.step.recipe import Buffer, Recurrence
-from memcore.symbols import Axis, Quotient, measure
+from memcore.symbols import measure
 
 _WITHOUT_KERNELS = ("lightning", "recurrent-gemma")
 """Variants whose code is always PyTorch's."""
@@ -26,14 +26,6 @@ def recurrence(kernels: str, model: Model, sizes: Mapping[str, int], stored: str
     loops = [1, *(measure(mixer.trips, sizes) for mixer in looping)]
     even = all(sizes["s"] % measure(mixer.chunk, sizes) == 0 for mixer in mixers)
     return Recurrence(kernels=kernels, trips=min(max(loops), LOOP), even=even, stored=stored)
-
-
-def single_chunks(model: Model, sizes: Mapping[str, int]) -> Iterator[Axis]:
-    """Numbers of chunks that are one."""
-    for mixer in _mixers(model):
-        chunks = Quotient(("s",), mixer.chunk)
-        if mixer.chunk != 1 and measure(chunks, sizes) == 1:
-            yield chunks
 
 
 def constants(model: Model, stored: str) -> Iterator[Buffer]:

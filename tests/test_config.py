@@ -157,6 +157,29 @@ def test_every_setting_is_described():
         assert setting.flag == setting.flag.lower()
 
 
+_VALUES = (
+    None, True, 0, 1, 3, 7, -1, 0.5, 5e8, 2**60, "", "8k", "80GiB", "full", "chunked:8", "chunked:08", "chunked:9999",
+    "bf16", [], [1, 2], ["q_proj"], ["a b"], {}, "Et*3|(tt|)*29m|L", "1,2", "0.19.0", "x" * 300, "adamw",
+)  # fmt: skip
+
+
+def at(path, value):
+    """A config in which one setting has a value."""
+    if path == "model":
+        return {"model": value}
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return {"model": "gpt2", **value}
+
+
+def _is_read(config):
+    try:
+        Config.from_dict(config)
+    except ConfigError:
+        return False
+    return True
+
+
 @pytest.mark.machine
 def test_the_json_schema_agrees():
     """The JSON Schema accepts what is accepted and refuses what is refused."""
@@ -167,6 +190,12 @@ def test_the_json_schema_agrees():
     good = with_section(training={"optimizer": {"name": "sgd", "momentum": 0.9}, "loss": "chunked:8", "dropout": None})
     assert validator.is_valid(good)
     assert json.loads(json.dumps(Config.from_dict(good).to_dict()))["training"]["loss"] == "chunked:8"
+    assert not [
+        (path, value)
+        for path in SETTINGS
+        for value in _VALUES
+        if _is_read(at(path, value)) != validator.is_valid(at(path, value))
+    ]
     for bad in (
         {},
         with_section(trainin={}),
@@ -269,5 +298,5 @@ def test_settings_as_text():
 def test_memory_may_have_a_unit(text, gib):
     """Of a GPU, in files and on the command line; a bare number is GiB."""
     assert Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": text}}).hardware.gpu_memory_gb == gib
-    with pytest.raises(ConfigError, match="expected a number, found '80 apples'"):
+    with pytest.raises(ConfigError, match="expected a number, or a size such as 80GiB, found '80 apples'"):
         Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": "80 apples"}})

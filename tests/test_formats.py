@@ -1,5 +1,6 @@
 """Other tools' files and command lines: what they say as a config, and a config as they say it."""
 
+import json
 from contextlib import suppress
 
 import pytest
@@ -252,6 +253,22 @@ def test_there_and_back(engine):
         if config.get(path) is not None and path not in (*found.left_out, "engine.type", "model"):
             section, _, name = path.partition(".")
             assert back[section][name] == config.get(path)
+
+
+@pytest.mark.parametrize(
+    ("components", "expected"),
+    [(None, (True, None)), (["model"], (True, False)), (["loss"], (False, True)), (["model", "loss"], (True, True))],
+)
+def test_what_torchtitan_compiles(components, expected):
+    """All that it lists, there and back; without a list what its version compiles."""
+    pytest.importorskip("tomllib")
+    listed = "" if components is None else f"components = {json.dumps(components)}\n"
+    found = imported(f"[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n{listed}")
+    training = found.config["training"]
+    assert (training["compile"], training.get("compile_loss")) == expected
+    assert not found.unknown
+    back = imported(exported(Config.from_dict({"model": "gpt2", **found.config})).text).config["training"]
+    assert (back["compile"], back.get("compile_loss")) == expected
 
 
 def test_flags():

@@ -285,6 +285,18 @@ def test_cases_say_what_accuracy_says(config, log, count):
         assert case["source"]["where"].startswith("train.log, line ")
 
 
+def test_what_no_source_fixes_of_a_server_has_a_range():
+    """What it leaves for the cache, how many tokens that is, and what its graphs take; weights have none."""
+    found = reconcile(SERVER, f"{SERVED}\nGraph capturing finished in 12 secs, took 0.75 GiB")
+    assert [(row.quantity, row.range is not None) for row in found.rows] == [
+        ("weights", False), ("kv_cache", True), ("kv_cache_tokens", True), ("cuda_graphs", True),
+    ]  # fmt: skip
+    for row in found.rows[1:]:
+        low, high = row.range
+        assert low < row.predicted < high
+    assert f"{found.rows[2].range[0]:,} – {found.rows[2].range[1]:,}: " in reconciled_text(found)
+
+
 def test_nothing_of_a_log_becomes_markup():
     """Neither its texts nor a config's, on the page."""
     hostile = "<img src=x onerror=alert(1)> max_memory_allocated: 5 GiB <script> CUDA capacity: <b> with 5.00GiB memory"

@@ -172,6 +172,27 @@ def test_an_engine_that_is_not_a_word_is_named():
             [[1]],
             "full_attn_idxs: expected a list of layers' numbers, found [[1]]",
         ),
+        ("Zyphra/Zamba2-7B", "num_attention_heads", 2**40, "model.num_attention_heads: 1099511627776 heads leave none"),
+        ("AntonV/mamba2-130m-hf", "conv_kernel", 1, "model.conv_kernel: expected an integer of at least 2, found 1"),
+        (
+            "ibm-granite/granite-4.0-h-micro",
+            "shared_intermediate_size",
+            0,
+            "model.shared_intermediate_size: expected a",
+        ),
+        (
+            "google/gemma-3n-E4B-it",
+            "num_kv_shared_layers",
+            35,
+            "model.num_kv_shared_layers: none of the 0 layers",
+        ),
+        ("databricks/dbrx-base", "attn_config", 7, "model.attn_config: expected an object, found 7"),
+        (
+            "OpenGVLab/InternVL3-1B-hf",
+            "downsample_ratio",
+            2,
+            "model.downsample_ratio: expected a number above 0 and up to",
+        ),
     ],
 )
 def test_a_damaged_config_json_is_refused_by_its_key(name, key, found, message):

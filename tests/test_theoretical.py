@@ -154,3 +154,10 @@ def test_the_command(capsys):
     assert "Megatron Bridge until May 2026" in shown
     assert "DeepSpeed ZeRO-3, parameters and optimizer offloaded" in shown
     assert "Why memcore says something else" in shown
+
+
+@pytest.mark.parametrize("config", [{"engine": {"type": "vllm"}}, {"inference": {"max_model_len": 512}}])
+def test_servers_have_no_such_formula(config):
+    """They are all of training."""
+    with pytest.raises(memcore.ConfigError, match="the published formulas are of training only"):
+        compare({"model": "gpt2", **config})

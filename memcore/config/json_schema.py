@@ -14,7 +14,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "memcore config",
-        "description": "One description of one training job.",
+        "description": "One description of one training or serving job.",
         **_object(Config),
     }
 

@@ -6,18 +6,14 @@ is allowed. `spell` is the inverse of `parse`.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from memcore.config.deflated import DEFLATED, deflated, inflated
 from memcore.errors import meaning, nearest
-from memcore.units import GiB, parse_bytes, parse_count
-from memcore.untrusted import parse_json
+from memcore.units import SIZE, GiB, parse_bytes, parse_count
 
 JsonSchema = dict[str, object]
 
@@ -57,6 +53,11 @@ class Kind(Protocol):
         """Its JSON Schema."""
 
 
+def _whole(value: object) -> object:
+    """A number without a fraction as an integer, as JSON Schema has it, and as files write it: 5e8."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 @dataclass(frozen=True, slots=True)
 class Integer:
     """A whole number; as text also `8k`, `1.5e9` or `7B`."""
@@ -66,8 +67,9 @@ class Integer:
     unit: str = ""
 
     def check(self, value: object) -> object:
+        value = _whole(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"expected a whole number, found {value!r}")
+            raise ValueError(f"expected a whole number, found {value!r:.80}")
         if value < self.minimum:
             raise ValueError(f"expected a whole number of at least {self.minimum}, found {value}")
         if value > self.maximum:
@@ -81,7 +83,7 @@ class Integer:
         return str(value)
 
     def schema(self) -> JsonSchema:
-        return {"type": "integer", "minimum": self.minimum}
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +98,31 @@ class Number:
         if self.unit == "GiB" and isinstance(value, str):
             return self.parse(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"expected a number, found {value!r}")
+            raise ValueError(f"expected {self._expected}, found {value!r:.80}")
         if not self.minimum <= value <= self.maximum:
             raise ValueError(f"expected a number from {self.minimum:g} to {self.maximum:g}, found {value!r}")
         return value
 
     def parse(self, text: str) -> object:
-        with_unit = self.unit == "GiB" and text.strip()[-1:].lower() == "b"
         try:
+            with_unit = self.unit == "GiB" and text.strip()[-1:].lower() == "b"
             number = parse_bytes(text) / GiB if with_unit else float(text)
-        except ValueError:
-            raise ValueError(f"expected a number, found {text!r}") from None
+        except (ValueError, OverflowError):
+            raise ValueError(f"expected {self._expected}, found {text!r:.80}") from None
         return self.check(int(number) if number.is_integer() else number)
 
     def spell(self, value: object) -> str:
         return str(value)
 
     def schema(self) -> JsonSchema:
-        return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+        number: JsonSchema = {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+        if self.unit != "GiB":
+            return number
+        return {"anyOf": [number, {"type": "string", "pattern": SIZE}]}
+
+    @property
+    def _expected(self) -> str:
+        return "a number, or a size such as 80GiB" if self.unit == "GiB" else "a number"
 
 
 SWITCHED: Mapping[str, bool] = {
@@ -194,7 +203,7 @@ class Counted:
         if not isinstance(value, str):
             raise Choices(value, allowed)
         head, colon, count = value.partition(":")
-        if head != self.prefix or not colon or not count.isdigit() or not 1 <= int(count) <= 1024:
+        if head != self.prefix or not colon or not _COUNTED.fullmatch(count):
             raise Choices(value, allowed)
         return value
 
@@ -205,7 +214,16 @@ class Counted:
         return str(value)
 
     def schema(self) -> JsonSchema:
-        return {"anyOf": [{"enum": list(self.options)}, {"type": "string", "pattern": f"^{self.prefix}:[0-9]+$"}]}
+        return {
+            "anyOf": [
+                {"enum": list(self.options)},
+                {"type": "string", "pattern": f"^{self.prefix}:(?:{_COUNTED.pattern})$"},
+            ]
+        }
+
+
+_COUNTED = re.compile("[1-9][0-9]{0,2}|10[01][0-9]|102[0-4]")
+"""From 1 to 1024."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +231,7 @@ class FlagOrCount:
     """true, false, or a number of ranks of at least two."""
 
     def check(self, value: object) -> object:
+        value = _whole(value)
         if isinstance(value, bool) or (isinstance(value, int) and value >= 2):
             return value
         raise ValueError(f"expected true, false or a number of at least 2, found {value!r}")
@@ -232,6 +251,7 @@ class Version:
     """A release, such as 0.19.0, or a whole number; as a number it is kept as one."""
 
     def check(self, value: object) -> object:
+        value = _whole(value)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
         if isinstance(value, str) and _RELEASE.fullmatch(value):
@@ -257,7 +277,7 @@ class Names:
 
     def check(self, value: object) -> object:
         names = [value] if isinstance(value, str) else value
-        if not isinstance(names, (list, tuple)) or not names or not all(_NAME.fullmatch(str(each)) for each in names):
+        if not isinstance(names, (list, tuple)) or not names or not all(map(self._is_name, names)):
             raise ValueError(f"expected a name or a list of names, found {value!r:.80}")
         return names[0] if len(names) == 1 else list(names)
 
@@ -269,7 +289,12 @@ class Names:
         return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
 
     def schema(self) -> JsonSchema:
-        return {"type": ["string", "array"], "items": {"type": "string"}}
+        name = {"type": "string", "pattern": f"^{_NAME.pattern}$"}
+        return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}]}
+
+    @staticmethod
+    def _is_name(value: object) -> bool:
+        return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 _NAME = re.compile(r"[\w.-]{1,80}")
@@ -313,33 +338,7 @@ class ModelName:
         return deflated(value) if isinstance(value, Mapping) else str(value)
 
     def schema(self) -> JsonSchema:
-        return {"type": ["string", "object"]}
-
-
-DEFLATED = "deflate:"
-"""How the text of a deflated object begins."""
-LARGEST = 2**20
-"""Bytes that a deflated object may grow to."""
-
-
-def deflated(value: Mapping[str, object]) -> str:
-    """An object as text for a URL."""
-    packed = zlib.compress(json.dumps(dict(value), separators=(",", ":"), sort_keys=True).encode(), 9)
-    return DEFLATED + base64.urlsafe_b64encode(packed).decode().rstrip("=")
-
-
-def inflated(text: str) -> Mapping[str, object]:
-    """The object of a text from a URL, which is hostile until checked."""
-    packed = text.removeprefix(DEFLATED)
-    inflate = zlib.decompressobj()
-    try:
-        raw = inflate.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST)
-        found = parse_json(raw.decode())
-    except (binascii.Error, zlib.error, ValueError):
-        found = None
-    if not isinstance(found, dict) or not inflate.eof:
-        raise ValueError("the model in the link is damaged")
-    return found
+        return {"type": ["string", "object"], "minLength": 1, "minProperties": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +360,8 @@ class Layout:
         return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
 
     def schema(self) -> JsonSchema:
-        return {"type": ["string", "array"], "items": {"type": "integer", "minimum": 0}}
+        counts = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+        return {"anyOf": [{"type": "string", "pattern": f"^{_LAYOUT.pattern}$"}, counts]}
 
 
 _LAYOUT = re.compile(r"[EtmL|()*,0-9]{1,2000}")

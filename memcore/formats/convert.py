@@ -96,17 +96,17 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
 
 
 def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Keys with their settings and values."""
-    for meaning in tool.meanings:
-        if all(name in found and found[name] == value for name, value in meaning.keys.items()):
-            for path, value in meaning.sets.items():
-                yield next(iter(meaning.keys)), path, value
+    """Keys with their settings and values; what several keys say together comes last, and is what holds."""
     for key in tool.keys:
         for name in key.names:
             if name in found and found[name] not in _UNSET:
                 yield name, key.path, _ours(key, name, found[name])
         if key.off and key.off in found:
             yield key.off, key.path, False
+    for meaning in tool.meanings:
+        if all(name in found and found[name] == value for name, value in meaning.keys.items()):
+            for path, value in meaning.sets.items():
+                yield next(iter(meaning.keys)), path, value
 
 
 def _ours(key: Key, name: str, value: Any) -> Any:

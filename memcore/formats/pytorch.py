@@ -6,6 +6,18 @@ from memcore.formats.values import TRAINER_OPTIMIZERS
 _CHECKPOINTS = "training.activation_checkpointing"
 _SCRIPT = ("none", "ddp", "fsdp")
 
+_COMPONENTS = (["model"], ["loss"], ["model", "loss"], ["loss", "model"])
+_COMPILED = tuple(
+    Meaning(
+        sets={"training.compile": "model" in names, "training.compile_loss": "loss" in names} if enabled
+        else {"training.compile": False},
+        keys={"compile.components": names, "compile.enable": enabled},
+    )
+    for enabled in (True, False)
+    for names in _COMPONENTS
+)  # fmt: skip
+"""`compile.enable` is of all that `compile.components` lists; without that, both, where the version has it."""
+
 TORCHTITAN = Tool(
     name="torchtitan",
     title="torchtitan",
@@ -60,6 +72,7 @@ TORCHTITAN = Tool(
         ),
         Meaning(sets={f"{_CHECKPOINTS}.every": 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
         Meaning(sets={f"{_CHECKPOINTS}.every": 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
+        *_COMPILED,
     ),
     defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048,
               "training.implementation": "torchtitan", f"{_CHECKPOINTS}.policy": "selective"},

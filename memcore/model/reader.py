@@ -94,8 +94,12 @@ class Reader:
         for source in (self.config, self._defaults):
             for key in (own, name):
                 found: object = source
+                above = self.path
                 for part in key.split("."):
+                    if source is self.config and not isinstance(found, Mapping | None):
+                        self._note(Problem(above, f"expected an object, found {found!r:.80}"))
                     found = found.get(part) if isinstance(found, Mapping) else None
+                    above += f".{part}"
                 if found is not None or (source is self.config and key in source):
                     return found  # null in a file overrides the default, as in Python
         return None
@@ -159,7 +163,9 @@ class Reader:
 
     def refuse(self, name: str, message: str, suggestion: str | None = None) -> None:
         """Note a problem with a key, once."""
-        problem = Problem(f"{self.path}.{self.key(name)}", message, suggestion)
+        self._note(Problem(f"{self.path}.{self.key(name)}", message, suggestion))
+
+    def _note(self, problem: Problem) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
 

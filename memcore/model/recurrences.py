@@ -71,7 +71,7 @@ class Mamba:
         state, rank = reader.integer(self.state), _rank(reader, self.rank)
         reader.symbol("N", state)
         reader.symbol("R", rank)
-        reader.symbol("K", reader.integer(self.kernel))
+        reader.symbol("K", reader.integer(self.kernel, least=2))
         reader.symbol("x", rank + 2 * state)
         bias = reader.flag(self.bias)
         weights = [
@@ -154,7 +154,7 @@ class Mamba2:
         reader.symbol("G", groups)
         reader.symbol("hg", max(heads // groups, 1))
         reader.symbol("N", state)
-        reader.symbol("K", reader.integer(self.kernel))
+        reader.symbol("K", reader.integer(self.kernel, least=2))
         reader.symbol("X", inner + 2 * groups * state)
         outputs = 2 * inner + 2 * groups * state + heads
         reader.symbol("I", outputs)
@@ -201,7 +201,7 @@ class GatedDelta:
         reader.symbol("bg", max(values // keys, 1))
         reader.symbol("dk", wide)
         reader.symbol("dv", deep)
-        reader.symbol("K", reader.integer("linear_conv_kernel_dim"))
+        reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
         reader.symbol("X", 2 * keys * wide + values * deep)
         reader.symbol("I", 2 * keys * wide + 2 * values * deep)
         options = {"fused": self.fused, "grouped": keys != values}
@@ -245,7 +245,7 @@ class KimiDelta:
         heads, width = reader.integer("linear_num_heads"), reader.integer("linear_head_dim")
         reader.symbol("B", heads)
         reader.symbol("dk", width)
-        reader.symbol("K", reader.integer("linear_conv_kernel_dim"))
+        reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
         reader.symbol("X", 3 * heads * width)
         whole: Shape = ("B", "dk")
         weights = [
@@ -314,10 +314,12 @@ class RealGated:
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
         width, heads = reader.integer("lru_width", reader.sizes["h"]), reader.integer("num_attention_heads")
+        if width % heads:
+            reader.refuse("num_attention_heads", f"{heads} does not divide the recurrent width {width}")
         reader.symbol("D", width)
         reader.symbol("H", heads)
-        reader.symbol("W", width // heads)
-        reader.symbol("K", reader.integer("conv1d_width"))
+        reader.symbol("W", max(width // heads, 1))
+        reader.symbol("K", reader.integer("conv1d_width", least=2))
         gates = [
             each
             for name in ("input_gate", "recurrent_gate")

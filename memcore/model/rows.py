@@ -159,6 +159,9 @@ class Grouped:
         if isinstance(self.width, str) and not reader.has(self.width) and hidden % query:
             message = f"{query} does not divide the hidden size {hidden}, and {self.width} is absent"
             reader.refuse(self.heads, message)
+        if width < 1:
+            reader.refuse(self.heads, f"{query} heads leave none of the hidden size {hidden} to each")
+            width = 1
         value = reader.integer(self.value_width, width) if self.value_width else width
         d, turned = reader.symbol("d", width), rotated(reader, width, self.share)
         return Heads(

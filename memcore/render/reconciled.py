@@ -130,7 +130,7 @@ def _difference(row: Row) -> str:
 def _range(row: Row) -> str:
     if row.range is None or row.verdict is None:
         return ""
-    low, high = map(format_bytes, row.range)
+    low, high = (_size(row, bound) for bound in row.range)
     return f"{low} – {high}: {_ICONS[row.verdict]} {say(f'log-{row.verdict}')}"
 
 

@@ -78,8 +78,10 @@ def own_format(raw: Raw) -> Stored | None:
     Raises ConfigError for a method that is not known.
     """
     found = raw.get("quantization_config") or text_config(raw).get("quantization_config")
-    if not isinstance(found, Mapping):
+    if not found:
         return None
+    if not isinstance(found, Mapping):
+        raise ConfigError([Problem("model.quantization_config", f"expected an object, found {found!r:.80}")])
     method = str(found.get("quant_method", "")).lower()
     if method not in _METHODS:
         message = f"found {method!r}; known: {', '.join(_METHODS)}"

@@ -59,18 +59,6 @@ def _state(to: Builder, state: Tensor, read: Callable[[Tensor, Tensor], Tensor] 
     return found
 
 
-def _convolved(to: Builder, index: int, values: Tensor, name: str) -> Tensor:
-    """The last inputs of the convolution, then this batch's; the last of them are kept. Values: (channels, tokens)."""
-    state = to.states[index][0]
-    tokens, sequences = _per_sequence(to)
-    channels = values.ne[0]
-    kept = state.ne[0] // channels
-    before = reshape(_state(to, state), kept, channels, sequences)
-    row = concat(before, transpose(values), 0)
-    _keep(to, row, state, kept, tokens)
-    return shaped("SSM_CONV", (channels, tokens, sequences), row, to.weight(f"{name}.weight"))
-
-
 def _keep(to: Builder, row: Tensor, state: Tensor, kept: int, tokens: int) -> None:
     last = view(row, (kept, row.ne[1], row.ne[2]), row.nb[1:3], 4 * tokens)
     target = view(state, (kept * row.ne[1], row.ne[2]), (state.nb[1],))

@@ -1,4 +1,4 @@
-"""What is predicted for the quantities of measured serving cases.
+"""What is predicted for the quantities of measured serving cases, within which bounds.
 
 Servers log the first rank: with a pipeline its own weights and what it leaves for the cache; the number of tokens is
 that of the rank with the least room.
@@ -8,36 +8,78 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.readings import Reading
+from memcore.serving.entries import Ledger, Range
 from memcore.serving.estimate import ServingEstimate
 
 _LOADED = ("weights", "draft model", "adapters")
+_CACHES = ("KV cache", "recurrent states")
 
 
-def _cache(found: ServingEstimate) -> int | None:
+def _exact(size: int) -> Range:
+    return Range(size, size, size)
+
+
+def _together(ledger: Ledger, *categories: str) -> Range:
+    found = [entry for entry in ledger.entries if entry.category in categories]
+    return Range(
+        sum(entry.low for entry in found), sum(entry.bytes for entry in found), sum(entry.high for entry in found)
+    )
+
+
+def _of_first(*categories: str) -> Callable[[ServingEstimate], Range]:
+    return lambda found: _together(found.ranks[0].ledger, *categories)
+
+
+def _cache(found: ServingEstimate) -> Range:
     first = found.ranks[0]
-    return first.available if first.available is not None else first.ledger.sum("KV cache", "recurrent states")
+    if first.available is None:
+        return _together(first.ledger, *_CACHES)
+    less, more = first.uncertain
+    return Range(max(first.available - less, 0), first.available, first.available + more)
 
 
-def _all_caches(found: ServingEstimate) -> int:
-    kinds = ("KV cache", "recurrent states")
-    host = found.budget.host.sum(*kinds) if found.budget.host else 0
-    return host + sum(rank.count * rank.ledger.sum(*kinds) for rank in found.ranks)
+def _all_caches(found: ServingEstimate) -> Range:
+    host = found.budget.host.sum(*_CACHES) if found.budget.host else 0
+    return _exact(host + sum(rank.count * rank.ledger.sum(*_CACHES) for rank in found.ranks))
 
 
-_PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], int | None]] = {
-    ("weights", False): lambda found: found.ranks[0].ledger.sum(*_LOADED),
+def _tokens(found: ServingEstimate) -> Range | None:
+    pool = found.pool
+    if pool is None or pool.tokens is None:
+        return None
+    low, high = (pool.tokens * each // (pool.capacity or 1) for each in (pool.capacity_low, pool.capacity_high))
+    return Range(low, pool.tokens, high)
+
+
+def _blocks(found: ServingEstimate) -> Range | None:
+    pool = found.pool
+    if pool is None or pool.unit != "blocks" or pool.capacity is None:
+        return None
+    return Range(pool.capacity_low, pool.capacity, pool.capacity_high)
+
+
+def _read(reading: Reading) -> Range:
+    return Range(reading.low, reading.expected, reading.high)
+
+
+_PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], Range | None]] = {
+    ("weights", False): _of_first(*_LOADED),
     ("kv_cache", False): _cache,
     ("kv_cache", True): _all_caches,
-    ("kv_cache_tokens", False): lambda found: found.pool.tokens if found.pool else None,
-    ("activations", False): lambda found: found.ranks[0].ledger.sum("activations", "workspaces"),
-    ("max_allocated", False): lambda found: found.allocated.expected,
-    ("max_reserved", False): lambda found: found.allocated.expected,
-    ("device_used", False): lambda found: found.device.expected,
-    ("fits", False): lambda found: None if found.fits is None else int(found.fits),
+    ("kv_cache_tokens", False): _tokens,
+    ("kv_cache_blocks", False): _blocks,
+    ("activations", False): _of_first("activations", "workspaces"),
+    ("cuda_graphs", False): _of_first("CUDA graphs"),
+    ("non_torch", False): _of_first("outside the allocator"),
+    ("max_allocated", False): lambda found: _read(found.allocated),
+    ("max_reserved", False): lambda found: _read(found.allocated),
+    ("device_used", False): lambda found: _read(found.device),
+    ("fits", False): lambda found: None if found.fits is None else _exact(int(found.fits)),
 }
 
 
-def predicted(found: ServingEstimate, quantity: str, *, total: bool) -> int | None:
+def predicted(found: ServingEstimate, quantity: str, *, total: bool) -> Range | None:
     """A quantity of one GPU, or of all together; None if it is not predicted."""
     predict = _PREDICTIONS.get((quantity, total))
     return predict(found) if predict else None

@@ -56,7 +56,6 @@ class Options:
     page: int
     window_ratio: float
     state_ratio: float
-    data_attention: bool
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -80,7 +79,6 @@ def options(read: Defaults, basics: Basics) -> Options:
         page=read.given("inference.block_size") or read.given("engine.block_size") or 1,
         window_ratio=read.take("engine.swa_full_tokens_ratio", 0.8),
         state_ratio=read.take("engine.mamba_full_memory_ratio", 0.9),
-        data_attention=data,
     )
 
 

@@ -20,8 +20,6 @@ class Layout:
     """Ranks over which the tokens of a sequence's cache are shared out while decoding."""
     expert_parallel: bool = False
     """Whole experts are shared out over all tensor- and data-parallel ranks."""
-    attention_data: bool = False
-    """Attention is data parallel within the tensor-parallel group (SGLang), or over `data` (vLLM)."""
 
     @property
     def gpus(self) -> int:

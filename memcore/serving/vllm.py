@@ -12,6 +12,7 @@ from math import ceil
 from memcore.defaults import Defaults
 from memcore.hardware import matmul_workspaces
 from memcore.serving.budget import Budget, Pool, RankBudget
+from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of
 from memcore.serving.encoder import encoding, kept_images
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
@@ -54,7 +55,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     utilization = read.take("engine.gpu_memory_utilization", found.utilization)
     chosen = _either(read, "max_num_seqs", min(sequences, tokens))
     latent = "lk" in basics.model.sizes
-    chunked = bool(basics.raw.get("text_config", {}).get("attention_chunk_size")) or _chunked(basics)
+    chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
     disabled = read.take("engine.disable_hybrid_kv_cache_manager", chunked and found.since < (0, 20))
     speculative = read.given("inference.num_speculative_tokens") or (5 if read.given("inference.draft_model") else 0)
     return Options(

@@ -77,6 +77,14 @@ def _cycled(reader: Reader) -> list[str]:
     return [str(cycle[i % len(cycle)]) for i in range(patterns.depth(reader))]
 
 
+def _granite_feeds(reader: Reader) -> list[str | None]:
+    """Experts where there are any; without them the expert that sees every token is needed."""
+    if reader.integer("num_local_experts", 0, least=0):
+        return ["sparse"] * patterns.depth(reader)
+    reader.integer("shared_intermediate_size")
+    return [None] * patterns.depth(reader)
+
+
 def _lfm_width(reader: Reader) -> int:
     """`block_ff_dim` is that of an ungated layer; two thirds of it, rounded up to a multiple (LFM2)."""
     width = reader.integer("block_ff_dim", reader.integer("intermediate_size"))
@@ -195,9 +203,7 @@ HYBRIDS: Mapping[str, Family] = {
         ),
         second_if="shared_intermediate_size",
         mixer_plan=typed(lambda reader: ["linear_attention"] * patterns.depth(reader), windowed=False),
-        feed_plan=lambda reader: (
-            ["sparse" if reader.integer("num_local_experts", 0, least=0) else None] * patterns.depth(reader)
-        ),
+        feed_plan=_granite_feeds,
         residual="granite-hybrid",
         embedding_multiplied=True,
         head_scaled=True,

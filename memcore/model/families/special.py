@@ -31,7 +31,11 @@ def _shared_late(plan: patterns.MixerPlan) -> patterns.MixerPlan:
     def places(reader: Reader) -> list[Place]:
         found = list(plan(reader))
         own = len(found) - reader.integer("num_kv_shared_layers", 0, least=0)
-        last = {place.mask: i for i, place in enumerate(found[:own])} if own < len(found) else {}
+        last = {place.mask: i for i, place in enumerate(found[: max(own, 0)])} if own < len(found) else {}
+        lacking = {place.mask for place in found[max(own, 0) :]} - set(last)
+        if lacking:
+            message = f"none of the {max(own, 0)} layers before has {' or '.join(sorted(lacking))} attention to share"
+            reader.refuse("num_kv_shared_layers", message)
         roles = ["shared" if i >= own else "stored" if i in last.values() else "" for i in range(len(found))]
         return [
             replace(place, mixer=f"{place.mask} {role}".rstrip(), tag=role)

@@ -94,10 +94,17 @@ def _of_layer(layer: Layer) -> Iterator[str]:
             yield "an indexer of sparse attention"
     elif isinstance(mixer, SpecialMixer) and mixer.variant != "mamba2":
         yield f"mixers of kind {mixer.variant!r}"
-    if isinstance(feed, Experts) and (feed.routing or feed.latent or feed.table):
-        yield "routers with further parameters"
+    if isinstance(feed, Experts):
+        yield from _of_experts(feed)
     if isinstance(feed, FeedForward) and (feed.gating != "plain" or feed.borrowed or feed.activation_weights):
         yield "feed-forward layers of another kind"
+
+
+def _of_experts(feed: Experts) -> Iterator[str]:
+    if feed.routing or feed.latent or feed.table:
+        yield "routers with further parameters"
+    if not any(weight.split == "inner" for weight in feed.experts):
+        yield "experts that are stacked in one matrix"
 
 
 def _of_attention(mixer: Attention) -> Iterator[str]:

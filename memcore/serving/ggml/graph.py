@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memcore.serving.ggml.tensor import Tensor, contiguous_strides
-from memcore.serving.gguf_types import row_bytes
 
 
 class Graph:
@@ -166,11 +165,6 @@ def concat(first: Tensor, second: Tensor, axis: int) -> Tensor:
 def shaped(op: str, ne: Sequence[int], *operands: Tensor | None, kind: str = "F32") -> Tensor:
     """The result of an operation with a shape of its own."""
     return Tensor(kind, ne, op, operands)
-
-
-def row_size(tensor: Tensor, elements: int) -> int:
-    """Bytes of so many elements of its type."""
-    return row_bytes(tensor.type, elements)
 
 
 def strides(tensor: Tensor) -> tuple[int, ...]:
