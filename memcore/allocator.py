@@ -9,7 +9,7 @@ high-water mark.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memcore.timeline import Program
@@ -21,8 +21,8 @@ SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 """Sizes of segments: for small blocks (kSmallBuffer), for large ones (kLargeBuffer), and the multiple that segments for
 requests from 10 MiB on are rounded to (kRoundLarge)."""
 _ADDRESS = 256
-"""Bits of an address, more than any config needs. A free block's key is its size, then its address, so that the best
-fit is the next key."""
+"""Bits of an address, more than any config needs. A block's key is its size, then its address, so that the best fit is
+the next key."""
 _PLACE = (1 << _ADDRESS) - 1
 """The address in a key."""
 
@@ -58,11 +58,29 @@ class Room:
         self.highest = max(self.highest, self.reserved)
 
 
+Move = tuple[int, int, int, int]
+"""A block's index when it comes, with the least key that serves it, the least that is split, and what serving it takes
+off a key; the index's complement when it goes."""
+
+
+def comes(block: int, size: int) -> Move:
+    """A request of a block; only those above `SMALL` are of a pool.
+
+    Serving takes `size` off a free block's size and adds it to its address, so one number is taken off its key.
+    """
+    return block, size << _ADDRESS, (size + SMALL + 1) << _ADDRESS, (size << _ADDRESS) - size
+
+
+def goes(block: int) -> Move:
+    """A block is freed."""
+    return ~block, 0, 0, 0
+
+
 class Pool:
     """The large blocks of one stream.
 
-    Free blocks never touch: neighbours are merged when the second one is freed. So whether a neighbour is free is read
-    from where free blocks start and end.
+    A block, free or in use, is its key. Free blocks never touch: neighbours are merged when the second one is freed. So
+    whether a neighbour is free is read from where free blocks start and end.
     """
 
     def __init__(self, room: Room | None = None, *, expandable: bool = False) -> None:
@@ -70,15 +88,15 @@ class Pool:
         self.room.enter(self)
         self._take = self._grow if expandable else self._open
         self._free: list[int] = []
-        """Keys of free blocks in order."""
+        """Free blocks in order."""
         self._starts: dict[int, int] = {}
-        """The size of each free block by its address."""
+        """Each free block by its address."""
         self._ends: dict[int, int] = {}
-        """The address of each free block by where it ends."""
-        self._held: dict[int, int] = {}
-        """The size of each block in use by its address: as asked for, or up to 1 MiB more."""
+        """Each free block by where it ends."""
         self._segments: dict[int, int] = {}
         """The size of each segment by its address."""
+        self._held: dict[int, int] = {}
+        """Blocks of `allocate` by their address."""
         self._top = 0
 
     @property
@@ -88,67 +106,98 @@ class Pool:
 
     def allocate(self, size: int) -> int:
         """The address of a block of at least `size` bytes."""
-        free = self._free
-        index = bisect_left(free, size << _ADDRESS)
-        if index < len(free):
-            key = free.pop(index)
-            address, have = key & _PLACE, key >> _ADDRESS
-            del self._starts[address]
-        else:
-            address, have = self._take(size)
-        rest = have - size
-        if rest > SMALL:
-            other = address + size
-            self._starts[other], self._ends[address + have], self._held[address] = rest, other, size
-            insort(free, rest << _ADDRESS | other)
-        else:
-            self._held[address] = have
-            self._ends.pop(address + have, None)
-        return address
+        (block,) = self.allocate_all((size,))
+        self._held[block & _PLACE] = block
+        return block & _PLACE
 
     def release(self, address: int) -> None:
         """Free a block and merge it with free neighbours."""
-        free, starts, ends = self._free, self._starts, self._ends
-        size = self._held.pop(address)
-        more = starts.pop(address + size, 0)
-        if more:
-            del free[bisect_left(free, more << _ADDRESS | address + size)]
-            size += more
-        before = ends.pop(address, None)
-        if before is not None:
-            more = starts[before]
-            del free[bisect_left(free, more << _ADDRESS | before)]
-            address, size = before, size + more
-        starts[address], ends[address + size] = size, address
-        insort(free, size << _ADDRESS | address)
+        self.release_all([self._held.pop(address)])
 
-    def _open(self, size: int) -> tuple[int, int]:
+    def allocate_all(self, sizes: Iterable[int]) -> list[int]:
+        """Blocks of these sizes."""
+        found: list[int] = []
+        self.serve([comes(0, size) for size in sizes], [found])
+        return found
+
+    def release_all(self, blocks: list[int]) -> None:
+        """Free blocks, the last one first."""
+        self.serve([goes(0)] * len(blocks), [blocks])
+
+    def serve(
+        self,
+        moves: Iterable[Move],
+        live: Sequence[list[int]],
+        handed_on: Callable[[int], int] | None = None,
+    ) -> None:
+        """Serve moves in their order; `live` has what is in use of each index, `handed_on` where it has nothing.
+
+        This loop is most of the time that an answer takes, so it calls nothing that it can do itself.
+        """
+        free, starts, ends, take = self._free, self._starts, self._ends, self._take
+        for block, wanted, split, served in moves:
+            if block >= 0:
+                index = bisect_left(free, wanted)
+                if index < len(free):
+                    key = free.pop(index)
+                    del starts[key & _PLACE]
+                else:
+                    key = take(wanted >> _ADDRESS)
+                address = key & _PLACE
+                if key >= split:
+                    rest = key - served
+                    starts[rest & _PLACE] = ends[address + (key >> _ADDRESS)] = rest
+                    insort(free, rest)
+                    live[block].append(wanted | address)
+                else:  # as asked for, or up to 1 MiB more
+                    ends.pop(address + (key >> _ADDRESS), None)
+                    live[block].append(key)
+            else:
+                stack = live[~block]
+                key = stack.pop() if stack or handed_on is None else handed_on(~block)
+                address = key & _PLACE
+                end = address + (key >> _ADDRESS)
+                after, before = starts.pop(end, 0), ends.pop(address, 0)
+                if after:
+                    del free[bisect_left(free, after)]
+                    key += after - end
+                    end += after >> _ADDRESS
+                if before:
+                    del free[bisect_left(free, before)]
+                    key += before - address
+                    address = before & _PLACE
+                starts[address] = ends[end] = key
+                insort(free, key)
+
+    def _open(self, size: int) -> int:
         """A new segment; segments never touch."""
         have = LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING
         self.room.take(have)
         address = self._top
         self._top += have + ROUNDING
         self._segments[address] = have
-        return address, have
+        return have << _ADDRESS | address
 
-    def _grow(self, size: int) -> tuple[int, int]:
+    def _grow(self, size: int) -> int:
         """More pages at the end of the one expandable segment, after what is free there."""
-        address, have = self._ends.pop(self._top, self._top), 0
-        if address != self._top:
-            have = self._starts.pop(address)
-            del self._free[bisect_left(self._free, have << _ADDRESS | address)]
+        last = self._ends.pop(self._top, 0)
+        address, have = last & _PLACE if last else self._top, last >> _ADDRESS
+        if last:
+            del self._starts[address], self._free[bisect_left(self._free, last)]
         more = -(-(size - have) // LARGE_SEGMENT) * LARGE_SEGMENT
         self._top += more
         self.room.take(more)
-        return address, have + more
+        return (have + more) << _ADDRESS | address
 
     def trim(self) -> int:
         """Give up segments that are free as a whole; the bytes of them. Expandable ones stay."""
-        whole = [each for each in self._segments.items() if self._starts.get(each[0]) == each[1]]
-        for address, size in whole:
+        whole = [size << _ADDRESS | address for address, size in self._segments.items()]
+        whole = [key for key in whole if self._starts.get(key & _PLACE) == key]
+        for key in whole:
+            address, size = key & _PLACE, key >> _ADDRESS
             del self._segments[address], self._starts[address], self._ends[address + size]
-            del self._free[bisect_left(self._free, size << _ADDRESS | address)]
-        return sum(size for _, size in whole)
+            del self._free[bisect_left(self._free, key)]
+        return sum(key >> _ADDRESS for key in whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +226,7 @@ def reserved(
     pools = {name: Pool(room, expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
     replay = _Replay(program, values, pools)
     default = pools["default"]
-    for size in large(around.resident):
-        default.allocate(size)
+    default.allocate_all(large(around.resident))
     for step, states in enumerate((around.states, ())):
         replay.run(step if around.keeps_gradients else 0)
         end_step(default, states, around.temporaries)
@@ -192,10 +240,8 @@ def reserved(
 def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> None:
     """The optimizer's step: what it adds, and what it needs for a moment."""
     pool.room.stepping = True
-    for size in large(states):
-        pool.allocate(size)
-    for address in [pool.allocate(size) for size in large(temporaries)]:
-        pool.release(address)
+    pool.allocate_all(large(states))
+    pool.release_all(pool.allocate_all(large(temporaries))[::-1])
     pool.room.stepping = False
 
 
@@ -214,45 +260,43 @@ class _Replay:
 
     def __init__(self, program: Program, values: Mapping[str, int], pools: Mapping[str, Pool]) -> None:
         sizes = program.block_sizes(values)
-        homes = [pools[block.pool] for block in program.blocks]
-        self._homes = homes
+        self._pools = [pools[block.pool] for block in program.blocks]
         self._live: list[list[int]] = [[] for _ in program.blocks]
         self._blocks = program.blocks
+        come = [comes(block, size) if size > SMALL else None for block, size in enumerate(sizes)]
+        go = [goes(block) if size > SMALL else None for block, size in enumerate(sizes)]
+        moves = [*come, *reversed(go)]  # the complement of an index counts from the end
         self._stretches = [
             (
                 1 if span.repeats is None else values[span.repeats],
                 program.segments[span.segments[0]].turn[0],
-                [
-                    (event, homes[block], sizes[block])
-                    for event in program.events[span.start : span.end]
-                    if sizes[block := event if event >= 0 else ~event] > SMALL
-                ],
+                self._by_pool([move for event in program.events[span.start : span.end] if (move := moves[event])]),
             )
             for span in program.spans
         ]
 
+    def _by_pool(self, moves: Iterable[Move]) -> Mapping[Pool, Sequence[Move]]:
+        """The moves of each pool: pools share nothing but the room, of which only the sum counts until a step ends."""
+        found: dict[Pool, list[Move]] = {}
+        for move in moves:
+            block = move[0]
+            found.setdefault(self._pools[block if block >= 0 else ~block], []).append(move)
+        return found
+
     def run(self, step: int) -> None:
         """The micro-batches of a step."""
-        for repeats, recorded, events in self._stretches:
+        for repeats, recorded, by_pool in self._stretches:
             for _ in range(repeats if recorded == step else 0):
-                self._serve(events)
-
-    def _serve(self, events: Sequence[tuple[int, Pool, int]]) -> None:
-        live = self._live
-        for event, pool, size in events:
-            if event >= 0:
-                live[event].append(pool.allocate(size))
-            else:
-                pool.release(live[~event].pop() if live[~event] else self._handed_on(~event))
+                for pool, moves in by_pool.items():
+                    pool.serve(moves, self._live, self._handed_on)
 
     def _handed_on(self, block: int) -> int:
-        """The oldest address of a block like this one: a repeated layer frees what the one before it made."""
+        """The oldest of blocks like this one: a repeated layer frees what the one before it made."""
         wanted = replace(self._blocks[block], number=0)
         pairs = zip(self._blocks, self._live, strict=True)
         return next(live for each, live in pairs if live and replace(each, number=0) == wanted).pop(0)
 
     def release_rest(self) -> None:
         """The gradients go."""
-        for home, addresses in zip(self._homes, self._live, strict=True):
-            while addresses:
-                home.release(addresses.pop())
+        for pool, blocks in zip(self._pools, self._live, strict=True):
+            pool.release_all(blocks)
