@@ -36,7 +36,9 @@ class Room:
         self.reserved = 0
         self.highest = 0
         self.short = False
-        """There was not enough."""
+        """There was not enough; from then on there is whatever is asked for."""
+        self.trimmed = False
+        """Unused segments went back."""
         self.stepping = False
         """The optimizer steps: unused segments go back where there is no room (`release_cached_blocks`).
 
@@ -51,8 +53,10 @@ class Room:
     def take(self, size: int) -> None:
         """A new segment."""
         if self.limit is not None and self.reserved + size > self.limit:
-            for pool in self._pools if self.stepping else ():
-                self.reserved -= pool.trim()
+            for pool in self._pools if self.stepping and not self.short else ():
+                given = pool.trim()
+                self.reserved -= given
+                self.trimmed = self.trimmed or given > 0
             self.short = self.short or self.reserved + size > self.limit
         self.reserved += size
         self.highest = max(self.highest, self.reserved)

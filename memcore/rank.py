@@ -233,14 +233,14 @@ class Rank:
 
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
-        around, capacity = self.persistent.surroundings(), None if self.job.recipe.fake else self.job.capacity
-        limit = None
+        around = self.persistent.surroundings()
+        capacity, room = None if self.job.recipe.fake else self.job.capacity, Room()
         if capacity is not None:
-            limit = capacity - sum(each.overhead.expected for each in outside(self)) - self.persistent.workspaces
-        room = Room(limit)
+            beside = sum(each.overhead.expected for each in outside(self)) + self.persistent.workspaces
+            room = Room(capacity - beside)
         found = self._held(around, room)
-        if room.short:
-            found = self._held(around, Room())
+        if room.short and room.trimmed:
+            found = self._held(around, Room())  # what it gave back was in vain
         return max(found + self.persistent.workspaces, self.peak.peak)
 
     def _held(self, around: Surroundings, room: Room) -> int:
@@ -252,13 +252,13 @@ class Rank:
     @cached_property
     def least_reserved(self) -> int:
         """Bytes that no order of allocations could avoid reserving: streams do not share memory."""
-        pools = {block.pool for block in self.program.blocks}
-        highest = {pool: self.program.high_water(self._sizes_in(pool), self.job.sizes) for pool in pools}
-        return max(self.peak.peak, self.persistent.before_step + sum(highest.values()))
-
-    def _sizes_in(self, pool: str) -> list[int]:
-        sizes = self.program.block_sizes(self.job.sizes)
-        return [size if block.pool == pool else 0 for size, block in zip(sizes, self.program.blocks, strict=True)]
+        program, values = self.program, self.job.sizes
+        sizes, homes = program.block_sizes(values), [block.pool for block in program.blocks]
+        highest = (
+            program.high_water([size if home == pool else 0 for size, home in zip(sizes, homes, strict=True)], values)
+            for pool in set(homes)
+        )
+        return max(self.peak.peak, self.persistent.before_step + sum(highest))
 
 
 def outside(rank: Rank) -> tuple[Outside, ...]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.allocator import LARGE_SEGMENT, Pool, Room, end_step
+from memcore.allocator import _ADDRESS, _PLACE, LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
 from memcore.units import MiB
 
 
@@ -108,3 +108,90 @@ def test_blocks_never_overlap(requests, expandable):
         assert address >= ends
         ends = address + live[address]
     assert sum(live.values()) <= pool.reserved
+
+
+def test_once_there_is_not_enough_nothing_goes_back():
+    """A pass that asks for more than there is gets it, and the optimizer's step is as without a limit."""
+    rooms = Room(50 * MiB), Room()
+    for room in rooms:
+        pool = Pool(room)
+        pool.release(pool.allocate(60 * MiB))
+        end_step(pool, [], [70 * MiB])
+    assert rooms[0].short
+    assert not rooms[0].trimmed
+    assert rooms[0].highest == rooms[1].highest == 130 * MiB
+
+
+class Plain:
+    """The same rules as a list of segments of blocks, searched from its beginning: slow, and plain to see."""
+
+    def __init__(self, expandable):
+        self.segments, self.expandable = [[]] if expandable else [], expandable
+
+    @property
+    def reserved(self):
+        return sum(size for segment in self.segments for size, _ in segment)
+
+    def allocate(self, size, name):
+        free = [(have, number, place) for number, segment in enumerate(self.segments)
+                for place, (have, who) in enumerate(segment) if who is None and have >= size]  # fmt: skip
+        _, number, place = min(free) if free else self.more(size)
+        have = self.segments[number][place][0]
+        rest = [(have - size, None)] if have - size > SMALL else []
+        self.segments[number][place : place + 1] = [(size if rest else have, name), *rest]
+
+    def more(self, size):
+        if not self.expandable:
+            opened = LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING
+            self.segments.append([(opened, None)])
+            return 0, len(self.segments) - 1, 0
+        (segment,) = self.segments
+        have = segment.pop()[0] if segment and segment[-1][1] is None else 0
+        segment.append((have + -(-(size - have) // LARGE_SEGMENT) * LARGE_SEGMENT, None))
+        return 0, 0, len(segment) - 1
+
+    def release(self, name):
+        segment = next(each for each in self.segments if any(who == name for _, who in each))
+        place = next(place for place, (_, who) in enumerate(segment) if who == name)
+        segment[place] = (segment[place][0], None)
+        for first in (place, place - 1):
+            if 0 <= first < len(segment) - 1 and segment[first][1] is None and segment[first + 1][1] is None:
+                segment[first : first + 2] = [(segment[first][0] + segment[first + 1][0], None)]
+
+    def layout(self):
+        """Sizes in use in the order of addresses, and what is free between them."""
+        return [[(size, who is None) for size, who in segment] for segment in self.segments]
+
+
+def layout_of(pool, live, expandable):
+    """The same of a pool."""
+    used = {key & _PLACE: (key >> _ADDRESS, False) for stack in live for key in stack}
+    blocks = used | {address: (key >> _ADDRESS, True) for address, key in pool._starts.items()}
+    segments, ends = [], None
+    for address in sorted(blocks):
+        segments += [[]] if address != ends else []
+        segments[-1].append(blocks[address])
+        ends = address + blocks[address][0]
+    return segments or ([[]] if expandable else [])
+
+
+SIZES = st.lists(st.integers(2049, 40 * 2048).map(lambda units: units * 512), min_size=1, max_size=8)
+
+
+@given(SIZES, st.lists(st.integers(0, 7), max_size=80), st.booleans())
+def test_moves_are_served_as_the_rules_say(sizes, picks, expandable):
+    """Every block is where best fit, splitting and merging put it, whatever comes and goes."""
+    pool, plain, live, moves = Pool(expandable=expandable), Plain(expandable), [[] for _ in sizes], []
+    there = set()
+    for pick in picks:
+        block = pick % len(sizes)
+        if block in there:
+            plain.release(block)
+            moves.append(goes(block))
+        else:
+            plain.allocate(sizes[block], block)
+            moves.append(comes(block, sizes[block]))
+        there ^= {block}
+    pool.serve(moves, live)
+    assert pool.reserved == plain.reserved
+    assert layout_of(pool, live, expandable) == plain.layout()

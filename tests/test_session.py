@@ -59,7 +59,7 @@ def test_a_visit_answers_the_example():
     found = estimate(page.EXAMPLE)
     assert visit.last("attributes")["data-device-bytes"] == str(found.device.expected)
     stages = [patch["html"] for patch in visit.patches if "html" in patch]
-    assert {"verdict-reason", "timeline"} <= set(stages[0])
+    assert "verdict-reason" in stages[0]
     assert {"verdict", "bar", "readings"} <= set(stages[1])
     assert {"timeline", "ledger", "ranks", "assumptions", "model-view"} <= set(visit.html)
     assert visit.patches[-1] == {"live": True}

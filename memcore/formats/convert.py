@@ -152,9 +152,7 @@ def flag(config: Config, path: str, value: Any = None) -> str | None:
     """
     tool = tool_of(config)
     if value is None:
-        named = [key.name for key in tool.keys if key.path == path]
-        named += [name for meaning in tool.meanings if path in meaning.sets for name in meaning.keys]
-        return named[0] if named else None
+        return tool.named.get(path)
     said = list(_said(tool, config.replaced(path, value), path))
     return " ".join(_argument(name, said_as) for name, said_as in said) or None
 

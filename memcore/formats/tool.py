@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 Syntax = Literal["argv", "json", "yaml", "toml"]
@@ -40,7 +41,7 @@ class Meaning:
     keys: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tool:
     """A tool's own way to describe a job."""
 
@@ -70,3 +71,15 @@ class Tool:
     prefixes: tuple[str, ...] = ()
     """Programs by which a command line is known."""
     source: str
+
+    @cached_property
+    def named(self) -> Mapping[str, str]:
+        """What it calls each setting, by path: the first of its names."""
+        found: dict[str, str] = {}
+        for key in self.keys:
+            found.setdefault(key.path, key.name)
+        for meaning in self.meanings:
+            for path in meaning.sets:
+                for name in meaning.keys:
+                    found.setdefault(path, name)
+        return found

@@ -11,7 +11,7 @@ from memcore.config.texts import from_texts
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import estimate
-from memcore.formats import flag
+from memcore.formats import tool_of
 from memcore.page.comparing import comparison
 from memcore.page.explaining import explained
 from memcore.page.reconciling import against
@@ -131,21 +131,21 @@ def _fix(path: str, value: str, text: str) -> str:
 def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
     """What changed of the fields: which apply, what is taken for empty ones, whose value it is."""
     patches = {PASTED: {"error": ""}}
-    for path, setting in SETTINGS.items():
+    named = tool_of(session.config).named if session.config else {}
+    for path in SETTINGS:
         text, default = session.form.texts.get(path, ""), defaults.get(path, "")
         now: Patch = {
             "hidden": not is_shown(path, engine, text),
-            "default": default_option(default) if is_select(setting) else default,
+            "default": default_option(default) if is_select(path) else default,
             "origin": "yours" if text else "default",
-            "flag": (flag(session.config, path) if session.config else None) or "",
+            "flag": named.get(path, ""),
             "error": "",
             "note": "",
         }
         before = session.fields.get(path, {})
-        changed = {key: value for key, value in now.items() if before.get(key) != value}
-        if changed:
-            patches[path] = changed
-        session.fields[path] = now
+        if before != now:
+            patches[path] = {key: value for key, value in now.items() if before.get(key) != value}
+            session.fields[path] = now
     return patches
 
 

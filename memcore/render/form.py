@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 
 from memcore.config.inference import SERVERS
@@ -168,7 +169,7 @@ def _control(path: str, values: Values) -> str:
     text, default = values.given.get(path, ""), values.defaults.get(path, "")
     common = f'id="{name}" name="{path}" aria-describedby="{name}-hint {name}-error"'
     options = list(_options(setting))
-    if is_select(setting):
+    if is_select(path):
         chosen = "".join(
             f'<option value="{escape(value)}"{" selected" if value == text else ""}>{escape(title)}</option>'
             for value, title in [("", default_option(default)), *options]
@@ -190,9 +191,10 @@ def _option(value: str, title: str) -> str:
     return f'<option value="{escape(value)}">{escape(title)}</option>'
 
 
-def is_select(setting: Setting) -> bool:
+@cache
+def is_select(path: str) -> bool:
     """Whether a setting is chosen from a short list, rather than typed."""
-    return 0 < len(list(_options(setting))) <= LISTED
+    return 0 < len(list(_options(SETTINGS[path]))) <= LISTED
 
 
 def _options(setting: Setting) -> Iterator[tuple[str, str]]:

@@ -33,18 +33,14 @@ HEADINGS = {
 
 def stages(estimate: Estimate) -> Iterator[dict[str, str]]:
     """The content of each part of the page by element id: first bytes in tensors, then what asks the allocator."""
-    yield {
-        **HEADINGS,
-        "verdict-reason": escape(reason(estimate)),
-        "timeline": svg.timeline(estimate),
-        "moments": moments(estimate),
-    }
+    yield {**HEADINGS, "verdict-reason": escape(reason(estimate))}
     yield {
         "verdict": verdict_text(estimate),
         "bar": svg.bar(estimate),
         "legend": legend(estimate),
         "readings": readings(estimate),
     }
+    yield {"timeline": svg.timeline(estimate), "moments": moments(estimate)}
     yield {"ledger": ledger(estimate)}
     yield {"assumptions": assumptions(estimate), "model-view": model_html(estimate.job.model)}
 
