@@ -82,6 +82,16 @@ MEGATRON: Mapping[str, Rule] = {
         f"{_MEGATRON}/distributed/fsdp: GradReducePipeline",
         "communication",
     ),
+    "reloaded_activation": Rule(
+        "saved tensors of a module, back from the host one group ahead of their use",
+        f"{_MEGATRON}/pipeline_parallel/fine_grained_activation_offload.py: bulk_reload_group",
+        "activations",
+    ),
+    "pinned_activation": Rule(
+        "saved tensors of modules, in pinned memory that is used again",
+        f"{_MEGATRON}/pipeline_parallel/fine_grained_activation_offload.py: OffloadTensorPool",
+        "activations",
+    ),
     "expert_counts": Rule(
         "tokens of each expert and the bias of its choice", f"{_MEGATRON}/transformer/moe/router.py", "buffers"
     ),

@@ -251,12 +251,18 @@ class MegatronFlags(FineTuning):
         "TransformerEngine's fuser", "Fuses operations of a layer; not modelled yet.", "te-op-fuser"
     )
     fine_grained_activation_offloading: bool | None = _flag(
-        "Activation offloading", "Inputs of some modules are kept on the host; not modelled yet.", "offload-fine"
+        "Activation offloading",
+        "What some modules keep for the backward pass is on the host until then.",
+        "offload-fine",
     )
     offload_modules: str | Sequence[str] | None = setting(
-        Names(), "Offloaded modules", "Whose inputs those are; not modelled yet.", flag="offload-modules",
-        engines=MEGATRON, default="none", advanced=True,
+        Names(), "Offloaded modules",
+        "Whose: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act.",
+        flag="offload-modules", engines=MEGATRON, default="none", advanced=True,
     )  # fmt: skip
+    min_offloaded_tensor_size: int | None = _choice(
+        "Smallest offloaded tensor", "Elements; smaller ones stay on the GPU.", "offload-least", Integer(0), "1048576"
+    )
     cuda_graph_impl: str | None = _choice(
         "CUDA graphs", "Whose graphs are captured; not modelled yet.", "cuda-graph-impl",
         Choice(("none", "local", "transformer_engine")), "none",

@@ -6,9 +6,12 @@ Source: Megatron-LM, core/tensor_parallel/random.py (`CheckpointWithoutOutput`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from memcore.eager.autograd import Frame, Kept, Saved, memory_of
 from memcore.eager.tensor import Tensor
+
+_NOTHING = nullcontext()
 
 
 class _Discarded:
@@ -26,8 +29,16 @@ class _Discarded:
         return self._results[self._place]
 
 
-def discard(function: Callable[..., Sequence[Tensor]], use: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """Give a function's results to their consumer, free them, and compute them again for its backward pass."""
+def discard(
+    function: Callable[..., Sequence[Tensor]],
+    use: Callable[..., Tensor],
+    *inputs: Tensor,
+    within: AbstractContextManager[None] = _NOTHING,
+) -> Tensor:
+    """Give a function's results to their consumer, free them, and compute them again for its backward pass.
+
+    `within`: what its inputs are kept by.
+    """
     tape = inputs[0].tape
     again: list[Tensor] = []
 
@@ -39,7 +50,8 @@ def discard(function: Callable[..., Sequence[Tensor]], use: Callable[..., Tensor
         return found[0]
 
     results: list[Tensor] = []
-    frame = Frame(tape, remember, inputs, False, None)
+    with within:
+        frame = Frame(tape, remember, inputs, False, None)
     with tape.packing(frame.pack):
         remember(*inputs)
     storages, pack = [each.storage for each in results], tape.pack or Kept
@@ -53,9 +65,11 @@ def discard(function: Callable[..., Sequence[Tensor]], use: Callable[..., Tensor
     results.clear()
     storages.clear()
     if out.node is not None:
-        out.node.before.append(lambda: _ignore(frame.rerun()))
+        waiting = [frame]
+        out.node.before.append(lambda: _again(waiting.pop()))
     return out
 
 
-def _ignore(found: object) -> None:
-    """Nothing is left to do."""
+def _again(frame: Frame) -> None:
+    """The results are there again; only the consumer's saved tensors refer to them, and to the frame, from now on."""
+    frame.rerun()

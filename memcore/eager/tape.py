@@ -74,6 +74,11 @@ class Storage:
     def __del__(self) -> None:
         self._tape.events.append(~self.block)
 
+    def release(self) -> None:
+        """Free it now, whatever still refers to it (`untyped_storage().resize_(0)`)."""
+        self._tape.events.append(~self.block)
+        self._tape = _NOWHERE
+
 
 class Tape:
     """Records blocks and events, and carries the modes that PyTorch keeps per thread.
@@ -301,9 +306,21 @@ class Tape:
         self._phase = phase
         self._open = (self.turn, place, len(self.events), repeats)
 
+    @contextmanager
+    def aside(self, place: str) -> Iterator[None]:
+        """A segment of its own within the current one, which then goes on."""
+        before, repeats = self.place, self.repeats
+        self.enter(self._phase, place)
+        yield
+        self.enter(self._phase, before, repeats)
+
     def finish(self) -> None:
         """End the current segment; one in which nothing has happened leaves no trace."""
         if self._open is not None and self._open[2] < len(self.events):
             turn, place, start, repeats = self._open
             self.segments.append(Segment(turn, self._phase, place, start, len(self.events), repeats))
         self._open = None
+
+
+_NOWHERE = Tape()
+"""Where storages that were freed by force end."""

@@ -56,6 +56,11 @@ MEGATRON = Tool(
         Key(path="engine.fp8_recipe", name="--fp8-recipe"),
         Key(path="engine.fp8_param_gather", name="--fp8-param-gather", off=""),
         Key(path="engine.distribute_saved_activations", name="--distribute-saved-activations", off=""),
+        Key(
+            path="engine.fine_grained_activation_offloading", name="--fine-grained-activation-offloading", off=""
+        ),
+        Key(path="engine.offload_modules", name="--offload-modules"),
+        Key(path="engine.min_offloaded_tensor_size", name="--min-offloaded-tensor-size"),
         Key(path=f"{_CHECKPOINTS}.policy", name="--recompute-granularity"),
         Key(path=f"{_CHECKPOINTS}.method", name="--recompute-method"),
         Key(path=f"{_CHECKPOINTS}.num_layers", name="--recompute-num-layers"),

@@ -18,6 +18,7 @@ from memcore.job import Job
 from memcore.megatron.adapters import with_adapters
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.layout import chunks_of
+from memcore.megatron.offloading import offload_of
 from memcore.megatron.plan import plan_of
 from memcore.megatron.ranks import Ranks, ranks_of
 from memcore.megatron.states import States, states_of
@@ -94,7 +95,7 @@ def resolve(config: Config) -> MegatronJob:
     states = states_of(read, precision)
     model = with_adapters(read, model, states.parameter)
     sizes = {**sizes, "ra": model.sizes["ra"]} if "ra" in model.sizes else sizes
-    recipe = _recipe(read, model, engine, ranks, sizes, engine.presets[precision])
+    recipe = _with_offload(read, _recipe(read, model, engine, ranks, sizes, engine.presets[precision]), sizes)
     accelerator, capacity = _capacity(read)
     micro_batches = read.take("training.gradient_accumulation_steps", ranks.pipeline)
     group = read.take("engine.microbatch_group_size_per_virtual_pipeline_stage", ranks.pipeline)
@@ -303,6 +304,14 @@ def _recipe(
         pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
         megatron=plan_of(read, ranks, kernel),
     )
+
+
+def _with_offload(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Recipe:
+    """The recipe with what goes to the host."""
+    offload = offload_of(read, recipe, sizes)
+    if offload is None or recipe.megatron is None:
+        return recipe
+    return replace(recipe, megatron=replace(recipe.megatron, offload=offload))
 
 
 def implementation_of(read: Defaults) -> str:

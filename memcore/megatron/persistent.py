@@ -204,10 +204,23 @@ class MegatronPersistent(Workspaces):
         """This rank's part of a parameter."""
         return (Quotient(each.weight.shape, "ze" if each.expert else "z"),)
 
+    def host_entries(self, activations: int) -> Iterator[Entry]:
+        """What is on the host: so many bytes of activations, and what `HybridDeviceOptimizer` has there in fp32."""
+        if activations:
+            yield self._entry("pinned_activation", "decoder.layers", (activations,), "uint8", 1, _FROM_FIRST_USE)
+        moved = 1 - self._kept(stays=False)
+        yield from self._divided("host_parameter", "fp32", _ALWAYS, moved)
+        yield from self._divided("host_gradient", "fp32", _ALWAYS, moved)
+        for _ in self.job.states.moments:
+            yield from self._divided("host_state", "fp32", _FROM_FIRST_STEP, moved)
+
     def _sharded(self, rule: str, dtype: str, lifetime: str, *, stays: bool = False) -> Iterator[Entry]:
         """Something for each parameter whose optimizer is on this rank's GPU."""
+        return self._divided(rule, dtype, lifetime, self._kept(stays=stays))
+
+    def _divided(self, rule: str, dtype: str, lifetime: str, kept: Fraction) -> Iterator[Entry]:
+        """Something for a share of each parameter that this rank optimizes."""
         states = self.job.states
-        kept = self._kept(stays=stays)
         for each in self.stored if kept else ():
             if not each.learns:
                 continue

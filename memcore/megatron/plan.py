@@ -13,8 +13,6 @@ MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "sh
 """What selective recomputation may name."""
 
 _UNMODELLED: Mapping[str, tuple[object, ...]] = {
-    "engine.fine_grained_activation_offloading": (False,),
-    "engine.offload_modules": (),
     "engine.cuda_graph_impl": ("none",),
     "engine.cuda_graph_scope": (),
     "engine.cuda_graph_modules": (),

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import mul
 
 from memcore.allocator import reserved
 from memcore.config.settings import Config
 from memcore.errors import UnsupportedError
 from memcore.layers import IMPLEMENTATIONS
+from memcore.layers.megatron.offloading import RETURN
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.megatron.job import ChunkJob, MegatronJob, resolve, stage_jobs
 from memcore.megatron.persistent import MegatronPersistent
@@ -35,6 +37,8 @@ class StageMoment(Moment):
     kind: int
     """Of the kinds of chunks of the stage."""
     live: Live
+    front: int | None
+    """The kind of chunk of which one micro-batch has its last offloaded groups back already."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Recorded:
     """On top of nothing."""
     turn: int
     """How many of them are the forward pass."""
+    behind: Recorded | None
+    """The same while other backward passes come first, if that makes a difference: all its groups are on the host."""
 
     @cached_property
     def kept(self) -> int:
@@ -74,6 +80,28 @@ class Recorded:
                     found[event if event >= 0 else ~event] += times if event >= 0 else -times
         return found
 
+    @cached_property
+    def back(self) -> Counter[int]:
+        """Blocks of groups that are back from the host before the backward pass begins."""
+        segments = (each for each in self.program.segments if each.place == RETURN)
+        return Counter(event for each in segments for event in self.program.events[each.start : each.end])
+
+    @cached_property
+    def returned(self) -> int:
+        """Their bytes."""
+        sizes = self.program.block_sizes(self.job.sizes)
+        return sum(count * sizes[block] for block, count in self.back.items())
+
+    @cached_property
+    def hosted(self) -> int:
+        """Bytes that go to the host; what comes back ahead for the next pass belongs to that."""
+        return self.program.allocated("reloaded_activation", self.job.sizes) - self.returned
+
+    @property
+    def waiting(self) -> Recorded:
+        """The pass as it leaves things when other backward passes come first."""
+        return self.behind or self
+
 
 def recorded(job: ChunkJob) -> Recorded:
     """A chunk's pass, with its sizes put in."""
@@ -88,7 +116,12 @@ def recorded(job: ChunkJob) -> Recorded:
         for number, moment in enumerate(moments)
         if moment.phase == "backward" or moment.place in ("gradient of the loss", "received gradient")
     )
-    return Recorded(job, program, moments, turn)
+    plan = job.recipe.megatron
+    behind = None
+    if plan is not None and plan.offload is not None and plan.offload.stays:
+        without_last = replace(plan, offload=replace(plan.offload, stays=False))
+        behind = recorded(replace(job, recipe=replace(job.recipe, megatron=without_last)))
+    return Recorded(job, program, moments, turn, behind)
 
 
 @dataclass(frozen=True)
@@ -115,8 +148,12 @@ class MegatronRank(Rank):
     def schedule(self) -> Schedule:
         """What is in flight when."""
         job = self.job
-        overlapped = bool(job.config.engine.overlap_moe_expert_parallel_comm) and len(job.chunks) > 1
-        return schedule(job.stage, job.stages, self._kinds, job.micro_batches, job.group, overlapped=overlapped)
+        return schedule(job.stage, job.stages, self._kinds, job.micro_batches, job.group, overlapped=self._overlapped)
+
+    @property
+    def _overlapped(self) -> bool:
+        """Forward and backward passes run side by side."""
+        return bool(self.job.config.engine.overlap_moe_expert_parallel_comm) and len(self.job.chunks) > 1
 
     @cached_property
     def recorded(self) -> tuple[Recorded, ...]:
@@ -126,8 +163,29 @@ class MegatronRank(Rank):
                 self.others[id(chunk)] = recorded(chunk)
         return tuple(self.others[id(chunk)] for chunk in self.kinds)
 
-    def _bytes(self, live: Live) -> int:
-        return sum(count * chunk.kept for count, chunk in zip(live, self.recorded, strict=True))
+    def _bytes(self, live: Live, front: int | None = None) -> int:
+        found = sum(count * chunk.waiting.kept for count, chunk in zip(live, self.recorded, strict=True))
+        return found + (0 if front is None else self._ahead(front))
+
+    def _ahead(self, kind: int) -> int:
+        """What the last offloaded groups of a chunk take once they are back."""
+        return self.recorded[kind].waiting.returned
+
+    def _front(self, number: int, forward: bool, live: Live) -> int | None:
+        """The kind of chunk whose backward pass comes next while a forward pass runs, if something of it is back."""
+        flying = [kind for kind, count in enumerate(live) if count and self._ahead(kind)]
+        at_once = self._at_once(number) and self._ahead(self._kinds[number])
+        return max(flying, key=self._ahead) if forward and flying and not at_once else None
+
+    def _at_once(self, number: int) -> bool:
+        """Whether the backward pass of a chunk follows its forward pass."""
+        last = self.job.stage == self.job.stages - 1 and number == len(self._kinds) - 1
+        return last and not self._overlapped
+
+    def _pass(self, number: int, live: Live) -> Recorded:
+        """A pass of a chunk."""
+        found = self.recorded[self._kinds[number]]
+        return found.waiting if sum(live) and not self._at_once(number) else found
 
     def _flights(self) -> Iterator[tuple[int, bool, Live]]:
         """Every pass of a chunk, with the most that is in flight besides: forward ones, then backward ones."""
@@ -153,8 +211,9 @@ class MegatronRank(Rank):
     def _height(self, flight: tuple[int, bool, Live]) -> int:
         """The most that a pass of a chunk holds, beside what stays."""
         number, forward, live = flight
-        peaks = self.recorded[self._kinds[number]].peaks[forward]
-        return self._bytes(live) + max(peak + self.persistent.passing_bytes(phase) for phase, peak in peaks.items())
+        peaks = self._pass(number, live).peaks[forward]
+        around = self._bytes(live, self._front(*flight))
+        return around + max(peak + self.persistent.passing_bytes(phase) for phase, peak in peaks.items())
 
     @cached_property
     def most(self) -> int:
@@ -180,8 +239,9 @@ class MegatronRank(Rank):
     def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
         """The moments of a pass of a chunk, on top of what is there besides."""
         kind = self._kinds[number]
-        around = self.persistent.before_step + self._bytes(live)
-        chunk = self.recorded[kind]
+        front = self._front(number, forward, live)
+        around = self.persistent.before_step + self._bytes(live, front)
+        chunk = self._pass(number, live)
         share = replace(chunk.job.share, first_layer=self.job.layout[self.job.stage][number].start)
         for each in chunk.moments[: chunk.turn] if forward else chunk.moments[chunk.turn :]:
             where, base = each.place, around + self.persistent.passing_bytes(each.phase)
@@ -189,8 +249,16 @@ class MegatronRank(Rank):
                 where = f"{place(where, share)}, chunk {number}"
             yield StageMoment(
                 each.phase, where, each.peak + base, each.end + base, each.first + base, each.repeats, each.segment,
-                each.turn, number, kind, live,
+                each.turn, number, kind, live, front,
             )  # fmt: skip
+
+    @cached_property
+    def host(self) -> tuple[Entry, ...]:
+        """What one process keeps in host memory: its part of the optimizer, and what is offloaded of most in flight."""
+        lives = [live for chunk in self.schedule.backward for live in chunk]
+        each = [chunk.waiting.hosted for chunk in self.recorded]
+        most = max(sum(map(mul, live, each)) for live in lives)
+        return tuple(self.persistent.host_entries(most))
 
     @property
     def first_step_moments(self) -> tuple[Moment, ...]:
@@ -221,10 +289,10 @@ class MegatronRank(Rank):
         """Everything in memory when a moment is at its peak."""
         entries = [*self._kept_entries()]
         if isinstance(moment, StageMoment):
-            chunk = self.recorded[moment.kind]
+            chunk = self._pass(moment.chunk, moment.live)
             within = next(each for each in chunk.moments if each.segment == moment.segment)
             entries += block_entries(chunk.program, chunk.program.held(within, chunk.job.sizes), chunk.job.sizes)
-            entries += [*self._flying(moment.live), *self.persistent.passing(moment.phase)]
+            entries += [*self._flying(moment.live, moment.front), *self.persistent.passing(moment.phase)]
         elif moment.phase == "optimizer_step":
             entries += self.persistent.step_entries()
         return ledger(entries)
@@ -236,11 +304,15 @@ class MegatronRank(Rank):
         yield from keeps.workspace_entries()
         yield from keeps.receive_buffers()
 
-    def _flying(self, live: Live) -> Iterator[Entry]:
+    def _flying(self, live: Live, front: int | None) -> Iterator[Entry]:
         """What other micro-batches in flight have left."""
         for count, chunk in zip(live, self.recorded, strict=True):
-            held = {block: copies * count for block, copies in chunk.held.items() if copies * count}
-            yield from block_entries(chunk.program, held, chunk.job.sizes)
+            waiting = chunk.waiting
+            held = {block: copies * count for block, copies in waiting.held.items() if copies * count}
+            yield from block_entries(waiting.program, held, waiting.job.sizes)
+        if front is not None:
+            waiting = self.recorded[front].waiting
+            yield from block_entries(waiting.program, waiting.back, waiting.job.sizes)
 
     @cached_property
     def profile(self) -> tuple[Sample, ...]:
@@ -248,8 +320,8 @@ class MegatronRank(Rank):
         base = levels_of(ledger(self._kept_entries()))
         found: list[Sample] = []
         for number, forward, live in self._flights():
-            chunk = self.recorded[self._kinds[number]]
-            flying = _plus(base, levels_of(ledger(self._flying(live))))
+            chunk = self._pass(number, live)
+            flying = _plus(base, levels_of(ledger(self._flying(live, self._front(number, forward, live)))))
             for sample in _samples(chunk, forward=forward):
                 passing = levels_of(ledger(self.persistent.passing(sample.phase)))
                 found.append(replace(sample, levels=_plus(_plus(flying, passing), sample.levels)))
@@ -266,9 +338,9 @@ class MegatronRank(Rank):
         peak = self.peak
         if not isinstance(peak, StageMoment):
             peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
-        chunk, live = self.recorded[peak.kind], peak.live
+        chunk = self._pass(peak.chunk, peak.live)
         around, expandable = self.persistent.surroundings(), bool(self.job.config.engine.expandable_segments)
-        flying = [entry.each for entry in self._flying(live) for _ in range(entry.copies)]
+        flying = [entry.each for entry in self._flying(peak.live, peak.front) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
         found = reserved(chunk.program, chunk.job.sizes, around, expandable=expandable) + self.persistent.workspaces
         return max(found, self.peak.peak)

@@ -43,6 +43,20 @@ class Experts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """Which modules' saved tensors go to the host."""
+
+    modules: frozenset[str]
+    """attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act."""
+    least: int
+    """Elements of the smallest tensor that goes."""
+    sizes: tuple[tuple[str, int], ...]
+    """The values of symbols, by which that is decided."""
+    stays: bool = True
+    """The last group of each module stays: the backward pass of this pass is the next one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MegatronPlan:
     """How its layers run on one rank.
 
@@ -75,3 +89,4 @@ class MegatronPlan:
     """The data loader makes an attention mask."""
     delays_weight_gradients: bool = False
     defers_head_gradient: bool = False
+    offload: Offload | None = None

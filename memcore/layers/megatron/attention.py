@@ -16,9 +16,10 @@ from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.megatron.core_attention import KERNELS, Core, local
 from memcore.layers.megatron.fused import norm
 from memcore.layers.megatron.linear import Weights, linear, local_linear, local_row_linear, norm_linear
+from memcore.layers.megatron.offloading import Groups, opened
 from memcore.layers.megatron.recompute import recomputes, run_again
 from memcore.model.parts import Attention, LatentAttention
-from memcore.model.weights import Norm
+from memcore.model.weights import Linear, Norm
 from memcore.step.megatron import MegatronPlan
 from memcore.symbols import Axis, Rounded, Shape, half
 
@@ -34,6 +35,8 @@ class Around:
     """Megatron-Core's own modules instead of TransformerEngine's."""
     mask: Tensor | None
     """Of all pairs of tokens."""
+    offloads: Groups | None = None
+    """What goes to the host."""
 
 
 def attention(
@@ -42,24 +45,41 @@ def attention(
     """The result before its bias is added, and the bias."""
     how = around.how
     with x.tape.module(part.module):
-        if around.local:
-            mixed = local_linear(norm(x, before, weights), part.inputs[0], weights, how)
-        else:
-            mixed = norm_linear(x, before, part.inputs[0], weights, how)
-        query, key, value = _split(mixed, part)
-        del mixed
+        inputs = opened(around.offloads, "qkv_linear")
+        x = inputs.start(x)
+        with inputs:
+            query, key, value = _heads(x, part, before, weights, around)
+        inputs.commit()
         packed = not part.grouped and part.query_norm is None and part.rotary == "none"
-        if part.query_norm is not None and part.key_norm is not None:
-            query, key = norm(query, part.query_norm, weights), norm(key, part.key_norm, weights)
         if part.rotary != "none":
             turned = part.heads.rotated
             query, key = (rotated(each, turned, how) for each in (query, key))
         out = core(query, key, value, part, around, packed=packed)
         del query, key, value
-        bias = weights.get(f"{part.output.name}.bias")
-        if around.local:
-            return local_row_linear(out, part.output, weights, how, biased=False), bias
-        return linear(out, part.output, weights, how, biased=False), bias
+        return projected(out, part.output, weights, around), weights.get(f"{part.output.name}.bias")
+
+
+def projected(x: Tensor, part: Linear, weights: Weights, around: Around) -> Tensor:
+    """The product with a layer's last matrix; its bias is added later."""
+    group = opened(around.offloads, "attn_proj")
+    x = group.start(x)
+    with group:
+        out = (local_row_linear if around.local else linear)(x, part, weights, around.how, biased=False)
+    group.commit(x)
+    return out
+
+
+def _heads(x: Tensor, part: Attention, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Tensor, Tensor]:
+    """`get_query_key_value_tensors`: behind their norms, not yet turned."""
+    if around.local:
+        mixed = local_linear(norm(x, before, weights), part.inputs[0], weights, around.how)
+    else:
+        mixed = norm_linear(x, before, part.inputs[0], weights, around.how)
+    query, key, value = _split(mixed, part)
+    del mixed
+    if part.query_norm is not None and part.key_norm is not None:
+        query, key = norm(query, part.query_norm, weights), norm(key, part.key_norm, weights)
+    return query, key, value
 
 
 def cross_attention(
@@ -102,8 +122,14 @@ def core(
         def run(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             return kernel(query, key, value, given)
 
-        again = recomputes(around.how, "core_attn")
-        return run_again(run, query, key, value) if again else run(query, key, value)
+        if recomputes(around.how, "core_attn"):
+            return run_again(run, query, key, value)
+        group = opened(around.offloads, "core_attn")
+        query = group.start(query)
+        with group:
+            out = run(query, key, value)
+        group.commit(query, key, value)
+        return out
 
 
 def heads_of(part: Attention | LatentAttention) -> Heads:

@@ -18,6 +18,7 @@ from memcore.layers.megatron.dispatch import DISPATCHERS, ROWS
 from memcore.layers.megatron.feed_forward import feed_forward
 from memcore.layers.megatron.fused import COMPILED, halves
 from memcore.layers.megatron.linear import Weights
+from memcore.layers.megatron.offloading import opened
 from memcore.layers.megatron.recompute import discarded, recomputes, run_again
 from memcore.layers.megatron.routing import route
 from memcore.model.parts import Experts
@@ -45,7 +46,7 @@ def _layer(x: Tensor, part: Experts, weights: Weights, around: Around, plan: Pla
             probabilities, routed = route(x, weights[f"{part.router.name}.weight"], part, plan)
 
         def run(rows: Tensor, scale: Tensor) -> Tensor:
-            return _run(rows, scale, part, weights, around.how, plan)
+            return _run(rows, scale, part, weights, around, plan)
 
         out = DISPATCHERS[plan.dispatcher](x, probabilities, routed, part, plan, run)
         del probabilities, routed
@@ -67,8 +68,9 @@ def _shared(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tenso
     return out
 
 
-def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, how: MegatronPlan, plan: Plan) -> Tensor:
+def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, around: Around, plan: Plan) -> Tensor:
     """Two products with the matrices of each row's expert; the weights are applied between them."""
+    how, offloads = around.how, around.offloads if plan.grouped else None
     up, down = (weights[each.name] for each in part.experts if each.name.endswith("weight"))
     beside = {each.name.rpartition(".lora_")[0]: _matrices(part, each.name, weights) for each in part.adapters}
 
@@ -78,7 +80,12 @@ def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, how: Mega
         return out if matrices is None else adapted_rows(out, x, _rows(x), matrices, how)
 
     with rows.tape.module("experts"):
-        y = product(rows, up)
+        first, between = opened(offloads, "expert_fc1"), opened(offloads, "moe_act")
+        rows = first.start(rows)
+        with first:
+            y = product(rows, up)
+        first.commit(rows)
+        y = between.start(y)
 
         def act(y: Tensor, scale: Tensor) -> Tensor:
             return _activated(y, scale, part, how, plan)
@@ -86,7 +93,14 @@ def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, how: Mega
         def finish(y: Tensor) -> Tensor:
             return product(y, down)
 
-        out = discarded(act, finish, y, scale) if recomputes(how, "moe_act") else finish(act(y, scale))
+        if recomputes(how, "moe_act"):
+            out = discarded(act, finish, y, scale, within=between)
+        else:
+            with between:
+                acted = act(y, scale)
+            out = finish(acted)
+            del acted
+        between.commit(y)
         del y
         if not plan.grouped:
             joined = like(out, "cat")  # the experts' results one after the other

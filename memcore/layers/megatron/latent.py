@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from memcore.eager.autograd import attach, tracked
 from memcore.eager.basics import cat, clone, contiguous, new, only, view
 from memcore.eager.discarding import discard
 from memcore.eager.operations import add, mul
 from memcore.eager.slices import expand
 from memcore.eager.tensor import Parameter, Tensor
-from memcore.layers.megatron.attention import Around, core, rotated_half
+from memcore.layers.megatron.attention import Around, core, projected, rotated_half
 from memcore.layers.megatron.fused import norm
 from memcore.layers.megatron.linear import (
     Weights,
     linear,
     local_linear,
-    local_row_linear,
     norm_linear,
     parts_to_all,
 )
+from memcore.layers.megatron.offloading import Group, opened
 from memcore.layers.megatron.recompute import discarded, recomputes
 from memcore.model.parts import LatentAttention
 from memcore.model.weights import Linear, Norm
@@ -25,47 +27,63 @@ from memcore.symbols import Axis, Shape, half
 
 
 def latent_attention(
-    x: Tensor, part: LatentAttention, before: Norm, weights: Weights, around: Around
+    x: Tensor, part: LatentAttention, before: Norm, weights: Weights, around: Around, group: Group
 ) -> tuple[Tensor, Parameter | None]:
-    """The result before its bias is added, and the bias; the norm before it is a module of its own."""
-
-    def normed(x: Tensor) -> Tensor:
-        return norm(x, before, weights)
+    """The result before its bias is added, and the bias; the norm before it is a module of its own, with its group."""
 
     def attended(x: Tensor) -> Tensor:
         return _attention(x, part, weights, around)
 
-    again = recomputes(around.how, "layernorm")
-    out = discarded(normed, attended, x) if again else attended(normed(x))
-    return out, weights.get(f"{part.output.name}.bias")
+    return behind_norm(x, before, attended, weights, around, group), weights.get(f"{part.output.name}.bias")
+
+
+def behind_norm(
+    x: Tensor, before: Norm, use: Callable[[Tensor], Tensor], weights: Weights, around: Around, group: Group
+) -> Tensor:
+    """What follows a norm that is a module of its own; its result may be computed again."""
+
+    def normed(x: Tensor) -> Tensor:
+        return norm(x, before, weights)
+
+    if recomputes(around.how, "layernorm"):
+        return discarded(normed, use, x, within=group)
+    with group:
+        found = normed(x)
+    return use(found)
 
 
 def _attention(x: Tensor, part: LatentAttention, weights: Weights, around: Around) -> Tensor:
-    how = around.how
     with x.tape.module(part.module):
-        run = local_linear if around.local else linear
-        query = run(x, part.queries[0], weights, how) if len(part.queries) > 1 else x
-        both = run(x, part.compress, weights, how)
-        latent, turned = _split(both, (part.expand.inner[0], part.heads.rotated))
-        del both
-        if how.sequence:
-            turned = parts_to_all(contiguous(turned))
+        group = opened(around.offloads, "qkv_linear")
+        x = group.start(x)
+        with group:
+            given = _latents(x, part, weights, around)
 
-        def projected(query: Tensor, latent: Tensor, turned: Tensor) -> list[Tensor]:
+        def expanded(query: Tensor, latent: Tensor, turned: Tensor) -> list[Tensor]:
             return _heads(query, latent, turned, part, weights, around)
 
         def attended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            group.commit(x)
             return core(query, key, value, part, around, packed=False)
 
-        if recomputes(how, "mla_up_proj"):
-            out = discard(projected, attended, query, latent, turned)
+        if recomputes(around.how, "mla_up_proj"):
+            out = discard(expanded, attended, *given, within=group)
+            del given
         else:
-            heads = projected(query, latent, turned)
-            del query, latent, turned
+            with group:
+                heads = expanded(*given)
+            del given
             out = attended(*heads)
             del heads
-        finish = local_row_linear if around.local else linear
-        return finish(out, part.output, weights, how, biased=False)
+        return projected(out, part.output, weights, around)
+
+
+def _latents(x: Tensor, part: LatentAttention, weights: Weights, around: Around) -> list[Tensor]:
+    """Queries in their latent space, keys and values in theirs, and the turned part that all heads share."""
+    how, run = around.how, local_linear if around.local else linear
+    query = run(x, part.queries[0], weights, how) if len(part.queries) > 1 else x
+    latent, turned = _split(run(x, part.compress, weights, how), (part.expand.inner[0], part.heads.rotated))
+    return [query, latent, parts_to_all(contiguous(turned)) if how.sequence else turned]
 
 
 def _heads(

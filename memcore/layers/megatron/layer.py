@@ -6,12 +6,13 @@ from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.megatron.attention import Around, attention, cross_attention
 from memcore.layers.megatron.experts import experts
 from memcore.layers.megatron.feed_forward import feed_forward
-from memcore.layers.megatron.fused import bias_dropout_add, norm
-from memcore.layers.megatron.latent import latent_attention
+from memcore.layers.megatron.fused import bias_dropout_add
+from memcore.layers.megatron.latent import behind_norm, latent_attention
 from memcore.layers.megatron.linear import Weights
 from memcore.layers.megatron.mamba import mamba
-from memcore.layers.megatron.recompute import discarded, recomputes, run_again
-from memcore.model.parts import Attention, Feed, FeedForward, LatentAttention, Mixer
+from memcore.layers.megatron.offloading import Group, opened
+from memcore.layers.megatron.recompute import recomputes, run_again
+from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
 from memcore.model.weights import Norm
 from memcore.step.step import Slot
 
@@ -22,28 +23,39 @@ def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None) -> 
     mixer, feed = own.mixer, own.feed_forward
     norms = list(own.norms)
     if mixer is not None:
-        y, bias = _mixer(x, mixer, norms.pop(0), weights, around)
-        x = bias_dropout_add(y, bias, x, own.dropout)
+        group = opened(around.offloads if isinstance(mixer, LatentAttention) else None, "attn_norm")
+        residual = group.start(x)
+        y, bias = _mixer(residual, mixer, norms.pop(0), weights, around, group)
+        x = bias_dropout_add(y, bias, residual, own.dropout)
         del y
+        group.commit(residual)
+        del residual
     if seen is not None and isinstance(own.second_mixer, Attention):
         y, bias = cross_attention(x, seen, own.second_mixer, norms.pop(0), weights, around)
         x = bias_dropout_add(y, bias, x, own.dropout)
         del y
     if feed is not None:
-        y, bias = _feed(x, feed, norms.pop(0), weights, around)
-        x = bias_dropout_add(y, bias, x, own.dropout)
+        group = opened(around.offloads if isinstance(feed, Experts) else None, "mlp_norm")
+        residual = group.start(x)
+        y, bias = _feed(residual, feed, norms.pop(0), weights, around, group)
+        x = bias_dropout_add(y, bias, residual, own.dropout)
+        group.commit(residual)
     return x
 
 
-def _mixer(x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:
+def _mixer(
+    x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Around, group: Group
+) -> tuple[Tensor, Parameter | None]:
     if isinstance(mixer, Attention):
         return attention(x, mixer, before, weights, around)
     if isinstance(mixer, LatentAttention):
-        return latent_attention(x, mixer, before, weights, around)
+        return latent_attention(x, mixer, before, weights, around, group)
     return mamba(x, mixer, before, weights, around), None
 
 
-def _feed(x: Tensor, feed: Feed, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:
+def _feed(
+    x: Tensor, feed: Feed, before: Norm, weights: Weights, around: Around, group: Group
+) -> tuple[Tensor, Parameter | None]:
     """A feed-forward layer behind its norm; a dense one may be recomputed as a whole."""
     how = around.how
     if isinstance(feed, FeedForward):
@@ -54,10 +66,7 @@ def _feed(x: Tensor, feed: Feed, before: Norm, weights: Weights, around: Around)
 
         return (run_again(dense, x) if recomputes(how, "mlp") else dense(x)), bias
 
-    def normed(x: Tensor) -> Tensor:
-        return norm(x, before, weights)
-
     def routed(x: Tensor) -> Tensor:
         return experts(x, feed, weights, around)
 
-    return (discarded(normed, routed, x) if recomputes(how, "layernorm") else routed(normed(x))), None
+    return behind_norm(x, before, routed, weights, around, group), None

@@ -18,6 +18,7 @@ from memcore.layers.megatron.ends import embedded
 from memcore.layers.megatron.fused import norm
 from memcore.layers.megatron.heads import head, plan
 from memcore.layers.megatron.layer import layer
+from memcore.layers.megatron.offloading import Groups
 from memcore.layers.megatron.prediction import predicted, split
 from memcore.model.network import Network
 from memcore.model.parts import Attention, SpecialMixer
@@ -54,12 +55,22 @@ def forward(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | 
 
 
 def _gpt(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
+    how = plan(step)
+    if how.offload is None:
+        return _passed(step, batch, None, local=local)
+    offloads = Groups(how.offload, [slot.layer for slot in step.slots], how)
+    found, _ = _passed(step, batch, offloads, local=local)
+    offloads.begin(found)
+    return found, None
+
+
+def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -> tuple[Tensor, Tensor | None]:
     ends, tape = step.recipe.network.ends, step.tape
     how = plan(step)
     rows = ("b", "s")
     loaded = [new(tape, rows, "fp32", "inputs"), new(tape, rows, "int64", "inputs")]
     mask = new(tape, ("b", 1, "s", "s"), "bool", "inputs") if how.masked else None
-    around = Around(how, step.recipe.attention, local, mask)
+    around = Around(how, step.recipe.attention, local, mask, offloads)
     x = step.enter("root", batch.tokens)
     if ends.reads_tokens:
         x = step.enter("embedding", x)

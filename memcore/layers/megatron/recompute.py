@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from memcore.eager.autograd import checkpoint
 from memcore.eager.discarding import discard
@@ -20,6 +21,14 @@ def run_again(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     return checkpoint(function, *inputs, early_stop=False)
 
 
-def discarded(function: Callable[..., Tensor], use: Callable[[Tensor], Tensor], *inputs: Tensor) -> Tensor:
-    """`CheckpointWithoutOutput`: the result's memory goes once it is used, and comes back for the backward pass."""
-    return discard(lambda *given: [function(*given)], use, *inputs)
+def discarded(
+    function: Callable[..., Tensor],
+    use: Callable[[Tensor], Tensor],
+    *inputs: Tensor,
+    within: AbstractContextManager[None],
+) -> Tensor:
+    """`CheckpointWithoutOutput`: the result's memory goes once it is used, and comes back for the backward pass.
+
+    `within`: what its inputs are kept by.
+    """
+    return discard(lambda *given: [function(*given)], use, *inputs, within=within)
