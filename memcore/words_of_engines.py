@@ -100,7 +100,7 @@ ENGINES_IN_CHINESE: Mapping[str, str] = {
     "engine.use_fused_weighted_squared_relu": "与路由器的权重在一个内核中。",
     "engine.use_transformer_engine_op_fuser": "融合一层中的运算；尚未建模。",
     "engine.fine_grained_activation_offloading": "部分模块为反向传播保存的内容在此期间放在主机上。",
-    "engine.offload_modules": "是哪些模块：attn_norm、qkv_linear、core_attn、attn_proj、mlp_norm、expert_fc1、moe_act。",
+    "engine.offload_modules": "哪些模块：attn_norm、qkv_linear、core_attn、attn_proj、mlp_norm、expert_fc1、moe_act",
     "engine.min_offloaded_tensor_size": "元素数；更小的张量留在 GPU 上。",
     "engine.cuda_graph_impl": "捕获谁的 CUDA graph；尚未建模。",
     "engine.cuda_graph_scope": "捕获什么；尚未建模。",
