@@ -3,7 +3,8 @@
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
 before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
-AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself).
+AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
+mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memcore.defaults import Defaults
+from memcore.model.stages import Partition, sparing_ends
 from memcore.torchtitan_commits import (
     COMPILES_ALL_OR_NOTHING,
     COMPILES_NO_LOSS,
@@ -44,6 +46,14 @@ class Framework:
     """Only the last micro-batch of a step reduces gradients (`no_sync`)."""
     exempts_embeddings: bool = True
     """8-bit optimizers of bitsandbytes keep the moments of embeddings in 32 bits (Hugging Face's Trainer)."""
+    step: str | None = None
+    """The implementation of the optimizer's step that it takes, if not the usual one."""
+    stacks: bool = False
+    """Its Muon takes the stacked matrices of routed experts, too."""
+    schedule: str | None = None
+    """The pipeline's schedule that it always runs, on one rank too."""
+    partition: Partition | None = None
+    """How it shares layers among a pipeline's stages."""
 
 
 TRAINER = Framework()
@@ -66,6 +76,14 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True),
     "torchtune": Framework(exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
+    "pith-train": Framework(
+        implementation="torchtitan",
+        exempts_embeddings=False,
+        step="foreach",
+        stacks=True,
+        schedule="dualpipev",
+        partition=sparing_ends,
+    ),
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""

@@ -19,12 +19,13 @@ from memcore.frameworks import framework_of
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
-from memcore.layout import STAGES, context_ranks, gpus_and_shards, pipeline_stages
+from memcore.layout import STAGES, context_ranks, gpus_and_shards, partition, pipeline_stages
 from memcore.learning import PREPENDED, learning_model
 from memcore.megatron_deepspeed import converted, megatron_deepspeed_job
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
+from memcore.model.stages import Partition, stage_of
 from memcore.model.tensor_parallel import parallelized
 from memcore.nanotron import nanotron_job
 from memcore.optimizer_states import Implementation, Optimizer
@@ -58,6 +59,8 @@ class Job:
     """Of the pipeline: 1f1b, gpipe, or a row of `LOOPED`."""
     stages_each: int = 1
     """Stages on each rank of the pipeline."""
+    partition: Partition | None = None
+    """How layers are shared among stages, where that is not the engine's to say."""
     clips: bool
     worst_imbalance: float | None = None
     """Of the experts' load, where a job leaves it open: all tokens choose the experts of one rank."""
@@ -71,6 +74,12 @@ class Job:
     def nccl(self) -> Overhead:
         """What communicators take outside of the allocator."""
         return communicators(self.engine.communicators)
+
+    def staged(self, model: Model, number: int, stages: int) -> Model:
+        """The part of a model that a stage has."""
+        if self.partition is None:
+            return self.engine.stage(model, number, stages)
+        return stage_of(model, number, stages, self.partition)
 
 
 def resolve(config: Config, *, fake: bool = False) -> Job:
@@ -95,6 +104,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     images, side = _images(read, model, sequence)
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
+    shares = partition(read, model, engine, stages * chunks, fake=fake)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
     optimizer, implementation = _optimizer(read, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
@@ -126,6 +136,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         stages=stages,
         schedule=schedule,
         stages_each=chunks,
+        partition=shares,
         worst_imbalance=worst_imbalance(read, experts, sizes),
         clips=read.take("training.gradient_clipping", recipe.steps_in_backward is None),
         num_gpus=num_gpus,
@@ -276,7 +287,10 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
     named = f"{name}-momentum" if name in with_momentum and momentum else name
     row = OPTIMIZERS.get(f"{named}@{read.given('training.optimizer.implementation')}", OPTIMIZERS[named])
     reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
-    chosen = read.take("training.optimizer.implementation", row.default, reason)
+    usual, reason = framework_of(read).step or row.default, "its own choice" if framework_of(read).step else reason
+    chosen = read.take(
+        "training.optimizer.implementation", usual if usual in row.implementations else row.default, reason
+    )
     if chosen not in row.implementations:
         others = (each.rpartition("@")[2] for each in OPTIMIZERS if each.startswith(f"{named}@"))
         allowed = ", ".join((*row.implementations, *others))
@@ -287,7 +301,7 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
     row = _with_rank(read, row)
     # A simulated step is nobody's Trainer.
     exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
-    row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts)
+    row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks)
     if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
         return row, how
     if read.given("engine.optimizer_in_bwd"):

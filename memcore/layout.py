@@ -9,13 +9,16 @@ from memcore.eager.ring import TURNS
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
+from memcore.frameworks import framework_of, is_early_titan
 from memcore.layers import LayerCode
 from memcore.model.network import Model
 from memcore.model.parts import Attention
+from memcore.model.stages import Listed, Partition, sparing_the_first, weighing_ends
 from memcore.step.recipe import Pipeline
 from memcore.step.schedules import LOOPED, V_SHAPED
 from memcore.step.ulysses import Ulysses
 from memcore.tensor_parallel import tensor_ranks
+from memcore.torchtitan_commits import SPARES_THE_FIRST
 
 
 def context_ranks(read: Defaults, engine: Engine) -> int:
@@ -133,19 +136,53 @@ ULYSSES = "parallelism.ulysses_parallel_size"
 
 CHUNKS = "parallelism.virtual_pipeline_parallel_size"
 _SCHEDULE = "parallelism.pipeline_schedule"
+_LAYOUT = "parallelism.pipeline_layout"
+
+
+def pipelined(read: Defaults) -> bool:
+    """Whether micro-batches go through a pipeline's schedule, as they do with some frameworks on one rank too."""
+    return (read.given(STAGES) or 1) > 1 or framework_of(read).schedule is not None
+
+
+def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake: bool) -> Partition | None:
+    """How layers are shared among stages, in all `total` of them; None: as the engine does it.
+
+    A simulated step is nobody's framework.
+    """
+    given = read.given(_LAYOUT)
+    if given is not None and (isinstance(given, str) or len(given) != total or sum(given) != model.num_layers):
+        message = f"a count for each of {total} stages, in the order of layers, {model.num_layers} together"
+        read.refuse(_LAYOUT, f"found {given!r:.80}; allowed: {message}")
+        return None
+    named = None if fake else _partition(read, engine)
+    found = named if given is None else Listed(tuple(given))
+    if found is not None and 0 in found(model.num_layers, total):
+        path = STAGES if given is None else _LAYOUT
+        shares = list(found(model.num_layers, total))
+        read.refuse(path, f"found {read.given(path)}; {shares} layers would leave a stage with none")
+    return found
+
+
+def _partition(read: Defaults, engine: Engine) -> Partition | None:
+    if engine.name in ("nanotron", "megatron-deepspeed") or not pipelined(read):
+        return None
+    own = framework_of(read).partition
+    if own is None and layer_code(read) == "torchtitan" and read.given("engine.framework") != "memcore":
+        return sparing_the_first if is_early_titan(read, SPARES_THE_FIRST) else weighing_ends
+    return own
 
 
 def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches: int) -> tuple[int, str, int]:
     """The ranks of the pipeline, its schedule, and the stages on each rank."""
     path = STAGES
     stages: int = read.given(path) or 1
-    if stages == 1:
+    if not pipelined(read):
         if (read.given(CHUNKS) or 1) > 1:
             read.refuse(CHUNKS, f"found {read.given(CHUNKS)}; needs {STAGES} of 2 or more")
         return stages, "1f1b", 1
     given = read.given(CHUNKS)
     looped = (given or 1) > 1
-    schedule = read.take(_SCHEDULE, "interleaved-1f1b" if looped else "1f1b", "as in torchtitan")
+    schedule = _named_schedule(read, looped=looped)
     chunks = _chunks(read, schedule)
     _refuse_schedule(read, schedule, stages, chunks, micro_batches)
     if (read.given("engine.version") or 2) == 1:
@@ -165,6 +202,15 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
         raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
     return stages, schedule, chunks
+
+
+def _named_schedule(read: Defaults, *, looped: bool) -> str:
+    only = framework_of(read).schedule
+    usual = only or ("interleaved-1f1b" if looped else "1f1b")
+    schedule: str = read.take(_SCHEDULE, usual, "its own schedule" if only else "as in torchtitan")
+    if only is not None and schedule != only:
+        read.refuse(_SCHEDULE, f"found {schedule!r}; {read.given('engine.framework')} runs {only!r} alone")
+    return schedule
 
 
 _ACTIVE = 3
@@ -194,7 +240,7 @@ def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, mi
 
 def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
     """How the pipeline runs, as far as all stages share it."""
-    if (read.given(STAGES) or 1) == 1:
+    if not pipelined(read):
         for name in ("pipeline_runtime", "return_outputs"):
             if read.given(f"engine.{name}") is not None:
                 read.refuse(f"engine.{name}", f"needs {STAGES} of 2 or more")

@@ -97,6 +97,8 @@ class Optimizer:
     """So do those that are no whole number of blocks."""
     only_matrices: bool = False
     """So do all but matrices of layers."""
+    stacks: bool = False
+    """Tensors of several matrices, such as those of routed experts, count as matrices."""
     beside: tuple[State, ...] = ()
     """What those keep instead that are not small, if not `plain` states."""
     plain: tuple[State, ...] = ()
@@ -165,7 +167,7 @@ class Optimizer:
 
     def is_matrix(self, axes: int, kind: str) -> bool:
         """Whether a parameter is a matrix of a layer."""
-        return axes == 2 and kind not in ENDS
+        return (axes == 2 or (self.stacks and axes > 2)) and kind not in ENDS
 
     def shape_of(self, state: State, shape: tuple[Shape, ...]) -> Shape:
         """The shape of a state or a temporary of a parameter."""

@@ -43,8 +43,8 @@ def stage_job(job: Job, number: int) -> Job:
     warm = _WARM[job.schedule](number, job.stages, job.micro_batches)
     more = max(warm - COUNTED, 0)
     runs = min(job.micro_batches - more, warm - more + 2)
-    model, share = (job.engine.stage(each, number, job.stages) for each in (job.model, job.share))
-    network = job.engine.stage(replace(job.share, network=job.recipe.network), number, job.stages).network
+    model, share = (job.staged(each, number, job.stages) for each in (job.model, job.share))
+    network = job.staged(replace(job.share, network=job.recipe.network), number, job.stages).network
     recipe = replace(
         job.recipe,
         network=network,
@@ -68,12 +68,12 @@ def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:
 def _rank_job(job: Job, rank: int) -> Job:
     """The job of a rank that has several stages."""
     numbers, total = stages_of_rank(job, rank), job.stages * job.stages_each
-    models = [job.engine.stage(job.model, number, total) for number in numbers]
-    shares = [job.engine.stage(job.share, number, total) for number in numbers]
+    models = [job.staged(job.model, number, total) for number in numbers]
+    shares = [job.staged(job.share, number, total) for number in numbers]
     networks = replace(job.share, network=job.recipe.network)
     actions = LOOPED[job.schedule](rank, job.stages, job.stages_each, job.micro_batches)
     waiting = fullest(actions, [model.num_layers for model in models])
-    recipes = list(_recipes(job, models, [job.engine.stage(networks, number, total) for number in numbers]))
+    recipes = list(_recipes(job, models, [job.staged(networks, number, total) for number in numbers]))
     plan = job.recipe.pipeline
     if plan is None:
         raise TypeError(job)

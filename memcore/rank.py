@@ -286,7 +286,7 @@ def _deep_ep(job: Job) -> Overhead:
 def ranks_of(job: Job) -> tuple[Rank, ...]:
     """Every class of ranks of a job: one for each stage of a pipeline, which data parallelism makes alike."""
     each = job.num_gpus // job.stages
-    if job.stages == 1:
+    if job.recipe.pipeline is None:
         return (_rank_of(job, "the GPU" if each == 1 else f"all {each} GPUs", each),)
     return tuple(_rank_of(stage, _named(job, number), each) for number, stage in enumerate(stage_jobs(job)))
 

@@ -17,7 +17,7 @@ from memcore.frameworks import KERNELS, compiles_loss, framework_of, is_early_ti
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
-from memcore.layout import STAGES, pipeline_plan, ring, ulysses
+from memcore.layout import pipeline_plan, pipelined, ring, ulysses
 from memcore.model.adapters import has_prefix
 from memcore.model.network import Layer, Model, Network
 from memcore.model.quantized import STORAGES
@@ -112,7 +112,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
                 "engine.lm_head_chunk_size", f"found {tokens}, which makes {count} chunks of {sizes['s']} tokens"
             )
         word, chunks = "chunked", count
-    outside = (read.given("parallelism.pipeline_parallel_size") or 1) > 1
+    outside = pipelined(read)
     shift = read.take("training.loss_shift", "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:
         message = "a pipeline's schedule computes the loss, outside the model; allowed: labels-preshifted"
@@ -343,9 +343,18 @@ def _wrap(read: Defaults, code: LayerCode) -> str:
     return "torchtitan-2024" if wrap == "torchtitan" and is_early_titan(read) else wrap
 
 
+def _delays_experts(read: Defaults, *, parallel: bool) -> bool:
+    """Whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
+    path = "engine.delay_wgrad_compute"
+    found = bool(read.given(path))
+    if found and not (parallel and pipelined(read)):
+        read.refuse(path, "found true; modelled with expert parallelism in a pipeline, as PithTrain delays experts'")
+    return found
+
+
 def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[str, int], ranks: int) -> Sharding:
     shards = sizes["z"]
-    piped, parallel = (read.given(STAGES) or 1) > 1, sizes.get("ep", 1) > 1
+    piped, parallel = pipelined(read), sizes.get("ep", 1) > 1
     keeps = piped and code.default_wrap == "torchtitan"
     path, reason = "engine.reshard_after_forward", "torchtitan's default in a pipeline" if keeps else None
     reshards = read.take(path, not keeps, reason)
@@ -366,5 +375,6 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         prefetches_backward=read.take("engine.backward_prefetch", "pre") == "pre",
         gathers_experts=sizes.get("ze", 1) > 1,
         prefetches=parallel,
+        delays_experts=_delays_experts(read, parallel=parallel),
         bucket_views=read.take("engine.gradient_as_bucket_view", False),
     )

@@ -95,7 +95,7 @@ def sharded_newton_schulz(
     four are there. Another gathers whole matrices: one, and a copy of it in order (torch/optim/_muon.py on DTensor).
     """
     matrices = [each for each in parameters if row.is_matrix(len(each.axes), each.weight.kind)]
-    candidates = [list(_newton_schulz(each, sizes)) for each in matrices]
+    candidates = [list(_stacked(each) if len(each.axes) > 2 else _newton_schulz(each, sizes)) for each in matrices]
     return max(candidates, key=lambda found: _total(found, sizes), default=())
 
 
@@ -111,3 +111,14 @@ def _newton_schulz(each: Updated, sizes: Mapping[str, int]) -> Iterator[Temporar
     yield Temporary("newton_schulz", each.path, own, "bf16", 2)
     yield Temporary("newton_schulz", each.path, (*each.axes[0], *rows), "bf16", 2)
     yield Temporary("newton_schulz", each.path, (*rows, *columns), "bf16", 2)
+
+
+def _stacked(each: Updated) -> Iterator[Temporary]:
+    """Of several matrices at once, which one rank gathers (pithtrain/modules/optimizer/muon.py)."""
+    *many, rows, columns = each.weight.axes
+    leading = tuple(axis for axes in many for axis in axes)
+    side = Smaller(Total(spell(rows), (rows,)), Total(spell(columns), (columns,)))
+    yield Temporary("muon_update", each.path, tuple(axis for axes in each.axes for axis in axes), each.updated)
+    yield Temporary("muon_update", each.path, (*leading, *rows, *columns), each.updated)
+    yield Temporary("newton_schulz", each.path, (*leading, *rows, *columns), "bf16", 2)
+    yield Temporary("newton_schulz", each.path, (*leading, side, side), "bf16", 2)

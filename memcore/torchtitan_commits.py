@@ -85,6 +85,8 @@ COMPILES_ALL_OR_NOTHING = _between(None, "08b8b24")
 WRAPS_BLOCKS_ALONE = _between(None, "83e6941")
 """Before July 28, 2025 (83e6941) FSDP wrapped blocks alone, and the root held embedding, norm and head; the last block
 kept its parameters after the forward pass. PyTorch's RMSNorm had no kernel of its own until then (pytorch 2.8)."""
+SPARES_THE_FIRST = _between(None, "8b737fe")
+"""Before April 7, 2025 (8b737fe) embedding and head did not count when layers were shared among a pipeline's stages."""
 KEEPS_MAGNITUDES = _between("87e2c09", "8824727")
 """From November 26, 2024 (87e2c09) to February 6, 2025 (8824727) selective checkpoints kept results of `abs`, which
 float8 needs of each operand."""

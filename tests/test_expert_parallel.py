@@ -186,6 +186,44 @@ def _last_forward(found):
     return places[-1]
 
 
+def piped(stages=2, **engine):
+    """The same model in PithTrain's pipeline, whose ranks have two stages each."""
+    config = {
+        "model": QWEN,
+        "training": {"sequence_length": 128, "gradient_accumulation_steps": 8},
+        "parallelism": {"pipeline_parallel_size": stages, "expert_parallel_size": 4},
+        "engine": {"type": "fsdp", "framework": "pith-train", **engine},
+        "hardware": {"num_gpus": 4 * stages},
+    }
+    return estimate(Config.from_dict(config))
+
+
+def unsharded(rank):
+    """Bytes of routed experts' gradients at the peak, by dtype."""
+    found = {}
+    for entry in rank.ledger(rank.peak).entries:
+        if entry.category == "gradients" and ".experts" in entry.module:
+            found[entry.dtype] = found.get(entry.dtype, 0) + entry.bytes
+    return found
+
+
+def test_delayed_gradients_of_experts_stay_in_the_compute_dtype():
+    """Two layers of four experts with three matrices of 128 x 256: in bf16 where FSDP's hooks come before them."""
+    elements = 2 * 4 * 3 * 128 * 256
+    at_once, delayed = piped().ranks[0], piped(delay_wgrad_compute=True).ranks[0]
+    assert unsharded(at_once) == {"fp32": 4 * elements}
+    assert unsharded(delayed) == {"bf16": 2 * elements}
+    assert delayed.peak.peak < at_once.peak.peak
+
+
+def test_pithtrain_has_two_stages_on_one_rank():
+    """DualPipeV runs without other ranks, too: nothing is resharded, and gradients are whole until the step ends."""
+    (rank,) = piped(stages=1).ranks
+    assert rank.name == "stages 0 and 1"
+    kept = [entry for entry in rank.ledger(rank.peak).entries if entry.rule == "accumulated_gradient"]
+    assert [(each.bytes, each.copies) for each in kept if "q_proj" in each.module] == [(4 * 256 * 256 * 4, 4)]
+
+
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
@@ -195,6 +233,7 @@ def _last_forward(found):
         ({"experts": 1, "engine": {"moe_load_imbalance": 2}}, "engine.moe_load_imbalance"),
         ({"experts": 1, "engine": {"moe_token_dispatcher": "deepep"}}, "engine.moe_token_dispatcher"),
         ({"engine": {"moe_token_dispatcher": "flex"}}, "engine.moe_token_dispatcher"),
+        ({"engine": {"delay_wgrad_compute": True}}, "engine.delay_wgrad_compute"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, path):

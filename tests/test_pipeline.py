@@ -39,6 +39,42 @@ def test_stages_have_all_layers_between_them():
     assert sum(stage.parameters for stage in stages) == model.parameters
 
 
+@pytest.mark.parametrize(
+    ("layers", "stages", "version", "shares"),
+    [
+        (32, 4, None, [8, 9, 8, 7]),  # 34 with the ends: 9, 9, 8, 8
+        (126, 8, "b291ad6", [15, 16, 16, 16, 16, 16, 16, 15]),  # before April 2025 the first stage had no more
+        (126, 8, None, [15, 16, 16, 16, 16, 16, 16, 15]),
+        (22, 4, "b291ad6", [5, 6, 6, 5]),
+    ],
+)
+def test_torchtitan_shares_layers_out(layers, stages, version, shares):
+    """Embedding and head count as a layer each; until April 2025 what is left over goes to stages after the first."""
+    engine = {"framework": "torchtitan", **({"framework_version": version} if version else {})}
+    config = job(stages, 8, "fsdp", engine_settings=engine, training={"implementation": "torchtitan"})
+    config["model"]["num_hidden_layers"] = layers
+    assert [rank.job.model.num_layers for rank in estimate(Config.from_dict(config)).ranks] == shares
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ([5, 6, 6, 5], None),
+        ([5, 6, 6, 6], "22 together"),
+        ([0, 8, 8, 6], "a stage with none"),
+        ("Et*5|t*17L", "a count for each of 4 stages"),
+    ],
+)
+def test_a_job_may_list_its_stages(layout, said):
+    """Counts in the order of layers, which add up."""
+    config = Config.from_dict(job(4, 8, parallelism={"pipeline_layout": layout}))
+    if said is None:
+        assert [rank.job.model.num_layers for rank in estimate(config).ranks] == layout
+        return
+    with pytest.raises(ConfigError, match=said):
+        estimate(config)
+
+
 @pytest.mark.parametrize("family", ["gemma-3-12b-it", "jamba-v0.1", "deepseek-v3"])
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_stages_cut_through_patterns(family, count):

@@ -170,8 +170,14 @@ class MegatronFlags(FineTuning):
     wgrad_deferral_limit: int | None = _choice(
         "Deferral limit", "Micro-batches for which it is deferred; 0: all.", "wgrad-deferral", Integer(0), "0"
     )
-    delay_wgrad_compute: bool | None = _flag(
-        "Delayed weight gradients", "Weight gradients are computed after all input gradients.", "delay-wgrad"
+    delay_wgrad_compute: bool | None = setting(
+        Flag(),
+        "Delayed weight gradients",
+        "Weight gradients are computed after all input gradients; with FSDP, those of routed experts.",
+        flag="delay-wgrad",
+        engines=("fsdp", *MEGATRON),
+        default="false",
+        advanced=True,
     )
     tp_comm_overlap: bool | None = _flag(
         "Overlapped tensor parallelism",

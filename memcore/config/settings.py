@@ -96,8 +96,8 @@ class Parallelism:
         "Pipeline layout",
         "Layers of each stage (and virtual stage), or Megatron's text such as Et*3|(tt|)*29m|L.",
         flag="pp-layout",
-        engines=MEGATRON,
-        default="even",
+        engines=("none", "fsdp", *MEGATRON),
+        default="even; torchtitan counts embedding and head as a layer each",
         advanced=True,
     )
     pipeline_schedule: str | None = setting(

@@ -53,6 +53,8 @@ class Group:
         self._weights = tuple(weights)
         self._ranks = weights[0].ranks
         self._gathers = self._sharding.gathers if self._ranks == "z" else self._sharding.gathers_experts
+        self._delayed = self._sharding.delays_experts and self._ranks != "z"
+        """Its gradients come after the hooks that would cast them: they add up in the compute dtype."""
         self._shards = Total(f"S({name})", tuple(shard(weight) for weight in weights))
         self._reshard = reshard
         compute = self._precision.compute
@@ -216,6 +218,8 @@ class Group:
     def accumulate(self) -> None:
         """Keep each gradient in the reduce dtype (`to_accumulated_grad_if_needed`)."""
         self._add_up()
+        if self._delayed:
+            return
         reduce = self._precision.reduce
         gradient: Tensor | None = None
         for name, parameter in self.parameters.items():

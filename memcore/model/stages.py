@@ -2,20 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from memcore.model.network import Layer, Model
 
+Partition: TypeAlias = Callable[[int, int], tuple[int, ...]]
+"""How many layers each stage has, given how many there are of layers and of stages."""
+
 
 def layers_of(count: int, stages: int) -> tuple[int, ...]:
-    """How many layers each stage has: those that are left over go to the first stages."""
+    """Layers that are left over go to the first stages.
+
+    >>> layers_of(10, 4)
+    (3, 3, 2, 2)
+    """
     return tuple(count // stages + (number < count % stages) for number in range(stages))
 
 
-def stage_of(model: Model, number: int, stages: int) -> Model:
+def weighing_ends(count: int, stages: int) -> tuple[int, ...]:
+    """torchtitan since April 2025: embedding and head count as a layer each.
+
+    Source: torchtitan/distributed/pipeline_parallel.py, `_generate_llm_fqn_per_model_part`.
+
+    >>> weighing_ends(10, 4)
+    (2, 3, 3, 2)
+    """
+    shares = list(layers_of(count + 2, stages))
+    shares[0] -= 1
+    shares[-1] -= 1
+    return tuple(shares)
+
+
+def sparing_the_first(count: int, stages: int) -> tuple[int, ...]:
+    """torchtitan until April 2025: layers that are left over go to the stages after the first, the last gets the rest.
+
+    Source: torchtitan/distributed/pipeline.py before 8b737fe, `generate_split_points`.
+
+    >>> sparing_the_first(10, 4)
+    (2, 3, 3, 2)
+    """
+    base, extra = divmod(count, stages)
+    shares = [base + (1 <= number <= extra) for number in range(stages - 1)]
+    return (*shares, count - sum(shares))
+
+
+def sparing_ends(count: int, stages: int) -> tuple[int, ...]:
+    """PithTrain: what is left over goes to the stages between the ends first (pithtrain/dualpipe/layer_partition.py).
+
+    >>> sparing_ends(27, 4), sparing_ends(27, 2)
+    ((6, 7, 7, 7), (14, 13))
+    """
+    base, extra = divmod(count, stages)
+    order = [*range(1, stages - 1), 0, stages - 1] if stages > 1 else [0]
+    favoured = order[:extra]
+    return tuple(base + (number in favoured) for number in range(stages))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """As a job lists them."""
+
+    shares: tuple[int, ...]
+
+    def __call__(self, count: int, stages: int) -> tuple[int, ...]:
+        """What each stage has, whatever there is."""
+        return self.shares
+
+
+def stage_of(model: Model, number: int, stages: int, partition: Partition = layers_of) -> Model:
     """The part of a model that stage `number` of `stages` has."""
-    shares = layers_of(model.num_layers, stages)
+    shares = partition(model.num_layers, stages)
     start = sum(shares[:number])
     found = list(cut(model, start, start + shares[number]))
     first, last = number == 0, number == stages - 1

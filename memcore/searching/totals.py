@@ -359,7 +359,7 @@ def _extremes(job: Job, stages: int) -> Iterable[int]:
     yield 0
     seen: list[list[Layer]] = []
     for number in range(1, stages - 1):
-        model = job.engine.stage(job.model, number, stages)
+        model = job.staged(job.model, number, stages)
         layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
         if not any(_within(layers, other) for other in seen):
             seen.append(layers)

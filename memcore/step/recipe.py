@@ -100,6 +100,8 @@ class Sharding:
     """FSDP1: frozen and trained parameters may share a unit."""
     prefetches_backward: bool = True
     """FSDP1 gathers the next unit of the backward pass before the one at hand runs."""
+    delays_experts: bool = False
+    """Weight gradients of routed experts are computed after those of inputs, outside of the engine's hooks."""
     bucket_views: bool = False
     """DDP's gradients are views of its buckets."""
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from memcore.eager.arithmetic import add_buffer, divide, sigmoid, total
 from memcore.eager.basics import identity, like, new, to
-from memcore.eager.grouped import grouped_mm
+from memcore.eager.grouped import Delayed, grouped_mm
 from memcore.eager.indexing import gather, topk
 from memcore.eager.operations import ACTIVATIONS, add, add_scalar, linear, mul, scale, softmax
 from memcore.eager.running import masked_fill
@@ -30,15 +30,17 @@ SCORES: Mapping[str, str] = {
 """How the router scores experts, by `Experts.variant`: those that torchtitan has."""
 
 
-def mixture(x: Tensor, weights: Weights, part: Experts, *, dispatcher: str, compiled: bool = False) -> Tensor:
-    """`MoE.forward`."""
+def mixture(
+    x: Tensor, weights: Weights, part: Experts, *, dispatcher: str, compiled: bool = False, delays: bool = False
+) -> Tensor:
+    """`MoE.forward`; `delays`: weight gradients of routed experts wait for all gradients of inputs."""
     tape = x.tape
     with tape.module(part.module):
         x = identity(x)
         top_scores, expert_ids, scores = _route(x, weights, part)
         routing_map = like(scores, "zeros", "bool")
         counts = new(tape, part.router.outer, "int64", "sum")
-        run = partial(_experts, weights=weights, part=part, compiled=compiled)
+        run = partial(_experts, weights=weights, part=part, compiled=compiled, delayed=Delayed() if delays else None)
         out = DISPATCHERS[dispatcher](x, top_scores, expert_ids, run, compiled)
         del routing_map
         if part.shared is not None:
@@ -83,15 +85,19 @@ def _within_groups(scores: Tensor, part: Experts) -> Tensor:
     return reshape(masked, scores.shape)
 
 
-def _experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:
+def _experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool, delayed: Delayed | None) -> Tensor:
     """`GroupedExperts.forward`."""
     tape, (gate, down, up) = x.tape, part.experts
     with tape.module("experts"):
+        if delayed is not None:
+            x = identity(x)
+            if x.node is not None:
+                x.node.before.append(delayed.pop)
         offsets = new(tape, gate.axes[0], "int32", "cumsum")
-        h = grouped_mm(x, weights[gate.name], offsets, gate.axes[1])
+        h = grouped_mm(x, weights[gate.name], offsets, gate.axes[1], delayed)
         if compiled:
-            h = gated(h, grouped_mm(x, weights[up.name], offsets, up.axes[1]))
+            h = gated(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
         else:
             h = ACTIVATIONS[part.activation](h)
-            h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1]))
-        return grouped_mm(h, weights[down.name], offsets, down.axes[1])
+            h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
+        return grouped_mm(h, weights[down.name], offsets, down.axes[1], delayed)

@@ -155,8 +155,15 @@ def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
 
 def _fed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
     if isinstance(layer.feed_forward, Experts):
-        dispatcher = step.recipe.dispatcher
-        return mixture(x, weights, layer.feed_forward, dispatcher=dispatcher, compiled=step.recipe.compiled)
+        recipe = step.recipe
+        return mixture(
+            x,
+            weights,
+            layer.feed_forward,
+            dispatcher=recipe.dispatcher,
+            compiled=recipe.compiled,
+            delays=recipe.sharding.delays_experts,
+        )
     if not isinstance(layer.feed_forward, FeedForward):
         raise TypeError(layer)
     return dense(x, weights, layer.feed_forward, compiled=step.recipe.compiled)
