@@ -98,8 +98,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
     experts, model = expert_ranks(read, engine, model, shards), as_kept(read, model)
     sequence = _sequence(read, model)
-    if read.given("training.adapter.type") in PREPENDED:
-        sequence += model.sizes["va"]
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     images, side = _images(read, model, sequence)
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
@@ -170,12 +168,12 @@ def _sizes(
 
 
 def _sequence(read: Defaults, model: Model) -> int:
-    """Tokens of a sequence."""
+    """Tokens of a sequence, with those that an adapter puts before it."""
     path, most = "training.sequence_length", model.sizes["P"]
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.ends.positions is not None and sequence > most:
         read.refuse(path, f"found {sequence}; {model.name} has {most} learned positions")
-    return sequence
+    return sequence + (model.sizes["va"] if read.given("training.adapter.type") in PREPENDED else 0)
 
 
 def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
