@@ -137,6 +137,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     return parser, commands.choices
 
 
+_GPUS = "hardware.num_gpus"
 _TAKES_CONFIG = ("estimate", "explain", *DECISIONS, "validate", "url", "gpus", "formulas", "convert")
 
 
@@ -166,18 +167,19 @@ def _config(options: argparse.Namespace) -> Config:
     flags = {path: given[path] for path in SETTINGS if given[path] is not None}
     source: str | None = options.config
     if "model" in flags and flags["model"].endswith(".json"):
-        return from_texts({**flags, "model": ""}, {**_base(source), "model": _json(flags["model"])})
-    return from_texts(flags, _base(source))
+        return from_texts({**flags, "model": ""}, {**_base(source, flags), "model": _json(flags["model"])})
+    return from_texts(flags, _base(source, flags))
 
 
-def _base(source: str | None) -> Mapping[str, object]:
+def _base(source: str | None, flags: Mapping[str, str]) -> Mapping[str, object]:
     if source is None or source in PRESETS:
         return PRESETS.get(source or "", {})
     if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
         return decode_fragment(source).to_dict()
     if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
         return {"model": source}
-    config, notes = read_source(content(source), source)
+    gpus = from_texts({path: text for path, text in flags.items() if path == _GPUS}, {"model": "any"}).hardware.num_gpus
+    config, notes = read_source(content(source), source, gpus)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return config

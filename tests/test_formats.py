@@ -219,6 +219,91 @@ def test_what_files_say(tool):
     assert (found.tool.name, sections(found.config), found.unknown) == (tool, sections(config), unknown)
 
 
+SCRIPT = """#!/bin/bash
+NODES=${NODES:-2}   # don't forget
+DTYPE="fp8"
+ARGS=(
+    --num-layers 8 --hidden-size 512 --num-attention-heads 8   # a comment's quote
+    --num-query-groups 2
+    --micro-batch-size 1
+    --global-batch-size $((16 * $NODES))
+    --pipeline-model-parallel-size 2
+    --num-layers-per-virtual-pipeline-stage 2
+    --bf16
+)
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        -h|--help) echo "Usage: $0 --hidden-size 1"; exit 0 ;;
+    esac
+done
+if [[ "$DTYPE" == "fp8" ]]; then
+    ARGS+=("--fp8-format hybrid")
+else
+    ARGS+=(--fp16)
+fi
+torchrun --nproc_per_node 8 --nnodes $NODES ../pretrain_gpt.py ${ARGS[@]} --seq-length 128 \\
+    --max-position-embeddings 128 --merge-file merges.txt 2>&1 | tee log.txt
+"""
+TESTED = """ENV_VARS:
+  NCCL_ALGO: Ring
+MODEL_ARGS:
+  --num-layers: 8
+  --hidden-size: 512
+  --num-attention-heads: 8
+  --group-query-attention: true
+  --num-query-groups: 2
+  --micro-batch-size: 1
+  --global-batch-size: 16
+  --seq-length: 128
+  --max-position-embeddings: 128
+  --vocab-size: 1000
+  --recompute-granularity: selective
+  --recompute-modules: [core_attn layernorm]
+  --use-megatron-fsdp: true
+  --async-save: false
+"""
+
+
+def test_a_script_of_megatron():
+    """Variables, arrays, conditions, comments; what several arguments give together."""
+    found = imported(SCRIPT)
+    assert found.config["hardware"] == {"gpus_per_node": 8, "num_gpus": 16}
+    assert found.config["parallelism"] == {"pipeline_parallel_size": 2, "virtual_pipeline_parallel_size": 2}
+    assert found.config["training"]["gradient_accumulation_steps"] == 32 // 8
+    assert found.config["training"]["precision"] == "fp8-mixed"
+    assert "num_query_groups" not in found.config["model"]
+    assert found.config["model"]["vocab_size"] == 50257
+    assert found.notes == (
+        "--num-query-groups counts with --group-query-attention only, and is left out",
+        "--vocab-size is 50257: that of GPT-2's words and merges",
+    )
+    assert not found.unknown
+
+
+def test_a_functional_test_of_megatron():
+    """Its arguments are keys; how many micro-batches there are takes the number of GPUs."""
+    found = imported(TESTED)
+    assert found.config["engine"] == {"type": "megatron-fsdp"}
+    assert found.config["training"]["activation_checkpointing"]["modules"] == ["core_attn", "layernorm"]
+    assert found.notes == (
+        "--global-batch-size is left out: how many micro-batches that is takes the number of GPUs (--gpus)",
+    )
+    known = imported(TESTED, gpus=4)
+    assert known.config["training"]["gradient_accumulation_steps"] == 4
+    assert not known.notes
+    with pytest.raises(ConfigError, match="--global-batch-size: found 16, which 3 data-parallel ranks"):
+        imported(TESTED, gpus=3)
+    config = Config.from_dict({**known.config, "hardware": {"num_gpus": 4}})
+    assert "--group-query-attention" in exported(config).text
+    assert "--global-batch-size 16" in exported(config).text
+
+
+def test_a_script_cannot_multiply_itself():
+    """Variables that double each other end."""
+    with pytest.raises(ConfigError, match="variables never end"):
+        imported("X=aaaa\n" + 'X="$X$X"\n' * 60 + "vllm serve $X --max-model-len 1")
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_tables_name_settings(tool):
     """Every key of a table is of a setting, modelled or still to come, and no name is given twice."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, Problem
+from memcore.formats.derived import derived, unread, whole_batch
 from memcore.formats.readers import read_file
 from memcore.formats.tool import Key, Tool
 from memcore.formats.tools import TOOLS, tool_of
@@ -32,6 +33,8 @@ class Imported:
     """Settings that the tool's own defaults gave."""
     unknown: tuple[str, ...]
     """Keys that were not understood; what memory does not depend on is not among them."""
+    notes: tuple[str, ...] = ()
+    """What else was taken or left out, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,8 @@ class Exported:
     """Settings that the tool has no key for."""
 
 
-def imported(text: str) -> Imported:
-    """A config from another tool's file or command line.
+def imported(text: str, gpus: int | None = None) -> Imported:
+    """A config from another tool's file or command line; `gpus` is their number, where the text does not say it.
 
     >>> imported("vllm serve org/model --tensor-parallel-size 2").config["parallelism"]
     {'tensor_parallel_size': 2}
@@ -54,20 +57,27 @@ def imported(text: str) -> Imported:
     """
     syntax, found = read_file(text)
     tool = _recognized(syntax, found)
+    notes: tuple[str, ...] = ()
+    if tool.settled is not None:
+        found, notes = tool.settled(found)
     flat: dict[str, Any] = {}
     read: dict[str, str] = {}
     for name, path, value in _understood(tool, found):
         flat[path] = value
         read[name] = path
+    for name, path, value in derived(tool, found, flat, gpus):
+        flat[path] = value
+        read[name] = path
+    notes += tuple(unread(tool, found, read))
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine = {} if tool.engines[0] == "none" else {"engine.type": tool.engines[0]}
     config = _nested({**engine, **assumed, **_unscaled(tool, flat)})
     model = _model(tool, found)
     if model is not None:
         config = {"model": model, **config}
-    known = {*read, *tool.dimensions, "", "*", tool.model, *_told(tool, found)}
+    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
     unknown = [name for name in found if name not in known and not _ignored(tool, name)]
-    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), tuple(unknown))
+    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), tuple(unknown), notes)
 
 
 def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
@@ -123,7 +133,10 @@ def _ours(key: Key, name: str, value: Any) -> Any:
 
 def _unscaled(tool: Tool, flat: Mapping[str, Any]) -> dict[str, Any]:
     scaled = {key.path: flat.get(key.times) or 1 for key in tool.keys if key.times}
-    return {path: value // scaled[path] if path in scaled else value for path, value in flat.items()}
+    return {
+        path: value // scaled[path] if isinstance(value, int) and isinstance(scaled.get(path), int) else value
+        for path, value in flat.items()
+    }
 
 
 def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
@@ -176,6 +189,11 @@ def exported(config: Config, to: str | None = None) -> Exported:
         if not found and path not in ("engine.type", "engine.framework", "engine.framework_version"):
             left_out.append(path)
     said = {**_said_model(tool, config), **said}
+    said |= {switch: True for name, switch in tool.alongside.items() if name in said}
+    whole = whole_batch(config)
+    if tool.batch and whole is not None and "training.gradient_accumulation_steps" in left_out:
+        said[tool.batch] = whole
+        left_out.remove("training.gradient_accumulation_steps")
     return Exported(tool, _written(tool, said), tuple(left_out))
 
 
@@ -214,7 +232,7 @@ def _said_model(tool: Tool, config: Config) -> dict[str, Any]:
 def _written(tool: Tool, said: Mapping[str, Any]) -> str:
     if tool.syntax == "argv":
         words = [tool.program, shlex.quote(str(said["*"]))] if "*" in said else [tool.program]
-        arguments = [_argument(name, value) for name, value in said.items() if name != "*"]
+        arguments = [_argument(name, value) for name, value in said.items() if not name.startswith("*")]
         return " \\\n  ".join([" ".join(words), *arguments]) + "\n"
     nested = _nested(said)
     if tool.syntax == "json":

@@ -1,6 +1,12 @@
-"""Megatron-LM's arguments, on a command line."""
+"""Megatron-LM's arguments, on a command line, in a script, or in one of its functional tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.model.catalog import catalog
 
 _DIMENSIONS = (
     "num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups kv_channels max_position_embeddings "
@@ -8,11 +14,75 @@ _DIMENSIONS = (
     "moe_ffn_hidden_size moe_layer_freq moe_router_topk moe_router_dtype moe_router_score_function "
     "moe_shared_expert_intermediate_size kv_lora_rank q_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim "
     "mtp_num_layers hybrid_layer_pattern mamba_state_dim mamba_head_dim mamba_num_groups mamba_num_heads "
-    "swiglu squared_relu disable_bias_linear untie_embeddings_and_output_weights qk_layernorm apply_layernorm_1p "
-    "multi_latent_attention moe_router_enable_expert_bias mtp_use_repeated_layer"
+    "swiglu squared_relu disable_bias_linear add_qkv_bias untie_embeddings_and_output_weights qk_layernorm "
+    "apply_layernorm_1p multi_latent_attention moe_router_enable_expert_bias mtp_use_repeated_layer "
+    "encoder_num_layers decoder_num_layers encoder_seq_length decoder_seq_length"
 )
-
+_SWITCHES = (
+    "precision_aware_optimizer grad_reduce_in_bf16 overlap_grad_reduce overlap_param_gather deterministic_mode "
+    "account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split cross_entropy_loss_fusion "
+    "attention_softmax_in_fp32 apply_query_key_layer_scaling no_masked_softmax_fusion no_bias_gelu_fusion "
+    "no_rope_fusion no_persist_layer_norm no_create_attention_mask_in_dataloader calculate_per_token_loss "
+    "defer_embedding_wgrad_compute delay_wgrad_compute tp_comm_overlap overlap_moe_expert_parallel_comm "
+    "overlap_p2p_communication_warmup_flush overlap_param_gather_with_optimizer_step distribute_saved_activations "
+    "fp8_param_gather first_last_layers_bf16 moe_pad_expert_input_to_capacity moe_grouped_gemm moe_permute_fusion "
+    "moe_router_fusion moe_router_pre_softmax moe_shared_expert_overlap use_fused_weighted_squared_relu "
+    "use_transformer_engine_op_fuser fine_grained_activation_offloading"
+)
+_VALUES = (
+    "num_distributed_optimizer_instances main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype "
+    "microbatch_group_size_per_virtual_pipeline_stage cp_comm_type cross_entropy_fusion_impl wgrad_deferral_limit "
+    "fp8_format fp8_recipe moe_flex_dispatcher_backend moe_expert_capacity_factor moe_router_load_balancing_type "
+    "offload_modules min_offloaded_tensor_size cuda_graph_impl cuda_graph_scope cuda_graph_modules data_parallel_sharding_strategy"
+)
+_USED = {"precision_aware_optimizer": "--use-precision-aware-optimizer"}
 _CHECKPOINTS = "training.activation_checkpointing"
+_KERNELS = {"flash": "flash", "fused": "cudnn", "unfused": "math", "local": "math"}
+_ARCHITECTURES = {"pretrain_bert.py": "bert", "pretrain_t5.py": "t5"}
+_GROUPS = "--group-query-attention"
+_GPT2 = 50257
+"""Words of the tokenizer that comes in two files, of words and of merges."""
+
+
+def _flag(name: str) -> str:
+    return _USED.get(name) or f"--{name.replace('_', '-')}"
+
+
+def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The arguments with what Megatron makes of them together, and notes.
+
+    Groups of heads count with their switch alone, and the vocabulary is the tokenizer's.
+    Source: Megatron-LM, megatron/training/arguments.py, validate_args and core_transformer_config_from_args.
+    """
+    settled, notes = dict(found), []
+    if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
+        settled.pop("--num-query-groups")
+        notes.append(f"--num-query-groups counts with {_GROUPS} only, and is left out")
+    program = str(found.get("", ""))
+    kind = next((kind for name, kind in _ARCHITECTURES.items() if name in program), None)
+    kind = "hybrid" if "--hybrid-layer-pattern" in found else kind
+    if kind is not None:
+        settled["*architecture"] = kind
+    if "--num-layers" in found or "--hidden-size" in found:
+        words, why = _words(found)
+        settled |= {} if words is None else {"--vocab-size": words}
+        notes += [why] if why else []
+    return settled, tuple(notes)
+
+
+def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
+    """The vocabulary, and how it is known."""
+    if "--vocab-size" in found:
+        return found["--vocab-size"], ""
+    name = str(found.get("--tokenizer-model", ""))
+    config = catalog()[name]["config"] if name in catalog() else {}
+    size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
+    if size:
+        return size, f"--vocab-size is {size}: that of {name}"
+    if "--merge-file" in found or found.get("--tokenizer-type") == "GPT2BPETokenizer":
+        return _GPT2, f"--vocab-size is {_GPT2}: that of GPT-2's words and merges"
+    return None, "--vocab-size is not given, and the tokenizer's is not known: add it to the command"
+
 
 MEGATRON = Tool(
     name="megatron",
@@ -20,47 +90,39 @@ MEGATRON = Tool(
     syntax="argv",
     engines=("megatron", "megatron-fsdp"),
     program="torchrun pretrain_gpt.py",
-    prefixes=("pretrain_gpt.py", "pretrain_mamba.py", "pretrain_bert.py", "pretrain_t5.py"),
+    prefixes=("pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "pretrain_bert.py", "pretrain_t5.py"),
     tells=("--tensor-model-parallel-size", "--num-layers", "--hidden-size", "--micro-batch-size"),
-    dimensions={f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
+    dimensions={
+        "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
+    },
+    alongside={"--num-query-groups": _GROUPS},
+    settled=_settled,
+    world=("--nproc_per_node", "--nnodes"),
+    batch="--global-batch-size",
+    per_chunk="--num-layers-per-virtual-pipeline-stage",
     keys=(
         Key(path="hardware.gpus_per_node", name="--nproc_per_node", also=("--nproc-per-node",)),
         Key(path="training.micro_batch_size", name="--micro-batch-size"),
         Key(path="training.sequence_length", name="--seq-length"),
         Key(path="training.dropout.hidden", name="--hidden-dropout"),
         Key(path="training.dropout.attention", name="--attention-dropout"),
-        Key(path="training.optimizer.name", name="--optimizer", values={"adam": "adam", "adamw": "adam", "sgd": "sgd"}),
-        Key(
-            path="training.implementation",
-            name="--transformer-impl",
-            values={"transformer-engine": "transformer_engine", "megatron-local": "local"},
-        ),
+        Key(path="training.optimizer.name", name="--optimizer",
+            values={"adam": "adam", "adamw": "adam", "sgd": "sgd", "muon": "muon", "lion": "lion"}),
+        Key(path="training.offload.optimizer_fraction", name="--optimizer-offload-fraction"),
+        Key(path="training.implementation", name="--transformer-impl",
+            values={"transformer-engine": "transformer_engine", "megatron-local": "local"}),
         Key(path="parallelism.tensor_parallel_size", name="--tensor-model-parallel-size"),
         Key(path="parallelism.pipeline_parallel_size", name="--pipeline-model-parallel-size"),
         Key(path="parallelism.context_parallel_size", name="--context-parallel-size"),
         Key(path="parallelism.expert_parallel_size", name="--expert-model-parallel-size"),
         Key(path="parallelism.expert_tensor_parallel_size", name="--expert-tensor-parallel-size"),
         Key(path="parallelism.virtual_pipeline_parallel_size", name="--num-virtual-stages-per-pipeline-rank"),
+        Key(path="parallelism.pipeline_layout", name="--pipeline-model-parallel-layout"),
         Key(path="parallelism.sequence_parallel", name="--sequence-parallel", off=""),
         Key(path="engine.distributed_optimizer", name="--use-distributed-optimizer", off=""),
-        Key(path="engine.precision_aware_optimizer", name="--use-precision-aware-optimizer", off=""),
-        Key(path="engine.grad_reduce_in_bf16", name="--grad-reduce-in-bf16", off=""),
-        Key(path="engine.overlap_grad_reduce", name="--overlap-grad-reduce", off=""),
-        Key(path="engine.overlap_param_gather", name="--overlap-param-gather", off=""),
         Key(path="engine.moe_token_dispatcher", name="--moe-token-dispatcher-type"),
-        Key(path="engine.moe_expert_capacity_factor", name="--moe-expert-capacity-factor"),
-        Key(path="engine.moe_grouped_gemm", name="--moe-grouped-gemm", off=""),
-        Key(path="engine.moe_permute_fusion", name="--moe-permute-fusion", off=""),
-        Key(path="engine.cross_entropy_loss_fusion", name="--cross-entropy-loss-fusion", off=""),
-        Key(path="engine.cross_entropy_fusion_impl", name="--cross-entropy-fusion-impl"),
-        Key(path="engine.fp8_recipe", name="--fp8-recipe"),
-        Key(path="engine.fp8_param_gather", name="--fp8-param-gather", off=""),
-        Key(path="engine.distribute_saved_activations", name="--distribute-saved-activations", off=""),
-        Key(
-            path="engine.fine_grained_activation_offloading", name="--fine-grained-activation-offloading", off=""
-        ),
-        Key(path="engine.offload_modules", name="--offload-modules"),
-        Key(path="engine.min_offloaded_tensor_size", name="--min-offloaded-tensor-size"),
+        *(Key(path=f"engine.{name}", name=_flag(name), off="") for name in _SWITCHES.split()),
+        *(Key(path=f"engine.{name}", name=_flag(name)) for name in _VALUES.split()),
         Key(path=f"{_CHECKPOINTS}.policy", name="--recompute-granularity"),
         Key(path=f"{_CHECKPOINTS}.method", name="--recompute-method"),
         Key(path=f"{_CHECKPOINTS}.num_layers", name="--recompute-num-layers"),
@@ -69,14 +131,37 @@ MEGATRON = Tool(
     meanings=(
         Meaning(sets={"training.precision": "bf16-mixed"}, keys={"--bf16": True}),
         Meaning(sets={"training.precision": "fp16-mixed"}, keys={"--fp16": True}),
+        *(
+            Meaning(sets={"training.precision": "fp8-mixed"}, keys={"--fp8-format": name, "--bf16": True})
+            for name in ("hybrid", "e4m3")
+        ),
+        *(
+            Meaning(sets={"training.attention": ours}, keys={"--attention-backend": theirs})
+            for theirs, ours in _KERNELS.items()
+        ),
+        Meaning(sets={"training.attention": "flash"}, keys={"--use-flash-attn": True}),
+        Meaning(sets={"training.gradient_clipping": False}, keys={"--clip-grad": 0}),
+        Meaning(sets={"training.offload.optimizer": "cpu"}, keys={"--optimizer-cpu-offload": True}),
         Meaning(sets={f"{_CHECKPOINTS}.policy": "selective"}, keys={"--recompute-activations": True}),
+        Meaning(
+            sets={"engine.gradient_accumulation_fusion": False}, keys={"--no-gradient-accumulation-fusion": True}
+        ),
+        Meaning(sets={"engine.type": "megatron-fsdp"}, keys={"--use-megatron-fsdp": True}),
     ),
     defaults={"training.dropout.hidden": 0.1, "training.dropout.attention": 0.1, "training.precision": "fp32"},
-    ignored=("--lr", "--min-lr", "--lr-decay-style", "--lr-decay-iters", "--lr-warmup-iters", "--lr-warmup-fraction",
-             "--weight-decay", "--clip-grad", "--adam-beta1", "--adam-beta2", "--init-method-std", "--train-iters",
-             "--train-samples", "--save", "--load", "--data-path", "--split", "--tokenizer-type", "--tokenizer-model",
-             "--vocab-file", "--merge-file", "--log-interval", "--save-interval", "--eval-interval", "--eval-iters",
-             "--tensorboard-dir", "--seed", "--nnodes", "--node_rank", "--master_addr", "--master_port",
-             "--rotary-base", "--norm-epsilon", "--distributed-backend", "--num-workers", "--use-mcore-models"),
+    ignored=("-?", "--lr*", "--min-lr", "--decoupled-*", "--weight-decay*", "--clip-grad", "--adam-*",
+             "--sgd-momentum", "--init-method-*", "--train-*", "--save*", "--load*", "--no-load-*", "--no-save-*",
+             "--data-*", "--split", "--tokenizer-*", "--tiktoken-*", "--vocab-file", "--merge-file", "--log-*",
+             "--no-log-*", "--logging-*", "--eval-*", "--tensorboard-*", "--wandb-*", "--seed", "--nnodes",
+             "--node?rank", "--master?addr", "--master?port", "--rdzv*", "--rotary-base", "--rotary-scaling-factor",
+             "--mscale*", "--norm-epsilon", "--distributed-*", "--num-workers", "--use-mcore-models", "--mock-data",
+             "--attention-backend", "--manual-gc*", "--exit-*", "--no-mmap-bin-files", "--profile*", "--ckpt-*",
+             "--dist-ckpt-*", "--async-save", "--auto-detect-*", "--use-persistent-*", "--timing-*",
+             "--moe-aux-loss-coeff", "--moe-z-loss-coeff", "--moe-router-bias-update-rate",
+             "--moe-router-topk-scaling-factor", "--mtp-loss-scaling-factor", "--fp8-amax-*",
+             "--accumulate-allreduce-grads-in-fp32", "--no-check-for-nan-in-loss-and-grad", "--spec", "--container-*",
+             "--mpi", "--use-legacy-*", "--enable-experimental", "--empty-unused-memory-level", "--loss-scale*",
+             "--initial-loss-scale", "--step-batch-size-schedule", "--hysteresis", "--test-mode",
+             "--no-bias-dropout-fusion"),
     source="Megatron-LM, megatron/training/arguments.py",
 )  # fmt: skip

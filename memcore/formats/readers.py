@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memcore.errors import ConfigError, Problem
+from memcore.formats.shell import END, words
 from memcore.formats.yaml import read_yaml
 
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}|\$(\w+)")
-_ASSIGNED = re.compile(r"^\s*(?:export\s+)?(\w+)=(?!\()(\"[^\"]*\"|'[^']*'|\S*)", re.MULTILINE)
-_MODULE = re.compile(r"python3?\s+-m\s+")
-_END = ";"
+_BRACKETS = re.compile(r"\[[a-z][\w ]*\]")
 _FLAG = re.compile(r"--?[A-Za-z]")
 
 
@@ -34,9 +31,26 @@ def read_file(text: str) -> tuple[str, Mapping[str, Any]]:
     if _is_command(text):
         return "argv", read_command(text)
     content = read_yaml(text)
+    if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
+        return "argv", _tested(content["MODEL_ARGS"])
     if not isinstance(content, Mapping):
         raise ConfigError([Problem("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")])
     return "yaml", flat(content)
+
+
+def _tested(arguments: Mapping[Any, Any]) -> dict[str, Any]:
+    """The flags of one of Megatron-LM's functional tests, which are keys there."""
+    found = {str(name): _listed(value) for name, value in arguments.items() if value is not None and value is not False}
+    return {**found, "": "pretrain_gpt.py"}
+
+
+def _listed(value: Any) -> Any:
+    """Words in brackets are a list there, commas or not."""
+    if isinstance(value, str) and _BRACKETS.fullmatch(value):
+        return value[1:-1].split()
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return [word for each in value for word in each.split()]
+    return value
 
 
 def _toml(text: str) -> Any:
@@ -76,31 +90,10 @@ def read_command(text: str) -> dict[str, Any]:
     >>> read_command("vllm serve org/m --tensor-parallel-size 2 --enforce-eager")
     {'*': 'org/m', '--tensor-parallel-size': 2, '--enforce-eager': True, '': 'vllm serve'}
     """
-    text = text.replace("\\\n", " ")
-    variables: dict[str, str] = {}
-    for name, value in _ASSIGNED.findall(text):
-        variables[name] = _filled(value.strip("\"'"), variables)
-    text = _filled(text, variables)
-    text = _MODULE.sub("python ", text)
-    lines = text.replace("(", " ").replace(")", "\n").splitlines()
-    return dict(_flags([word for line in lines for word in (*_words(line), _END)]))
-
-
-def _filled(text: str, variables: Mapping[str, str]) -> str:
-    """A text with its variables; one that nothing was assigned to has its default, or is empty."""
-    return _VARIABLE.sub(lambda match: variables.get(match[1] or match[3], match[2] or ""), text)
-
-
-def _words(line: str) -> list[str]:
     try:
-        return [word for spaced in shlex.split(line, comments=True) for word in _unquoted(spaced)]
-    except ValueError as error:
+        return dict(_flags(words(text)))
+    except (ValueError, RecursionError) as error:
         raise ConfigError([Problem("the command", f"cannot be read: {error}")]) from None
-
-
-def _unquoted(word: str) -> list[str]:
-    """Scripts put a flag and its value between one pair of quotes."""
-    return word.split() if _FLAG.match(word) and " " in word else [word]
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
@@ -111,11 +104,11 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         name, equals, value = words[at].partition("=")
         at += 1
         values = [value] if equals else []
-        while not equals and at < len(words) and words[at] != _END and not _FLAG.match(words[at]):
+        while not equals and at < len(words) and not _ends(words[at]):
             values.append(words[at])
             at += 1
         if not _FLAG.match(name):
-            here = [] if equals or name == _END else [name, *values]
+            here = [] if equals or name == END else [name, *values]
             if len(here) > 1 and "/" in here[-1]:
                 yield "*", here.pop()
             programs += here
@@ -124,6 +117,11 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         else:
             yield name, plain(values[0]) if len(values) == 1 else [plain(each) for each in values]
     yield "", " ".join(programs)
+
+
+def _ends(word: str) -> bool:
+    """Whether a flag's values end before a word: at the end of the command, a flag, or what Python runs."""
+    return word == END or word.endswith(".py") or _FLAG.match(word) is not None
 
 
 def plain(text: str) -> Any:

@@ -14,8 +14,12 @@ from memcore.untrusted import parse_json
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
 
 
-def read_source(text: str, name: str = "the file") -> tuple[Mapping[str, object], tuple[str, ...]]:
+def read_source(
+    text: str, name: str = "the file", gpus: int | None = None
+) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """What a text says, as `Config.from_dict` takes it, and notes on what was assumed or left out.
+
+    `gpus` is their number, where the text does not say it.
 
     Raises ConfigError for a text that cannot be read, or that no known tool wrote.
     """
@@ -26,10 +30,10 @@ def read_source(text: str, name: str = "the file") -> tuple[Mapping[str, object]
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
             return read.config, tuple(read.notes)
-    other = imported(text)
+    other = imported(text, gpus)
     assumed = (f"{path} is {value!r}: the default of {other.tool.title}" for path, value in other.assumed)
     unknown = (f"{key} is not understood, and left out" for key in other.unknown)
-    return other.config, (f"read as a file of {other.tool.title}", *assumed, *unknown)
+    return other.config, (f"read as a file of {other.tool.title}", *assumed, *other.notes, *unknown)
 
 
 def parsed(text: str, name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -68,6 +68,16 @@ class Tool:
     """What its absent keys mean, where that is not what a missing setting means."""
     ignored: tuple[str, ...] = ()
     """Keys that memory does not depend on; `a.*` is all below."""
+    settled: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None
+    """What its keys mean together where that takes more than a table, and notes on it."""
+    alongside: Mapping[str, str] = field(default_factory=dict)
+    """Switches without which keys count for nothing."""
+    world: tuple[str, ...] = ()
+    """Keys whose product is the number of GPUs."""
+    batch: str = ""
+    """The key of the sequences of a step on all GPUs."""
+    per_chunk: str = ""
+    """The key of the layers in a chunk of a pipeline stage."""
     prefixes: tuple[str, ...] = ()
     """Programs by which a command line is known."""
     source: str

@@ -1,0 +1,92 @@
+"""Settings that no key of a file names, but several together give: GPUs, micro-batches, chunks of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, Problem
+from memcore.formats.tool import Tool
+
+_MODEL_RANKS = tuple(f"parallelism.{name}_parallel_size" for name in ("tensor", "pipeline", "context", "ulysses"))
+_GPUS, _SHARE = "hardware.num_gpus", "training.gradient_accumulation_steps"
+
+
+def derived(
+    tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: int | None
+) -> Iterator[tuple[str, str, Any]]:
+    """Keys with what follows from them; `gpus` is what is known from elsewhere.
+
+    Raises ConfigError for numbers that do not fit together.
+    """
+    world = gpus or flat.get(_GPUS) or _product(found, tool.world)
+    if world and not flat.get(_GPUS) and all(name in found for name in tool.world) and tool.world:
+        yield tool.world[0], _GPUS, world
+    steps = _accumulated(tool, found, flat, world)
+    if steps is not None:
+        yield tool.batch, _SHARE, steps
+    chunks = _chunks(tool, found, flat)
+    if chunks is not None:
+        yield tool.per_chunk, "parallelism.virtual_pipeline_parallel_size", chunks
+
+
+def unread(tool: Tool, found: Mapping[str, Any], read: Mapping[str, str]) -> Iterator[str]:
+    """What to say of keys that would have given something."""
+    if _count(found.get(tool.batch)) and tool.batch not in read and _SHARE not in read.values():
+        yield f"{tool.batch} is left out: how many micro-batches that is takes the number of GPUs (--gpus)"
+
+
+def _product(found: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    """The product of some keys; None if one is missing."""
+    total = 1
+    for name in names:
+        each = _count(found.get(name))
+        if each is None:
+            return None
+        total *= each
+    return total if names else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _ranks(flat: Mapping[str, Any], world: int) -> int | None:
+    """Data-parallel ranks among so many GPUs; None if they cannot be shared out like that."""
+    model = 1
+    for path in _MODEL_RANKS:
+        model *= _count(flat.get(path)) or 1
+    return world // model if world % model == 0 else None
+
+
+def _accumulated(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], world: int | None) -> int | None:
+    """Micro-batches of one data-parallel rank, from the sequences of a whole step."""
+    whole, ranks = _count(found.get(tool.batch)), _ranks(flat, world) if world else None
+    if whole is None or ranks is None or flat.get(_SHARE):
+        return None
+    each = _count(flat.get("training.micro_batch_size")) or 1
+    if whole % (each * ranks):
+        message = f"found {whole}, which {ranks} data-parallel ranks with {each} sequences each do not divide"
+        raise ConfigError([Problem(tool.batch, message)])
+    return whole // (each * ranks)
+
+
+def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:
+    """Chunks of a pipeline stage, from the layers of each."""
+    layers = next((_count(found.get(key)) for key, ours in tool.dimensions.items() if ours == "num_layers"), None)
+    each, stages = _count(found.get(tool.per_chunk)), _count(flat.get("parallelism.pipeline_parallel_size"))
+    if each is None or layers is None or stages is None:
+        return None
+    if layers % (each * stages):
+        message = f"found {each}, which times {stages} stages does not divide {layers} layers"
+        raise ConfigError([Problem(tool.per_chunk, message)])
+    return layers // (each * stages)
+
+
+def whole_batch(config: Config) -> int | None:
+    """The sequences of a step on all GPUs; None where the config does not say how many GPUs there are."""
+    flat = {path: config.get(path) for path in (*_MODEL_RANKS, "parallelism.data_parallel_size", _GPUS, _SHARE)}
+    ranks = flat["parallelism.data_parallel_size"] or (_ranks(flat, flat[_GPUS]) if flat[_GPUS] else None)
+    each, steps = config.get("training.micro_batch_size") or 1, flat[_SHARE]
+    return each * steps * ranks if steps and ranks else None

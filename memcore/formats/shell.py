@@ -1,0 +1,289 @@
+"""Shell scripts as far as they say what a program is run with: words, variables, arrays, conditions.
+
+Nothing is run. Variables have the values that the script itself assigns to them; those that come from outside have
+their defaults, or are empty. The words of all arrays count, used or not; of a condition whose outcome is not known,
+both branches do.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+END = ";"
+"""The word that ends a command."""
+_NAME = re.compile(r"(?:export\s+)?(\w+)(\+?)=")
+_PLAIN = re.compile(r"\w+")
+_FLAG = re.compile(r"--?[A-Za-z]")
+_SILENT = frozenset(
+    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "declare", "do", "done", "echo", "esac",
+     "exit", "for", "function", "git", "in", "local", "ls", "mkdir", "mv", "printf", "read", "readonly", "return", "rm",
+     "set", "shift", "shopt", "sleep", "source", "trap", "ulimit", "unset", "while"}
+)  # fmt: skip
+"""Commands whose words say nothing of a job."""
+_SUM = re.compile(r"[0-9+*/%() -]+")
+_LONGEST = 2**20
+"""Characters that the variables of a script may give together."""
+_OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def words(text: str) -> list[str]:
+    """The words of all commands and arrays of a script, with `END` behind each.
+
+    >>> words('N=2; A=(--nodes $N "--fp8-format hybrid"); torchrun ${A[@]} train.py # here')
+    ['--nodes', '2', '--fp8-format', 'hybrid', ';', 'torchrun', 'train.py', ';']
+
+    Raises ValueError for a quotation that does not end.
+    """
+    script = _Script(text)
+    script.read()
+    return script.found
+
+
+@dataclass
+class _Script:
+    text: str
+    at: int = 0
+    variables: dict[str, str] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+    command: list[str] = field(default_factory=list)
+    """Words of the command that is being read."""
+    open: list[tuple[bool, bool | None]] = field(default_factory=list)
+    """For each condition around: whether a branch was taken before, and whether this one is; None: nobody knows."""
+    arrays: int = 0
+    """Open brackets of arrays."""
+    cases: int = 0
+    """Open choices of `case`."""
+    filled: int = 0
+    """Characters that variables have given."""
+
+    def read(self) -> None:
+        """The whole text."""
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if sign == "\\" and self.text[self.at + 1 : self.at + 2] == "\n":
+                self.at += 2
+            elif sign in " \t\r":
+                self.at += 1
+            elif sign == "#":
+                self._skip_line()
+            elif sign in "\n;&|<>`":
+                self.at += 1
+                self._ends(sign)
+            elif sign in "()":
+                self.at += 1
+                self._bracket(sign)
+            else:
+                self._word()
+        self._finish()
+
+    def _skip_line(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def _ends(self, sign: str) -> None:
+        """The end of a command, but not in an array, nor between patterns of `case`."""
+        if sign in "<>" and self.command and self.text[self.at - 2].isdigit():
+            self.command.pop()
+        if sign == "|" and self.cases:
+            self.command = []
+        if not self.arrays:
+            self._finish()
+
+    def _bracket(self, sign: str) -> None:
+        """An array opens or closes; else it groups commands, or ends a pattern of `case`, which says nothing."""
+        last = self.command[-1] if self.command else ""
+        if sign == "(" and last.endswith("=") and _NAME.fullmatch(last):
+            self.command.pop()
+            self._finish()
+            self.arrays += 1
+        elif sign == ")" and self.arrays:
+            self.arrays -= 1
+            self._emit(self.command)
+            self.command = []
+        elif sign == ")":
+            self.command = []
+        elif not self.arrays:
+            self._finish()
+
+    def _word(self) -> None:
+        """One word; what a variable without quotes stands for may be several."""
+        whole, quoted = "", False
+        while self.at < len(self.text) and self.text[self.at] not in " \t\r\n;&|<>()`":
+            sign = self.text[self.at]
+            if sign in "\"'":
+                whole += self._quoted(sign)
+                quoted = True
+            elif sign == "\\":
+                whole += self.text[self.at + 1 : self.at + 2].strip("\n")
+                self.at += 2
+            elif sign == "$":
+                whole += self._value()
+            else:
+                whole += sign
+                self.at += 1
+        if _FLAG.match(whole) or not (quoted or _NAME.match(whole)):
+            # Scripts put a flag and its value between one pair of quotes.
+            self.command += whole.split()
+        else:
+            self.command.append(whole)
+
+    def _quoted(self, mark: str) -> str:
+        self.at += 1
+        whole = ""
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if sign == mark:
+                self.at += 1
+                return whole
+            if sign == "\\" and mark == '"':
+                whole += self.text[self.at + 1 : self.at + 2].strip("\n")
+                self.at += 2
+            elif sign == "$" and mark == '"':
+                whole += self._value()
+            else:
+                whole += sign
+                self.at += 1
+        raise ValueError("No closing quotation")
+
+    def _value(self) -> str:
+        """What stands for a `$` and what follows it. Raises ValueError where a script only multiplies itself."""
+        found = self._filled()
+        self.filled += len(found)
+        if self.filled > _LONGEST:
+            raise ValueError("Its variables never end")
+        return found
+
+    def _filled(self) -> str:
+        """A variable, an integer, or the output of a command, which nobody knows."""
+        self.at += 1
+        rest = self.text[self.at : self.at + 2]
+        if rest == "((":
+            return self._arithmetic(self._inside("(", ")").strip("()"))
+        if rest[:1] == "(":
+            self._inside("(", ")")
+            return ""
+        if rest[:1] == "{":
+            return self._braced(self._inside("{", "}"))
+        name = _PLAIN.match(self.text, self.at)
+        if name is None:
+            self.at += rest[:1] in ("@", "*", "#", "?", "!", "$")
+            return ""
+        self.at = name.end()
+        return self.variables.get(name[0], "")
+
+    def _inside(self, opens: str, closes: str) -> str:
+        """What stands between brackets."""
+        start, depth = self.at + 1, 0
+        while self.at < len(self.text):
+            depth += {opens: 1, closes: -1}.get(self.text[self.at], 0)
+            self.at += 1
+            if not depth:
+                return self.text[start : self.at - 1]
+        raise ValueError("No closing bracket")
+
+    def _braced(self, inside: str) -> str:
+        name = _PLAIN.match(inside)
+        if name is None:
+            return ""
+        held, rest = self.variables.get(name[0], ""), inside[name.end() :]
+        if held or rest[:2] not in (":-", ":="):
+            return held
+        return _Script(rest[2:], variables=self.variables).as_text()
+
+    def as_text(self) -> str:
+        """The text as a value: quotes removed, variables filled in."""
+        whole = ""
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if sign in "\"'":
+                whole += self._quoted(sign)
+            elif sign == "$":
+                whole += self._value()
+            else:
+                whole += sign
+                self.at += 1
+        return whole
+
+    def _arithmetic(self, text: str) -> str:
+        filled = _PLAIN.sub(lambda each: self.variables.get(each[0], each[0]), text.replace("$", "")[:200])
+        filled = filled.replace("{", "").replace("}", "")
+        if not _SUM.fullmatch(filled):
+            return ""
+        try:
+            return str(_calculated(ast.parse(filled.strip(), mode="eval").body))
+        except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
+            return ""
+
+    def _finish(self) -> None:
+        """A command ends: it assigns, asks, or runs something."""
+        given, self.command = self.command, []
+        if given and given[0] in ("then", "do", "{", "}"):
+            given = given[1:]
+        if given and given[0] in ("if", "elif", "else", "fi"):
+            self._branch(given[0], given[1:])
+            return
+        if given and given[0] == "export":
+            given = given[1:]
+        if given and given[0] in ("case", "esac"):
+            self.cases += 1 if given[0] == "case" else -1
+        while given and (name := _NAME.match(given[0])) is not None:
+            value = given[0][name.end() :]
+            if self._taken:
+                self.variables[name[1]] = (self.variables.get(name[1], "") if name[2] else "") + value
+            given = given[1:]
+        if not given or given[0] not in _SILENT:
+            self._emit(given)
+
+    def _branch(self, word: str, condition: list[str]) -> None:
+        if word == "if":
+            self.open.append((False, _outcome(condition)))
+        elif self.open and word == "fi":
+            self.open.pop()
+        elif self.open:
+            before = self.open[-1][0] or self.open[-1][1] is True
+            unknown = self.open[-1][1] is None
+            outcome = (None if unknown else True) if word == "else" else _outcome(condition)
+            self.open[-1] = before, False if before else outcome
+
+    @property
+    def _taken(self) -> bool:
+        return all(taken is not False for _, taken in self.open)
+
+    def _emit(self, given: list[str]) -> None:
+        if given and self._taken:
+            self.found += [each for each, before in zip(given, ["", *given], strict=False) if not _runs(before, each)]
+            self.found.append(END)
+
+
+def _runs(before: str, word: str) -> bool:
+    """Whether a word only says that Python runs a module."""
+    return word == "-m" and before.startswith("python")
+
+
+def _outcome(condition: list[str]) -> bool | None:
+    """Whether a comparison of two words holds; None for another question."""
+    inner = [each for each in condition if each not in ("[", "[[", "]", "]]", "then")]
+    if len(inner) != 3 or inner[1] not in ("=", "==", "!="):
+        return None
+    return (inner[0] == inner[2]) == (inner[1] != "!=")
+
+
+def _calculated(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        found = _OPERATIONS[type(node.op)](_calculated(node.left), _calculated(node.right))
+        if abs(found) < 2**63:
+            return found
+    raise ValueError("not an integer")
