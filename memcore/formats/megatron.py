@@ -33,7 +33,8 @@ _VALUES = (
     "num_distributed_optimizer_instances main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype "
     "microbatch_group_size_per_virtual_pipeline_stage cp_comm_type cross_entropy_fusion_impl wgrad_deferral_limit "
     "fp8_format fp8_recipe moe_flex_dispatcher_backend moe_expert_capacity_factor moe_router_load_balancing_type "
-    "offload_modules min_offloaded_tensor_size cuda_graph_impl cuda_graph_scope cuda_graph_modules data_parallel_sharding_strategy"
+    "offload_modules min_offloaded_tensor_size cuda_graph_impl cuda_graph_scope cuda_graph_modules "
+    "data_parallel_sharding_strategy"
 )
 _USED = {"precision_aware_optimizer": "--use-precision-aware-optimizer"}
 _CHECKPOINTS = "training.activation_checkpointing"
