@@ -331,7 +331,14 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
         return Beside(reason=f"{quantity} at {moment} (rank {rank}) is not predicted")
     if quantity == "fits" and found.capacity is None:
         return Beside(reason="hardware.accelerator: without it nothing says whether the job fits")
+    if not _is_rank(found, rank):
+        several = "all alike" if len(found.ranks) == 1 else f"a stage of {len(found.ranks)}"
+        return Beside(
+            reason=f"measured.rank: found {rank!r:.80}; allowed: 'max', 'min' or the number of a rank, {several}"
+        )
     staged = of_stage(found, rank)
+    if rank == "min":
+        staged = min((replace(found, ranks=(each,)) for each in found.ranks), key=predict)
     return Beside(
         predicted=predict(staged),
         range=_stated(staged, quantity, moment),
@@ -346,6 +353,13 @@ def _stated(found: Estimate, quantity: str, moment: str) -> tuple[int, int] | No
         return None
     stated = reading(found)
     return stated.low, stated.high
+
+
+def _is_rank(found: Estimate, rank: object) -> bool:
+    """Whether a case's `rank` is one of the job's: ranks of a job without a pipeline are all alike."""
+    if isinstance(rank, int) and not isinstance(rank, bool):
+        return 0 <= rank < (len(found.ranks) if len(found.ranks) > 1 else found.job.num_gpus)
+    return rank in (None, "max", "min")
 
 
 def of_stage(found: Estimate, stage: object) -> Estimate:

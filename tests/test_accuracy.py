@@ -52,6 +52,41 @@ def test_what_has_no_prediction_is_named():
     assert points(report.results) == []
 
 
+STAGES = {
+    **CONFIG,
+    "parallelism": {"pipeline_parallel_size": 2},
+    "engine": {"type": "fsdp"},
+    "hardware": {"num_gpus": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "rank", "allowed"),
+    [
+        (CONFIG, "worst", "all alike"),
+        (CONFIG, 1, "all alike"),
+        (CONFIG, True, "all alike"),
+        (STAGES, 2, "a stage of 2"),
+        (STAGES, -1, "a stage of 2"),
+        (STAGES, "total", "is not predicted"),
+    ],
+)
+def test_a_rank_that_is_none_is_refused_by_name(config, rank, allowed):
+    """It is not taken for the worst of all."""
+    (found,) = accuracy([case("bad", "max_allocated", 5, config, rank=rank)]).results
+    assert found.predicted is None
+    assert "rank" in found.reason
+    assert allowed in found.reason
+
+
+def test_the_least_of_all_ranks():
+    """`min` is the rank that holds least, `max` and no rank the one that holds most."""
+    ranks = ("min", 0, 1, "max", None)
+    results = accuracy([case("one", "max_allocated", 5, STAGES, rank=rank) for rank in ranks]).results
+    least, first, last, most, unnamed = (each.predicted for each in results)
+    assert least == min(first, last) < max(first, last) == most == unnamed
+
+
 def test_pictures():
     """A dot for each case, on the diagonal and on the line of no error where the prediction is exact."""
     shown = points(
