@@ -337,7 +337,10 @@ CHANGES: tuple[Change, ...] = (
         kind="precision",
         note="small updates are lost to rounding unless the optimizer compensates",
         to={"training.precision": "bf16"},
-        when={"training.precision": ("fp32", "bf16-mixed", "bf16-autocast"), "training.parameter_dtype": (None,)},
+        when={
+            "training.precision": ("fp32", "tf32", "bf16-mixed", "bf16-autocast"),
+            "training.parameter_dtype": (None,),
+        },
         ladder=False,
     ),
     Change(

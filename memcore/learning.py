@@ -11,7 +11,18 @@ from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
 from memcore.frameworks import KERNELS, framework_of
-from memcore.model.adapters import ALL, Adapter, adapted, linear_names, prefixed, targeted, with_trained_rows
+from memcore.model.adapters import (
+    ALL,
+    Adapter,
+    adapted,
+    around,
+    learns,
+    linear_names,
+    prefixed,
+    targeted,
+    with_saved,
+    with_trained_rows,
+)
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
 from memcore.model.parts import Attention
@@ -24,7 +35,22 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with what a config adds to it and freezes of it."""
     if read.given("training.optimizer.name") == "lora-fa" and read.given("training.adapter.type") != "lora":
         read.refuse("training.optimizer.name", "'lora-fa' freezes LoRA's first matrices; needs training.adapter lora")
-    return _trainable(read, _quantized(read, _adapted(read, model), engine))
+    found = _trainable(read, _quantized(read, _adapted(read, model), engine))
+    _refuse_mixed(read, found, engine)
+    return found
+
+
+def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
+    """FSDP2 takes one dtype of what learns in a group (`_init_mp_dtypes`); copies of modules have the model's."""
+    if engine.name != "fsdp" or engine.key or not read.given("training.adapter.modules_to_save"):
+        return
+    stored = _stored(read, engine)
+    dtypes = {each.dtype or stored for each in model.network.ends.weights() if learns(each, model.network)}
+    if len(dtypes) > 1:
+        message = (
+            f"the embedding and the head learn in {' and '.join(sorted(dtypes))}; FSDP2 takes one dtype for a group"
+        )
+        raise UnsupportedError("training.adapter.dtype", message)
 
 
 def _names(value: object) -> Sequence[str]:
@@ -34,6 +60,8 @@ def _names(value: object) -> Sequence[str]:
 def _special(read: Defaults, model: Model, kind: str) -> Model | None:
     """The model with an adapter that is no matrix beside linear layers."""
     path = "training.adapter"
+    if kind in _ALONE and read.given(f"{path}.modules_to_save") is not None:
+        read.refuse(f"{path}.modules_to_save", f"modelled beside adapters of linear layers, found {kind!r}")
     if kind.startswith("llama-adapter"):
         return _prompted(read, model)
     if kind in PREPENDED:
@@ -60,7 +88,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
             if read.given(f"{path}.{name}") is not None:
                 read.refuse(f"{path}.{name}", f"needs {path}.type")
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
-    kind = read.given(f"{path}.type")
+    kind = _kind(read)
     special = _special(read, model, kind)
     if special is not None:
         return special
@@ -71,6 +99,8 @@ def _adapted(read: Defaults, model: Model) -> Model:
     for unknown in [each for each in targets if each not in known and each != ALL]:
         read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
     _refuse_foreign(read, kind)
+    if around(model.network)[1] in targets:
+        _refuse_at_head(read, kind)
     if not read.problems and not targeted(model.network, targets):
         message = f"found {', '.join(targets)}; {model.name} has no linear layers beside which adapters are modelled"
         raise UnsupportedError(f"{path}.target_modules", message)
@@ -85,7 +115,43 @@ def _adapted(read: Defaults, model: Model) -> Model:
         dtype=read.take(f"{path}.dtype", "fp32"),
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
-    return adapted(model, adapter)
+    return _with_saved(read, adapted(model, adapter))
+
+
+def _refuse_at_head(read: Defaults, kind: str) -> None:
+    """Kernels of a loss are given the head's matrix, and no adapter beside it."""
+    loss = read.given("training.loss")
+    if loss in KERNELS:
+        read.refuse("training.loss", f"found {loss!r}, which passes an adapter of the head by; leave one of them out")
+    if kind != "lora" or layer_code(read) == "lit-gpt":
+        raise UnsupportedError(
+            "training.adapter.target_modules", f"of the output head modelled for lora, found {kind!r}"
+        )
+
+
+def _kind(read: Defaults) -> str:
+    """The kind of adapter; rank-stabilized LoRA differs by a number alone."""
+    path = "training.adapter"
+    kind: str = read.given(f"{path}.type")
+    if read.given(f"{path}.use_rslora") and kind not in ("lora", "rslora", "dora"):
+        read.refuse(f"{path}.use_rslora", f"applies to lora and dora, found {kind!r}")
+    return "lora" if kind == "rslora" else kind
+
+
+def _with_saved(read: Defaults, model: Model) -> Model:
+    """The model with trained copies of its embedding or head."""
+    path = "training.adapter.modules_to_save"
+    names = _names(read.given(path) or ())
+    if not names:
+        return model
+    known = around(model.network)
+    for unknown in [each for each in names if each not in known]:
+        read.refuse(path, f"found {unknown!r}; trained copies are modelled of {' and '.join(known)}")
+    if layer_code(read) == "lit-gpt":
+        raise UnsupportedError(path, "LitGPT's LoRA trains no copies of modules; leave it out")
+    if set(names) & set(_names(read.given("training.adapter.target_modules") or ())):
+        read.refuse(path, f"found {', '.join(names)}; a module has an adapter or learns as a whole, not both")
+    return model if read.problems else with_saved(model, names)
 
 
 _ROWS = ("trainable-tokens",)
@@ -96,7 +162,9 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "num_trainable_tokens": _ROWS,
 }
 """Settings that only some adapters have."""
-ADAPTER_SETTINGS = ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens", "init_r", *_OWN)
+_WHOLE = ("modules_to_save", "use_rslora")
+"""Settings that only adapters beside linear layers have."""
+ADAPTER_SETTINGS = ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens", "init_r", *_WHOLE, *_OWN)
 """All of them but the type."""
 _UNDROPPED = ("lokr", "oft", "boft")
 """Adapters whose dropout concerns other things than inputs."""
@@ -139,6 +207,8 @@ def _refuse_foreign(read: Defaults, kind: str) -> None:
 
 PREPENDED = ("prompt-tuning", "p-tuning")
 """Adapters that put learned tokens before the sequence."""
+_ALONE = (*PREPENDED, "prefix-tuning", "trainable-tokens", "ln-tuning", "llama-adapter", "llama-adapter-v2")
+"""Adapters that are nothing beside linear layers."""
 
 
 def _prepended(read: Defaults, model: Model, kind: str) -> Model:
@@ -270,12 +340,15 @@ def _quantized(read: Defaults, model: Model, engine: Engine) -> Model:
         return quantized(model, storage, "int8" if bits == 8 else "uint8", 8 // bits, head=head)
     if bits == 8:
         read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
-    dtype = read.given("training.parameter_dtype") or engine.presets[_preset(read, engine)].parameter
+    dtype = _stored(read, engine)
     return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
 
 
-def _preset(read: Defaults, engine: Engine) -> str:
-    return read.given("training.precision") or engine.default_preset
+def _stored(read: Defaults, engine: Engine) -> str:
+    """The dtype in which parameters are stored."""
+    preset = engine.presets.get(read.given("training.precision"), engine.presets[engine.default_preset])
+    found: str = read.given("training.parameter_dtype") or preset.parameter
+    return found
 
 
 def _trainable(read: Defaults, model: Model) -> Model:

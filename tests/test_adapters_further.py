@@ -226,3 +226,58 @@ def test_cut_cross_entropy_keeps_no_gradients():
     assert kept("fused-linear") - kept("cut-cross-entropy") == 2 * words * width - 12 * rows - 4 * words
     with pytest.raises(ConfigError, match="it takes bf16 and fp16"):
         memcore.estimate({"model": MODEL, "training": {"precision": "fp32", "loss": "cut-cross-entropy"}})
+
+
+@pytest.mark.parametrize(
+    ("saved", "tied", "learned", "frozen"),
+    [
+        # Untied, each copy stands beside its frozen original.
+        ("lm_head", False, 1, 2),
+        (["embed_tokens", "lm_head"], False, 2, 2),
+        # Tied, the other module goes on with the original, or both have a copy of it.
+        ("lm_head", True, 1, 1),
+        ("embed_tokens", True, 1, 1),
+        (["embed_tokens", "lm_head"], True, 2, 1),
+    ],
+)
+def test_modules_that_learn_as_a_whole(saved, tied, learned, frozen):
+    """`modules_to_save`: copies of matrices of 4096 rows of 1024 numbers in bf16 that learn; the originals stay."""
+    adapter = {"type": "lora", "rank": 4, "target_modules": TARGETS, "modules_to_save": saved}
+    training = {"sequence_length": TOKENS, "precision": "bf16", "adapter": adapter}
+    found = memcore.estimate({"model": {**MODEL, "tie_word_embeddings": tied}, "training": training}).ranks[0]
+    matrix = 4096 * 1024
+    assert trainable(found.job.share) == learned * matrix + 2 * sum(4 * (INNER + out) for out in OUTER)
+    held = [entry for entry in found.initial.entries if entry.shape[-2:] == ("V", "h")]
+    assert sum(entry.bytes for entry in held) == (learned + frozen) * matrix * 2
+
+
+def test_an_adapter_beside_the_head():
+    """`target_modules` may name the head, tied or not: matrices of 8 by 1024 and of 4096 by 8."""
+    for tied in (False, True):
+        adapter = {"type": "lora", "rank": 8, "target_modules": "lm_head"}
+        training = {"sequence_length": TOKENS, "precision": "bf16", "adapter": adapter}
+        found = memcore.estimate({"model": {**MODEL, "tie_word_embeddings": tied}, "training": training}).ranks[0]
+        assert trainable(found.job.share) == 8 * (1024 + 4096)
+    with pytest.raises(ConfigError, match="passes an adapter of the head by"):
+        memcore.estimate({"model": MODEL, "training": {**training, "loss": "fused-linear"}})
+
+
+def test_rank_stabilized_lora_takes_what_lora_takes():
+    """It differs by a number; PEFT has a flag for it."""
+    assert rank("rslora", rank=8).peak == rank("lora", rank=8, use_rslora=True).peak == rank("lora", rank=8).peak
+    with pytest.raises(ConfigError, match="applies to lora and dora"):
+        rank("loha", use_rslora=True)
+
+
+def test_what_no_module_can_be():
+    """Norms are not modelled as copies, learned tokens have none, and no module has an adapter and a copy."""
+    with pytest.raises(ConfigError, match="modelled of embed_tokens and lm_head"):
+        rank("lora", modules_to_save="norm")
+    with pytest.raises(ConfigError, match="beside adapters of linear layers"):
+        rank("prompt-tuning", modules_to_save="lm_head", target_modules=None)
+    with pytest.raises(ConfigError, match="an adapter or learns as a whole"):
+        rank("lora", modules_to_save="lm_head", target_modules=["lm_head"])
+    sharded = {"model": MODEL, "engine": {"type": "fsdp", "wrap": "layer"}, "hardware": {"num_gpus": 2}}
+    adapter = {"type": "lora", "target_modules": ["lm_head"], "modules_to_save": "embed_tokens"}
+    with pytest.raises(UnsupportedError, match="one dtype for a group"):
+        memcore.estimate({**sharded, "training": {"precision": "bf16", "adapter": adapter}})

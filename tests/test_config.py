@@ -31,7 +31,7 @@ def with_section(**sections):
         (with_section(training={"sequence_length": 0}), "training.sequence_length: expected a whole number of at least 1, found 0"),
         (with_section(training={"sequence_length": True}), "training.sequence_length: expected a whole number, found True"),
         (with_section(training={"sequence_length": 1.5}), "training.sequence_length: expected a whole number, found 1.5"),
-        (with_section(training={"precision": "bf61"}), "training.precision: found 'bf61'; allowed: fp32, bf16, fp16, bf16-mixed, "
+        (with_section(training={"precision": "bf61"}), "training.precision: found 'bf61'; allowed: fp32, tf32, bf16, fp16, bf16-mixed, "
          "fp16-mixed, fp8-mixed, bf16-autocast (did you mean 'bf16'?)"),
         (with_section(training={"batch_size": 1, "micro_batch_size": 1}), "training.micro_batch_size: given twice: also as 'micro_batch_size'"),
         (with_section(training={"optimizer": 3}), "training.optimizer: expected a text or an object with 'name', found a number"),

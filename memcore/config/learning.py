@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memcore.config.kinds import Choice, Integer, Names, Number
+from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import setting
 from memcore.dtypes import FLOATING
 from memcore.optimizers import OPTIMIZERS
@@ -73,6 +73,7 @@ class Adapter:
             (
                 *(
                     "lora",
+                    "rslora",
                     "dora",
                     "adalora",
                     "vera",
@@ -83,13 +84,13 @@ class Adapter:
                     "tinylora",
                     "miss",
                     "ia3",
-                    "ln-tuning",
                 ),
                 *("ln-tuning", "trainable-tokens", "prefix-tuning", "prompt-tuning", "p-tuning"),
                 *("llama-adapter", "llama-adapter-v2"),
             ),
             {
                 "lora": "two low-rank matrices beside each targeted linear layer",
+                "rslora": "the same, scaled by the root of the rank",
                 "dora": "the same with a magnitude for each row; the whole weight is made in every forward pass",
                 "adalora": "three factors, whose ranks are cut while training",
                 "vera": "two vectors for each layer, around frozen matrices that all share",
@@ -128,6 +129,23 @@ class Adapter:
         "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
         flag="adapter-targets",
         default="all-linear",
+        advanced=True,
+    )
+    modules_to_save: object = setting(
+        Names(),
+        "Trained copies",
+        "Modules that learn as a whole beside the adapters, in a copy: the embedding (`embed_tokens`), the head "
+        "(`lm_head`). Their frozen originals stay.",
+        flag="adapter-saved",
+        default="none",
+        advanced=True,
+    )
+    use_rslora: bool | None = setting(
+        Flag(),
+        "Rank-stabilized",
+        "LoRA's product is scaled by the root of the rank (rsLoRA), which takes no memory.",
+        flag="adapter-rslora",
+        default="false",
         advanced=True,
     )
     decompose_factor: int | None = setting(

@@ -182,9 +182,10 @@ class Training:
     )
     precision: str | None = setting(
         Choice(
-            ("fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "bf16-autocast"),
+            ("fp32", "tf32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "bf16-autocast"),
             {
                 "fp32": "everything in fp32",
+                "tf32": "the same in memory; tensor cores read 19 bits of each number",
                 "bf16": "parameters, gradients and optimizer states in bf16, no fp32 copy",
                 "fp16": "parameters, gradients and optimizer states in fp16",
                 "bf16-mixed": "fp32 parameters, computed in bf16: by FSDP's policy, else by autocast",

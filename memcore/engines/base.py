@@ -119,6 +119,7 @@ def precision(
 
 AUTOCAST_PRESETS: Mapping[str, Precision] = {
     "fp32": precision("fp32"),
+    "tf32": precision("fp32"),
     "bf16": precision("bf16"),
     "fp16": precision("fp16"),
     "bf16-mixed": precision("fp32", autocast="bf16"),

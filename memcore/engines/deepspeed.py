@@ -269,6 +269,7 @@ def host(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
 
 _PRESETS = {
     "fp32": precision("fp32"),
+    "tf32": precision("fp32"),
     "bf16-mixed": precision("bf16"),
     "fp16-mixed": precision("fp16"),
 }

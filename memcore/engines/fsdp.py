@@ -203,6 +203,7 @@ ENGINE = Engine(
     runtime=Fsdp,
     presets={
         "fp32": precision("fp32"),
+        "tf32": precision("fp32"),
         "bf16": precision("bf16"),
         "fp16": precision("fp16"),
         "bf16-mixed": precision("fp32", "bf16", "fp32"),

@@ -57,11 +57,9 @@ class Group:
         """Its gradients come after the hooks that would cast them: they add up in the compute dtype."""
         self._shards = Total(f"S({name})", tuple(shard(weight) for weight in weights))
         self._reshard = reshard
-        compute = self._precision.compute
+        learned = {w.name: learns(w, runtime.recipe.network) for w in weights}
         self.parameters = {
-            w.name: Parameter(
-                self._tape, w.name, w.outer, w.inner, compute, trainable=learns(w, runtime.recipe.network)
-            )
+            w.name: Parameter(self._tape, w.name, w.outer, w.inner, self._computed(w), trainable=learned[w.name])
             for w in weights
         }
         for w in weights:
@@ -70,8 +68,9 @@ class Group:
         float8 = runtime.recipe.float8
         self._in_float8 = frozenset(w.name for w in weights if float8 and float8.gathers and in_blocks(w))
         """Parameters that are gathered in float8; a group that has any is gathered as bytes."""
-        self._sent: tuple[Axis, str] = (self._shards, compute)
-        if self._in_float8:
+        computed = {self._computed(w) for w in weights}
+        self._sent: tuple[Axis, str] = (self._shards, min(computed))
+        if self._in_float8 or len(computed) > 1:
             parts = tuple(self._bytes_of(w) for w in weights)
             self._sent = Total(f"S({name}) in bytes", parts), "uint8"
         self._gathered: Storage | None = None
@@ -102,18 +101,32 @@ class Group:
 
     def _bytes_of(self, weight: Weight) -> Shape:
         """One rank's part of a parameter in bytes."""
-        return shard(weight) if weight.name in self._in_float8 else (ITEMSIZE[self._precision.compute], *shard(weight))
+        return shard(weight) if weight.name in self._in_float8 else (ITEMSIZE[self._computed(weight)], *shard(weight))
+
+    def _stored(self, weight: Weight) -> str:
+        """The dtype of a rank's part of a parameter."""
+        return (weight.kind == "adapter" and weight.dtype) or self._precision.parameter
+
+    def _computed(self, weight: Weight) -> str:
+        """The dtype in which a parameter is gathered: as it is stored, unless the policy names one."""
+        casts = self._precision.compute != self._precision.parameter
+        return self._precision.compute if casts else self._stored(weight)
 
     def _copy_in(self) -> list[Storage]:
         """What the all-gather reads: the shards in the compute dtype, unless they can be read where they are."""
-        stored, compute = self._precision.parameter, self._precision.compute
+        sent, dtype = self._sent
         if self._partly_sharded:
-            return [self._allocate(self._part((self._ranks, self._shards)), compute, "all_gather_input")]
+            return [self._allocate(self._part((self._ranks, sent)), dtype, "all_gather_input")]
+        cast = [weight for weight in self._weights if self._stored(weight) != self._computed(weight)]
         if not self._sharding.offloaded:
-            sent, dtype = self._sent
-            return [] if stored == dtype else [self._allocate((sent,), dtype, "all_gather_input")]
+            if not cast and not self._in_float8:
+                return []
+            everything = self._in_float8 or len(cast) == len(self._weights)
+            read = sent if everything else Total(f"{self._shards.name[:-1]}, cast)", tuple(shard(w) for w in cast))
+            return [self._allocate((read,), dtype, "all_gather_input")]
         copies = []
         for weight in self._weights:
+            stored, compute = self._stored(weight), self._computed(weight)
             copied = self._allocate(shard(weight), stored, "all_gather_input", weight.name)
             if stored != compute:
                 copied = self._allocate(shard(weight), compute, "all_gather_input", weight.name)
@@ -124,14 +137,15 @@ class Group:
         """Copy the all-gather's output out into the parameters, and return it (`wait_for_unshard`)."""
         if self._unsharded or (self._gathered is None and self._gathers):
             return None
-        compute = self._precision.compute
-        dtypes = ["fp8" if w.name in self._in_float8 else compute for w in self._weights]
+        dtypes = ["fp8" if w.name in self._in_float8 else self._computed(w) for w in self._weights]
         self._unsharded = [
             self._allocate((self._ranks, *shard(w)), dtype, "unsharded_parameter", w.name)
             for w, dtype in zip(self._weights, dtypes, strict=True)
         ]
         ordered = [
-            self._allocate((self._ranks, *shard(w)), compute, "copied_shards", w.name) for w in self._weights if w.cut
+            self._allocate((self._ranks, *shard(w)), self._computed(w), "copied_shards", w.name)
+            for w in self._weights
+            if w.cut
         ]
         self._partly_sharded = []
         output, self._gathered = self._gathered, None
@@ -144,7 +158,7 @@ class Group:
             for index, weight in enumerate(self._weights):
                 shape = self._part((self._ranks, *shard(weight)))
                 self._partly_sharded.append(
-                    self._allocate(shape, self._precision.compute, "resharded_parameter", weight.name)
+                    self._allocate(shape, self._computed(weight), "resharded_parameter", weight.name)
                 )
                 self._unsharded[index] = self._partly_sharded[index]
         if self._reshard is not False:
@@ -223,14 +237,16 @@ class Group:
         reduce = self._precision.reduce
         gradient: Tensor | None = None
         for name, parameter in self.parameters.items():
-            if parameter.grad is not None and reduce != self._precision.compute:
+            if parameter.grad is not None and self._precision.compute != reduce != parameter.grad.dtype:
                 gradient, parameter.grad = parameter.grad, None
                 storage = self._allocate(gradient.shape, reduce, "accumulated_gradient", name)
                 self._accumulated[name] = Tensor(self._tape, storage, gradient.shape, reduce)
 
     def _reduce(self, gradients: list[Tensor], shards: Axis) -> None:
         """Copy in, reduce-scatter, cast, and keep this rank's part (`foreach_reduce`)."""
-        reduce, stored = self._precision.reduce, self._precision.parameter
+        named = self._precision.reduce != self._precision.compute
+        reduce = self._precision.reduce if named else gradients[-1].dtype
+        stored = next(self._stored(w) for w in self._weights if self.parameters[w.name].requires_grad)
         self._runtime.reduce_input = self._allocate((self._ranks, shards), reduce, "reduce_scatter_input")
         last = gradients[-1]  # its loop variable keeps the last gradient until the function ends
         gradients.clear()

@@ -78,6 +78,35 @@ def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
     return replace(model, network=replace(model.network, ends=replace(ends, others=others), adapted=True))
 
 
+def around(network: Network) -> tuple[str, str]:
+    """The embedding's and the head's modules, by the last parts of their names."""
+    embedding, head = network.ends.embedding.name.removesuffix(".weight"), network.ends.head.name
+    return embedding.rpartition(".")[2], head.rpartition(".")[2]
+
+
+def with_saved(model: Model, names: Collection[str]) -> Model:
+    """The model where copies of its embedding or its head learn, beside their frozen originals.
+
+    A copy of a tied matrix is tied no more. The original is the other module's then; else no forward pass reads it.
+    Source: peft/utils/other.py, `ModulesToSaveWrapper.update`.
+    """
+    network = model.network
+    ends, (embedding, head) = network.ends, around(network)
+    originals = [ends.embedding] if embedding in names else []
+    if head in names and not (ends.tied and originals):
+        originals += [weight for weight in ends.head.weights("head") if weight.kind != "adapter"]
+    if ends.tied and len(set(names)) == 1:
+        originals = []
+    kept = (replace(each, name=_original(each.name), trainable=False) for each in originals)
+    ends = replace(ends, tied=False, others=(*ends.others, *kept))
+    return replace(model, network=replace(network, ends=ends, trainable=("adapter", *names)))
+
+
+def _original(name: str) -> str:
+    module, _, leaf = name.rpartition(".")
+    return f"{module}.original_module.{leaf}"
+
+
 def prefixed(model: Model, tokens: int, dtype: str) -> Model:
     """The model with learned keys and values of so many tokens before every layer's own."""
 
@@ -107,21 +136,25 @@ def adapted(model: Model, adapter: Adapter) -> Model:
     network = model.network
     runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
     changed = replace(network, runs=runs, adapted=True)
+    if around(network)[1] in adapter.targets:
+        changed = replace(changed, ends=replace(network.ends, head=_adapted(network.ends.head, adapter, model.sizes)))
     return replace(model, network=changed, sizes={**model.sizes, "ra": adapter.rank})
 
 
 def linear_names(network: Network) -> list[str]:
-    """The last parts of the names of all linear layers in the decoder's layers."""
+    """The last parts of the names of all linear layers: those of the decoder's layers, and the output head."""
     found: dict[str, None] = {}
     for layer in network.kinds:
         for each in _linears(layer):
             found[each.name.rpartition(".")[2]] = None
-    return list(found)
+    return [*found, around(network)[1]]
 
 
 def targeted(network: Network, targets: Collection[str]) -> list[Linear]:
     """Linear layers of these names, or all of them."""
     every = [each for layer in network.kinds for each in _linears(layer)]
+    if around(network)[1] in targets:
+        every.append(network.ends.head)
     return [each for each in every if ALL in targets or each.name.rpartition(".")[2] in targets]
 
 

@@ -108,7 +108,8 @@ class Ends:
             found += self.final_norm.weights()
         found += self.others
         if self.predicts:
-            found += [weight for weight in self.head.weights("head") if not (self.tied and len(weight.axes) == 2)]
+            own = self.head.weights("head")
+            found += [each for each in own if not self.tied or len(each.axes) == 1 or each.kind == "adapter"]
         return tuple(found)
 
 
