@@ -9,6 +9,9 @@ from memcore.config.schema import setting
 from memcore.dtypes import FLOATING
 from memcore.optimizers import OPTIMIZERS
 
+DTYPE = Choice(FLOATING)
+"""A dtype that parameters can have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer:
@@ -39,7 +42,7 @@ class Optimizer:
         advanced=True,
     )
     state_dtype: str | None = setting(
-        Choice(FLOATING),
+        DTYPE,
         "State dtype",
         "The dtype of Adam's moments; PyTorch keeps them like the parameters, its fused kernel also in bf16.",
         flag="state-dtype",
@@ -197,7 +200,7 @@ class Adapter:
         advanced=True,
     )
     dtype: str | None = setting(
-        Choice(FLOATING),
+        DTYPE,
         "Adapter dtype",
         "PEFT makes adapters fp32 beside half-precision weights; TRL casts those of quantized models to bf16.",
         flag="adapter-dtype",

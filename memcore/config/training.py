@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
-from memcore.config.learning import Adapter, Offload, Optimizer
+from memcore.config.learning import DTYPE, Adapter, Offload, Optimizer
 from memcore.config.megatron import MEGATRON
 from memcore.config.schema import section, setting
-from memcore.dtypes import FLOATING
 from memcore.model.quantized import STORAGES
-
-_DTYPE = Choice(FLOATING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +197,7 @@ class Training:
         default="bf16-mixed with FSDP; else bf16, the checkpoint's dtype, as in transformers 5",
     )
     parameter_dtype: str | None = setting(
-        _DTYPE,
+        DTYPE,
         "Parameter dtype",
         "The parameters as the optimizer keeps them.",
         flag="parameter-dtype",
@@ -208,7 +205,7 @@ class Training:
         advanced=True,
     )
     compute_dtype: str | None = setting(
-        _DTYPE,
+        DTYPE,
         "Compute dtype",
         "The parameters as the layers see them; FSDP gathers in this dtype.",
         flag="compute-dtype",
@@ -216,7 +213,7 @@ class Training:
         advanced=True,
     )
     gradient_dtype: str | None = setting(
-        _DTYPE,
+        DTYPE,
         "Gradient dtype",
         "The gradients that the optimizer reads. In PyTorch they have the parameters' dtype.",
         flag="gradient-dtype",
@@ -224,7 +221,7 @@ class Training:
         advanced=True,
     )
     reduce_dtype: str | None = setting(
-        _DTYPE,
+        DTYPE,
         "Reduce dtype",
         "The dtype in which FSDP sums gradients over ranks.",
         engines=("fsdp",),
