@@ -13,7 +13,7 @@ from memcore.defaults import Assumption
 from memcore.errors import ConfigError, Problem
 from memcore.job import Job, resolve
 from memcore.ledger import Ledger
-from memcore.megatron.rank import stages_of
+from memcore.megatron.stages import stages_of
 from memcore.rank import Rank, ranks_of
 from memcore.readings import Reading
 from memcore.serving.estimate import ServingEstimate, estimate_serving

@@ -249,6 +249,11 @@ class Rank:
             return turns.reserved(self.job, around, room, expandable=expandable)
         return reserved(self.program, self.job.sizes, around, expandable=expandable, room=room)
 
+    @property
+    def most_reserved(self) -> int:
+        """The same where something that is left open needs more for a moment."""
+        return self.reserved
+
     @cached_property
     def least_reserved(self) -> int:
         """Bytes that no order of allocations could avoid reserving: streams do not share memory."""

@@ -65,7 +65,7 @@ def reserved(rank: Rank) -> Reading:
         instrument="torch.cuda.max_memory_reserved",
         low=min(low, least, expected),
         expected=expected,
-        high=int(max(high, expected * REPLAY, 0 if expandable else least * FRAGMENTATION)),
+        high=int(max(high, rank.most_reserved, expected * REPLAY, 0 if expandable else least * FRAGMENTATION)),
         range_because="what published jobs had; from no fragmentation to as much as simulated jobs had",
     )
 

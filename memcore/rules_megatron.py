@@ -82,6 +82,21 @@ MEGATRON: Mapping[str, Rule] = {
         f"{_MEGATRON}/distributed/fsdp: GradReducePipeline",
         "communication",
     ),
+    "graph_input": Rule(
+        "input of a layer's CUDA graph, one for each in flight",
+        f"{_MEGATRON}/transformer/cuda_graphs.py: _get_sample_arguments",
+        "buffers",
+    ),
+    "graph_mask": Rule(
+        "mask that a layer's CUDA graph is given",
+        f"{_MEGATRON}/transformer/transformer_layer.py: get_layer_static_inputs",
+        "buffers",
+    ),
+    "graph_gradient": Rule(
+        "gradient of a CUDA graph's output, which all of one kind share",
+        "TransformerEngine, pytorch/graph.py: static_grad_outputs",
+        "buffers",
+    ),
     "reloaded_activation": Rule(
         "saved tensors of a module, back from the host one group ahead of their use",
         f"{_MEGATRON}/pipeline_parallel/fine_grained_activation_offload.py: bulk_reload_group",

@@ -8,8 +8,8 @@ first or the last of the run is the peak.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from math import prod
 
@@ -88,6 +88,19 @@ class Program:
         kinds = self.kinds
         self._moves = [kinds[event] if event >= 0 else kinds[~event] + len(shapes) for event in self.events]
         self.spans = tuple(_spans(self.segments))
+
+    def part(self, keep: Callable[[Block], bool]) -> Program:
+        """The same stretches, with some of the blocks."""
+        tape, kept = Tape(), [keep(block) for block in self.blocks]
+        tape.blocks = list(self.blocks)
+        for each in self.segments:
+            found = [event for event in self.events[each.start : each.end] if kept[event if event >= 0 else ~event]]
+            start = len(tape.events)
+            tape.events += found
+            tape.segments.append(replace(each, start=start, end=len(tape.events)))
+        tape.gradients, tape.communicated = set(self.gradients), set(self.communicated)
+        tape.savers = {block: dict.fromkeys(rules) for block, rules in self.savers.items()}
+        return Program(tape)
 
     def sizes(self, values: Mapping[str, int]) -> list[int]:
         """Bytes of each shape that occurs."""

@@ -270,14 +270,18 @@ class MegatronFlags(FineTuning):
         "Smallest offloaded tensor", "Elements; smaller ones stay on the GPU.", "offload-least", Integer(0), "1048576"
     )
     cuda_graph_impl: str | None = _choice(
-        "CUDA graphs", "Whose graphs are captured; not modelled yet.", "cuda-graph-impl",
-        Choice(("none", "local", "transformer_engine")), "none",
+        "CUDA graphs", "Whose: Megatron-Core's own of layers, TransformerEngine's, or one of a whole step.",
+        "cuda-graph-impl", Choice(("none", "local", "transformer_engine", "full_iteration")), "none",
     )  # fmt: skip
     cuda_graph_scope: str | Sequence[str] | None = setting(
-        Names(), "Scope of CUDA graphs", "What they capture; not modelled yet.", flag="cuda-graph-scope",
+        Names(), "Scope of CUDA graphs", "Their modules, by the name of before.", flag="cuda-graph-scope",
         engines=MEGATRON, default="none", advanced=True,
     )  # fmt: skip
     cuda_graph_modules: str | Sequence[str] | None = setting(
-        Names(), "Modules of CUDA graphs", "What they capture; not modelled yet.", flag="cuda-graph-modules",
-        engines=MEGATRON, default="none", advanced=True,
+        Names(), "Modules of CUDA graphs", "What they contain: attn, mlp, moe, moe_router, moe_preprocess, mamba.",
+        flag="cuda-graph-modules", engines=MEGATRON, default="whole layers", advanced=True,
+    )  # fmt: skip
+    cuda_graph_warmup_steps: int | None = _choice(
+        "Steps before graphs", "Steps that run without graphs before they are captured.", "cuda-graph-warmup",
+        Integer(0), "3",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 from weakref import ref
 
 from memcore.eager.selection import Selected, Selection
-from memcore.eager.tape import Tape
+from memcore.eager.tape import CAPTURED, Tape
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.symbols import Axis, Shape
 
@@ -22,6 +22,7 @@ Gradient: TypeAlias = "Tensor | None"
 Apply: TypeAlias = Callable[[list[Gradient], list[Tensor]], Sequence[Gradient]]
 """A backward formula: gradients of the outputs and saved tensors in, gradients of the inputs out."""
 
+_HERE = nullcontext()
 _LEAF = 1 << 62
 """The sequence number of leaves: they run as soon as they are ready."""
 
@@ -48,7 +49,7 @@ class Kept:
 class Node:
     """One operation of the graph."""
 
-    __slots__ = ("apply", "before", "edges", "inputs", "outputs", "saved", "sequence", "where", "wrapped")
+    __slots__ = ("apply", "before", "captured", "edges", "inputs", "outputs", "saved", "sequence", "where", "wrapped")
 
     def __init__(
         self, sequence: int, where: str, inputs: Sequence[Tensor], saved: list[Saved], apply: Apply, outputs: int
@@ -62,6 +63,8 @@ class Node:
         self.outputs = outputs
         self.wrapped = False
         """Its outputs are DTensors."""
+        self.captured = False
+        """It is part of a CUDA graph, and so is its backward formula."""
         self.before: list[Callable[[], None]] = []
         """Called when the gradient of the output is complete (`Tensor.register_hook`)."""
 
@@ -123,6 +126,7 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], saved: list[Save
     tape.sequence += 1
     node = Node(tape.sequence, tape.here, inputs, saved, apply, len(outputs))
     node.wrapped = tape.wrapped
+    node.captured = tape.pool == CAPTURED
     for entry in saved:
         if isinstance(entry, Kept):
             _note_saver(entry.unpack(), outputs[0])
@@ -157,7 +161,7 @@ def backward(loss: Tensor, gradient: Tensor | None = None) -> None:
         while ready:
             node = heapq.heappop(ready)
             with tape.at(node.where):
-                gradients = _run(node, buffers.pop(node))
+                gradients = _run(node, buffers.pop(node), tape.stream(CAPTURED) if node.captured else _HERE)
                 for target in _deliver(node, gradients, buffers):
                     waiting[target] -= 1
                     if not waiting[target]:
@@ -166,19 +170,20 @@ def backward(loss: Tensor, gradient: Tensor | None = None) -> None:
     del made
 
 
-def _run(node: Node, gradients: list[Gradient]) -> list[Gradient]:
+def _run(node: Node, gradients: list[Gradient], pool: AbstractContextManager[None]) -> list[Gradient]:
     for hook in node.before:
         hook()
-    saved = [entry.unpack() for entry in node.saved]
-    given = any(gradient is not None for gradient in gradients)
-    nothing: list[Gradient] = [None] * len(node.edges)
-    results = list(node.apply(gradients, saved)) if given else nothing
-    del saved
-    for index, (edge, (shape, dtype)) in enumerate(zip(node.edges, node.inputs, strict=True)):
-        if edge is None:
-            results[index] = None
-        else:
-            _validate(results, index, shape, dtype)
+    with pool:
+        saved = [entry.unpack() for entry in node.saved]
+        given = any(gradient is not None for gradient in gradients)
+        nothing: list[Gradient] = [None] * len(node.edges)
+        results = list(node.apply(gradients, saved)) if given else nothing
+        del saved
+        for index, (edge, (shape, dtype)) in enumerate(zip(node.edges, node.inputs, strict=True)):
+            if edge is None:
+                results[index] = None
+            else:
+                _validate(results, index, shape, dtype)
     gradients.clear()
     node.saved = []
     if node.sequence != _LEAF:

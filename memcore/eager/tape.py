@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ALIGNMENT = 512
 """The caching allocator rounds requests up to this many bytes (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
 
+CAPTURED = "CUDA graphs"
+"""The pool of what runs in CUDA graphs."""
+
 _Things = TypeVar("_Things")
 Held = dict[str | None, _Things]
 """What layers leave behind, by the name of how often they repeat."""
@@ -88,6 +91,8 @@ class Tape:
 
     evaluating = False
     """Modules are in evaluation mode."""
+    pool = "default"
+    """The stream whose pool tensors are allocated from."""
     liger = False
     """Norms, gated activations and rotations are Liger's kernels."""
 
@@ -139,7 +144,6 @@ class Tape:
         """What the iteration of a loop allocates that stands for others, while it runs."""
         self.flight: list[tuple[ref[Storage], str, str | None]] | None = None
         """What a micro-batch allocates that stands for others in flight, with the place and how often it repeats."""
-        self._pool = "default"
         self._index: dict[tuple[object, ...], int] = {}
         self._alike: dict[tuple[object, ...], int] = {}
         self._modules, self._phase = [""], ""
@@ -147,7 +151,7 @@ class Tape:
 
     def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
         """Allocate a block of `shape` elements of `dtype` for the module that is running."""
-        key = (rule, self._modules[-1], shape, dtype, self._phase, self._pool, self.recomputing)
+        key = (rule, self._modules[-1], shape, dtype, self._phase, self.pool, self.recomputing)
         number = self._alike[key] = self._alike.get(key, -1) + 1
         index = self._index.get((*key, number))
         if index is None:
@@ -204,11 +208,11 @@ class Tape:
     @contextmanager
     def stream(self, pool: str) -> Iterator[None]:
         """Allocate from the pool of another stream."""
-        before, self._pool = self._pool, pool
+        before, self.pool = self.pool, pool
         try:
             yield
         finally:
-            self._pool = before
+            self.pool = before
 
     @contextmanager
     def no_grad(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from memcore.hardware import Accelerator, Overhead, find_accelerator
 from memcore.job import Job
 from memcore.megatron.adapters import with_adapters
 from memcore.megatron.bridge import with_recipe
+from memcore.megatron.graphs import Capture, capture_of
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.offloading import offload_of
 from memcore.megatron.plan import plan_of
@@ -58,6 +59,8 @@ class MegatronJob(Job):
     """Micro-batches that pass through a chunk before the next one's turn."""
     chunks: tuple[ChunkJob, ...]
     """Those of this stage."""
+    capture: Capture | None = None
+    """Its CUDA graphs."""
     worst_imbalance: float | None = None
     """Of the experts' load, where a job leaves it open: all tokens of a group choose the experts of one rank."""
 
@@ -96,6 +99,7 @@ def resolve(config: Config) -> MegatronJob:
     model = with_adapters(read, model, states.parameter)
     sizes = {**sizes, "ra": model.sizes["ra"]} if "ra" in model.sizes else sizes
     recipe = _with_offload(read, _recipe(read, model, engine, ranks, sizes, engine.presets[precision]), sizes)
+    capture = capture_of(read, recipe)
     accelerator, capacity = _capacity(read)
     micro_batches = read.take("training.gradient_accumulation_steps", ranks.pipeline)
     group = read.take("engine.microbatch_group_size_per_virtual_pipeline_stage", ranks.pipeline)
@@ -126,6 +130,7 @@ def resolve(config: Config) -> MegatronJob:
         stage=0,
         group=group,
         chunks=(),
+        capture=capture,
         worst_imbalance=_worst_imbalance(read, sizes),
     )
 

@@ -138,10 +138,10 @@ class MegatronPersistent(Workspaces):
         states = self.job.states
         for each in self.stored:
             shape = self._shared(each) if states.shares_parameters and each.learns else each.weight.shape
-            yield self._entry("parameter", each.path, shape, states.parameter, each.count, _ALWAYS)
+            yield self.entry("parameter", each.path, shape, states.parameter, each.count, _ALWAYS)
             if self._cached(each):
                 copies = 2 * each.count
-                yield self._entry("fp8_weight", each.path, each.weight.shape, "fp8", copies, _FROM_FIRST_USE)
+                yield self.entry("fp8_weight", each.path, each.weight.shape, "fp8", copies, _FROM_FIRST_USE)
 
     def _cached(self, each: Stored) -> bool:
         """There are FP8 copies of it."""
@@ -168,16 +168,16 @@ class MegatronPersistent(Workspaces):
                 elements, ranks = sum(each.count * size for each, size in rows), "ze" if expert else "z"
                 if states.shares_gradients:
                     whole, elements = (Quotient(whole, ranks),), -(-elements // self.job.sizes[ranks])
-                yield self._entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS, elements)
+                yield self.entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS, elements)
                 yield from self._padding(rows, ranks)
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
-            yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
+            yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
         for chunk in self.job.chunks:
             for layer, count in chunk.share.layers:
                 for feed in layer.feeds:
                     if getattr(feed, "correction", None) is not None:
-                        yield self._entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)
+                        yield self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)
 
     def _padding(self, rows: Sequence[tuple[Stored, int]], ranks: str) -> Iterator[Entry]:
         """Flat buffers of the distributed optimizer align parameters and ends."""
@@ -187,7 +187,7 @@ class MegatronPersistent(Workspaces):
         total = sum(size * each.count for each, size in rows) + starts
         padding = starts + -total % lcm(self.job.sizes[ranks], _END)
         for dtype in (self.job.states.parameter, self.job.states.gradient) if padding else ():
-            yield self._entry("bucket_padding", "", (padding,), dtype, 1, _ALWAYS)
+            yield self.entry("bucket_padding", "", (padding,), dtype, 1, _ALWAYS)
 
     def optimizer_states(self) -> Iterator[Entry]:
         """What the first optimizer step adds."""
@@ -207,7 +207,7 @@ class MegatronPersistent(Workspaces):
     def host_entries(self, activations: int) -> Iterator[Entry]:
         """What is on the host: so many bytes of activations, and what `HybridDeviceOptimizer` has there in fp32."""
         if activations:
-            yield self._entry("pinned_activation", "decoder.layers", (activations,), "uint8", 1, _FROM_FIRST_USE)
+            yield self.entry("pinned_activation", "decoder.layers", (activations,), "uint8", 1, _FROM_FIRST_USE)
         moved = 1 - self._kept(stays=False)
         yield from self._divided("host_parameter", "fp32", _ALWAYS, moved)
         yield from self._divided("host_gradient", "fp32", _ALWAYS, moved)
@@ -231,7 +231,7 @@ class MegatronPersistent(Workspaces):
                 divisor: str | int = over if kept == 1 else ranks * kept.denominator
                 whole: Shape = shape if kept == 1 else (kept.numerator, *shape)
                 shape = (Quotient(whole, divisor),)
-            yield self._entry(rule, each.path, shape, dtype, each.count, lifetime)
+            yield self.entry(rule, each.path, shape, dtype, each.count, lifetime)
 
     def clipping_entries(self) -> Iterator[Entry]:
         """Nothing to speak of."""
@@ -260,9 +260,9 @@ class MegatronPersistent(Workspaces):
         outer = (ranks, *outer) if gathers and largest.weight.split == "outer" else outer
         inner = (ranks, *inner) if gathers and largest.weight.split == "inner" else inner
         copies = 4 if gathers else 2
-        yield self._entry("orthogonalization", largest.path, (*outer, *inner), "fp32", copies, _OPTIMIZING)
+        yield self.entry("orthogonalization", largest.path, (*outer, *inner), "fp32", copies, _OPTIMIZING)
         side = Smaller(Quotient(outer, 1), Quotient(inner, 1))
-        yield self._entry("orthogonalization", largest.path, (side, side), "fp32", 2, _OPTIMIZING)
+        yield self.entry("orthogonalization", largest.path, (side, side), "fp32", 2, _OPTIMIZING)
 
     def _copies(self) -> Iterator[Entry]:
         if self.job.states.copied:

@@ -13,9 +13,6 @@ MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "sh
 """What selective recomputation may name."""
 
 _UNMODELLED: Mapping[str, tuple[object, ...]] = {
-    "engine.cuda_graph_impl": ("none",),
-    "engine.cuda_graph_scope": (),
-    "engine.cuda_graph_modules": (),
     "engine.use_transformer_engine_op_fuser": (False,),
     "training.adapter.type": ("lora",),
     "training.adapter.num_virtual_tokens": (),

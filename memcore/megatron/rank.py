@@ -13,12 +13,11 @@ from functools import cached_property
 from operator import mul
 
 from memcore.allocator import reserved
-from memcore.config.settings import Config
 from memcore.errors import UnsupportedError
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.megatron.offloading import RETURN
 from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
-from memcore.megatron.job import ChunkJob, MegatronJob, resolve, stage_jobs
+from memcore.megatron.job import ChunkJob, MegatronJob
 from memcore.megatron.persistent import MegatronPersistent
 from memcore.megatron.schedule import Live, Schedule, schedule, without
 from memcore.places import place
@@ -144,6 +143,10 @@ class MegatronRank(Rank):
         numbers = {id(chunk): number for number, chunk in enumerate(self.kinds)}
         return tuple(numbers[id(chunk)] for chunk in self.job.chunks)
 
+    def kind_of(self, number: int) -> int:
+        """The kind of a chunk."""
+        return self._kinds[number]
+
     @cached_property
     def schedule(self) -> Schedule:
         """What is in flight when."""
@@ -208,7 +211,7 @@ class MegatronRank(Rank):
             Moment("optimizer_step", title, stepping, base, stepping, 1, None, turn),
         )
 
-    def _height(self, flight: tuple[int, bool, Live]) -> int:
+    def height(self, flight: tuple[int, bool, Live]) -> int:
         """The most that a pass of a chunk holds, beside what stays."""
         number, forward, live = flight
         peaks = self._pass(number, live).peaks[forward]
@@ -218,13 +221,13 @@ class MegatronRank(Rank):
     @cached_property
     def most(self) -> int:
         """Bytes of the peak."""
-        flying = max(map(self._height, self.schedule.highest))
+        flying = max(map(self.height, self.schedule.highest))
         return self.persistent.before_step + max(flying, self.persistent.stepping)
 
     @cached_property
     def peak(self) -> Moment:
         """The moment that needs most."""
-        worst = list(self._placed(*max(self.schedule.highest, key=self._height)))
+        worst = list(self._placed(*max(self.schedule.highest, key=self.height)))
         return max((*worst, *self._ending(worst[-1].turn)), key=lambda moment: moment.peak)
 
     @property
@@ -292,7 +295,7 @@ class MegatronRank(Rank):
             chunk = self._pass(moment.chunk, moment.live)
             within = next(each for each in chunk.moments if each.segment == moment.segment)
             entries += block_entries(chunk.program, chunk.program.held(within, chunk.job.sizes), chunk.job.sizes)
-            entries += [*self._flying(moment.live, moment.front), *self.persistent.passing(moment.phase)]
+            entries += [*self.flying(moment.live, moment.front), *self.persistent.passing(moment.phase)]
         elif moment.phase == "optimizer_step":
             entries += self.persistent.step_entries()
         return ledger(entries)
@@ -304,7 +307,7 @@ class MegatronRank(Rank):
         yield from keeps.workspace_entries()
         yield from keeps.receive_buffers()
 
-    def _flying(self, live: Live, front: int | None) -> Iterator[Entry]:
+    def flying(self, live: Live, front: int | None) -> Iterator[Entry]:
         """What other micro-batches in flight have left."""
         for count, chunk in zip(live, self.recorded, strict=True):
             waiting = chunk.waiting
@@ -321,7 +324,7 @@ class MegatronRank(Rank):
         found: list[Sample] = []
         for number, forward, live in self._flights():
             chunk = self._pass(number, live)
-            flying = _plus(base, levels_of(ledger(self._flying(live, self._front(number, forward, live)))))
+            flying = _plus(base, levels_of(ledger(self.flying(live, self._front(number, forward, live)))))
             for sample in _samples(chunk, forward=forward):
                 passing = levels_of(ledger(self.persistent.passing(sample.phase)))
                 found.append(replace(sample, levels=_plus(_plus(flying, passing), sample.levels)))
@@ -340,7 +343,7 @@ class MegatronRank(Rank):
             peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
         chunk = self._pass(peak.chunk, peak.live)
         around, expandable = self.persistent.surroundings(), bool(self.job.config.engine.expandable_segments)
-        flying = [entry.each for entry in self._flying(peak.live, peak.front) for _ in range(entry.copies)]
+        flying = [entry.each for entry in self.flying(peak.live, peak.front) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
         found = reserved(chunk.program, chunk.job.sizes, around, expandable=expandable) + self.persistent.workspaces
         return max(found, self.peak.peak)
@@ -371,16 +374,3 @@ def _samples(chunk: Recorded, *, forward: bool) -> Iterator[Sample]:
 
 def _plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
-
-
-def stages_of(config: Config) -> tuple[MegatronJob, tuple[MegatronRank, ...]]:
-    """A job of Megatron-Core, and every class of its ranks: one for each pipeline stage."""
-    whole = resolve(config)
-    each, others = whole.num_gpus // whole.stages, dict[int, Recorded]()
-    name = "the GPU" if each == 1 else f"all {each} GPUs"
-    held: dict[tuple[int, ...], MegatronPersistent] = {}
-    ranks = []
-    for job in stage_jobs(whole):
-        keeps = held.setdefault(tuple(map(id, job.chunks)), MegatronPersistent(job))
-        ranks.append(MegatronRank(name if whole.stages == 1 else f"stage {job.stage}", each, job, keeps, others))
-    return whole, tuple(ranks)

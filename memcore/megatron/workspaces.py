@@ -84,7 +84,7 @@ class Workspaces:
         (rule, size), *_ = matmul_workspaces(self.job.accelerator)
         if self.job.config.get("engine.deterministic_mode"):
             size = 32 * MiB
-        yield self._entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_USE)
+        yield self.entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_USE)
 
     def _own_workspaces(self) -> Iterator[Entry]:
         plan = self.job.recipe.megatron
@@ -95,7 +95,7 @@ class Workspaces:
             experts = any(each.weight.kind == "routed-expert" for each in self.stored)
             streams = 1 + (_STREAMS if grouped and experts else 0)
             streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap else 0
-            yield self._entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
+            yield self.entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
             if plan is not None and plan.fuses_weight_gradients:
                 yield from self._dummies()
         yield from self._memory_buffer()
@@ -115,7 +115,7 @@ class Workspaces:
                 continue
             shape = tuple(axis for axes_ in axes for axis in axes_)
             dtype = self.job.states.parameter
-            seen[extents] = self._entry("dummy_gradient", each.path, shape, dtype, 1, _FROM_FIRST_USE, prod(extents))
+            seen[extents] = self.entry("dummy_gradient", each.path, shape, dtype, 1, _FROM_FIRST_USE, prod(extents))
         yield from seen.values()
 
     def _memory_buffer(self) -> Iterator[Entry]:
@@ -128,12 +128,12 @@ class Workspaces:
         network = self.job.chunks[-1].share.network
         gathers = (local or network.ends.predicts) and not network.adapted
         if plan is not None and plan.sequence and gathers:
-            uses.append(self._entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
+            uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
         heads = [
             mixer.heads.query for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads")
         ]
         if local and recipe.attention == "math" and heads:
-            uses.append(self._entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
+            uses.append(self.entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
         if uses:
             yield max(uses, key=lambda entry: product(entry.shape, sizes))
 
@@ -142,7 +142,7 @@ class Workspaces:
         for each in self.stored if self.job.states.shares_parameters else ():
             if not each.path.startswith(f"{PATH}."):
                 dtype = self.job.states.parameter
-                yield self._entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
+                yield self.entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
 
     def receive_buffers(self) -> Iterator[Entry]:
         """Each chunk's model refers to its last input, whose gradient stays with it."""
@@ -151,7 +151,7 @@ class Workspaces:
         count = sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
         if count:
             dtype = self.job.recipe.precision.compute
-            yield self._entry("last_input", "", (tokens, "b", "h"), dtype, 2 * count, _FROM_FIRST_USE)
+            yield self.entry("last_input", "", (tokens, "b", "h"), dtype, 2 * count, _FROM_FIRST_USE)
 
     def deferred_entries(self) -> Iterator[Entry]:
         """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
@@ -162,7 +162,7 @@ class Workspaces:
         count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
         tokens = split_over("s") if plan.sequence else "s"
         for shape in ((tokens, "b", "h"), ("s", "b", split_over("V"))) if count else ():
-            yield self._entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
+            yield self.entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
 
     def passing_bytes(self, phase: str) -> int:
         """The same as bytes."""
@@ -199,13 +199,13 @@ class Workspaces:
         states, largest = self.job.states, max(layers, default=0)
         if states.shares_parameters and layers:
             ahead = min(sum(layers), largest + _AHEAD)
-            yield self._entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
+            yield self.entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
         if phase != "forward":
             waiting = beside + (sum(layers) if phase == "backward" else 0)
             queued = min(waiting, max(_QUEUED, 2 * largest))
-            yield self._entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
+            yield self.entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
 
-    def _entry(
+    def entry(
         self,
         rule: str,
         module: str,

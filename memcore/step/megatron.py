@@ -57,6 +57,16 @@ class Offload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Graphs:
+    """Which parts of layers run in CUDA graphs."""
+
+    modules: frozenset[str]
+    """attn, mlp, moe, moe_router, moe_preprocess, mamba; none: whole layers."""
+    own_inputs: bool
+    """Inputs of graphs are tensors outside of their pool (TransformerEngine's)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MegatronPlan:
     """How its layers run on one rank.
 
@@ -90,3 +100,4 @@ class MegatronPlan:
     delays_weight_gradients: bool = False
     defers_head_gradient: bool = False
     offload: Offload | None = None
+    graphs: Graphs | None = None

@@ -17,6 +17,7 @@ from memcore.layers.megatron.attention import Around
 from memcore.layers.megatron.dispatch import DISPATCHERS, ROWS
 from memcore.layers.megatron.feed_forward import feed_forward
 from memcore.layers.megatron.fused import COMPILED, halves
+from memcore.layers.megatron.graphs import leave
 from memcore.layers.megatron.linear import Weights
 from memcore.layers.megatron.offloading import opened
 from memcore.layers.megatron.recompute import discarded, recomputes, run_again
@@ -44,6 +45,10 @@ def _layer(x: Tensor, part: Experts, weights: Weights, around: Around, plan: Pla
         beside = _shared(x, part, weights, around)
         with x.tape.module("router"):
             probabilities, routed = route(x, weights[f"{part.router.name}.weight"], part, plan)
+
+        if around.how.graphs is not None and "moe_router" in around.how.graphs.modules:
+            x, probabilities, routed = (leave(each) for each in (x, probabilities, routed))
+            beside = beside if beside is None else leave(beside)
 
         def run(rows: Tensor, scale: Tensor) -> Tensor:
             return _run(rows, scale, part, weights, around, plan)

@@ -7,6 +7,7 @@ from memcore.layers.megatron.attention import Around, attention, cross_attention
 from memcore.layers.megatron.experts import experts
 from memcore.layers.megatron.feed_forward import feed_forward
 from memcore.layers.megatron.fused import bias_dropout_add
+from memcore.layers.megatron.graphs import covers, enter, leave, module_of, routes
 from memcore.layers.megatron.latent import behind_norm, latent_attention
 from memcore.layers.megatron.linear import Weights
 from memcore.layers.megatron.mamba import mamba
@@ -19,9 +20,13 @@ from memcore.step.step import Slot
 
 def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None) -> Tensor:
     """`TransformerLayer.forward`; `seen`: what cross-attention attends to."""
-    own, weights = slot.layer, slot.weights
+    own, weights, graphs = slot.layer, slot.weights, around.how.graphs
     mixer, feed = own.mixer, own.feed_forward
     norms = list(own.norms)
+    first, second = (bool(name) and covers(graphs, name) for name in module_of(own))
+    router = routes(graphs, own)
+    if graphs is not None and first:
+        x = enter(x, graphs)
     if mixer is not None:
         group = opened(around.offloads if isinstance(mixer, LatentAttention) else None, "attn_norm")
         residual = group.start(x)
@@ -34,13 +39,17 @@ def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None) -> 
         y, bias = cross_attention(x, seen, own.second_mixer, norms.pop(0), weights, around)
         x = bias_dropout_add(y, bias, x, own.dropout)
         del y
+    if first and not (second or router):
+        x = leave(x)
     if feed is not None:
+        if graphs is not None and (second or router) and not first:
+            x = enter(x, graphs)
         group = opened(around.offloads if isinstance(feed, Experts) else None, "mlp_norm")
         residual = group.start(x)
         y, bias = _feed(residual, feed, norms.pop(0), weights, around, group)
-        x = bias_dropout_add(y, bias, residual, own.dropout)
+        x = bias_dropout_add(y, bias, leave(residual) if router else residual, own.dropout)
         group.commit(residual)
-    return x
+    return leave(x) if second else x
 
 
 def _mixer(
