@@ -13,6 +13,12 @@ import pytest
 collect_ignore = ["test_page_firefox.py", "test_validation.py"] if sys.platform == "emscripten" else []
 """What the browser's Python has no use for: the tool that measures."""
 TRUTH = Path(__file__).parent / "truth"
+LONGEST = ("test_in_pyodide.py", "test_page.py", "test_validation.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files come first: files are dealt whole to the cores, and none should wait for another at the end."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 def truth(name: str) -> Any:
