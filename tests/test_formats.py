@@ -219,6 +219,62 @@ def test_what_files_say(tool):
     assert (found.tool.name, sections(found.config), found.unknown) == (tool, sections(config), unknown)
 
 
+FILES = {
+    "compute_environment: X\ndistributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n": (
+        {"engine.type": "fsdp", "engine.version": 1, "engine.reshard_after_forward": None, "hardware.num_gpus": 8}, ()),
+    "compute_environment: X\ndistributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n"
+    "  fsdp_offload_params: true\n  fsdp_reshard_after_forward: SHARD_GRAD_OP\n  fsdp_auto_wrap_policy: NO_WRAP\n": (
+        {"engine.version": 2, "engine.reshard_after_forward": False, "engine.cpu_offload": True},
+        ("fsdp_auto_wrap_policy is NO_WRAP; each layer is taken as a unit, which needs less",)),
+    "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n": (
+        {"engine.type": "deepspeed", "engine.zero_stage": 3, "engine.offload_param": "cpu"}, ()),
+    "model_name_or_path: a/b\nmax_length: 8\nbf16: true\ndtype: bfloat16\npacking: true\nfsdp: full_shard auto_wrap offload\n": (
+        {"engine.type": "fsdp", "engine.version": 1, "engine.cpu_offload": True, "training.precision": "bf16",
+         "training.packed_sequences": True, "training.micro_batch_size": 8},
+        ("how many GPUs there are is not said; name them with --gpus",)),
+    "model_name_or_path: a/b\ncutoff_len: 8\nquantization_bit: 4\n": (
+        {"engine.type": None, "training.adapter.type": "lora", "training.adapter.target_modules": "all-linear",
+         "training.quantization": "nf4-double", "training.activation_checkpointing.policy": "full"}, ()),
+    "model_name_or_path: a/b\nfinetuning_type: full\ndeepspeed: ds_z3_offload_config.json\ndisable_gradient_checkpointing: true\n": (
+        {"engine.type": "deepspeed", "engine.zero_stage": 3, "engine.offload_param": "cpu", "training.adapter.type": None,
+         "training.activation_checkpointing.policy": "none"},
+        ("deepspeed: ds_z3_offload_config.json is another file; taken from its name is ZeRO stage 3",
+         "how many GPUs there are is not said; name them with --gpus")),
+    '{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "train_batch_size": 64, "train_micro_batch_size_per_gpu": 2}': (
+        {"training.precision": "bf16-mixed", "training.micro_batch_size": 2},
+        ("bf16.enabled is 'auto': bf16 is taken, the trainer decides",
+         "how many GPUs there are is not said; name them with --gpus",
+         "train_batch_size is left out: how many micro-batches that is takes the number of GPUs")),
+    "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_what_keys_mean_together(text):
+    """Versions, strategies and words of FSDP, names of DeepSpeed's files, defaults of trainers."""
+    expected, notes = FILES[text]
+    found = imported(text)
+    config = Config.from_dict({"model": "gpt2", **found.config})
+    assert {path: config.get(path) for path in expected} == expected
+    assert (found.notes, found.unknown) == (notes, ())
+
+
+def test_flavors_of_torchtitan():
+    """A model of its tables, copies of the shards, float8 products, and what is left to it."""
+    pytest.importorskip("tomllib")
+    found = imported(
+        '[model]\nname = "llama3"\nflavor = "70B"\nconverters = ["float8"]\n[training]\nlocal_batch_size = 2\n'
+        "global_batch_size = 64\n[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 4\n"
+        'fsdp_reshard_after_forward = "default"\n',
+        gpus=8,
+    )
+    assert found.config["model"] == "meta-llama/Llama-3.1-70B"
+    assert found.config["parallelism"] == {"data_parallel_shard_size": 4, "data_parallel_size": 8}
+    assert found.config["training"]["precision"] == "fp8-mixed"
+    assert found.config["training"]["gradient_accumulation_steps"] == 4
+    assert not found.unknown
+
+
 SCRIPT = """#!/bin/bash
 NODES=${NODES:-2}   # don't forget
 DTYPE="fp8"
@@ -286,7 +342,8 @@ def test_a_functional_test_of_megatron():
     assert found.config["engine"] == {"type": "megatron-fsdp"}
     assert found.config["training"]["activation_checkpointing"]["modules"] == ["core_attn", "layernorm"]
     assert found.notes == (
-        "--global-batch-size is left out: how many micro-batches that is takes the number of GPUs (--gpus)",
+        "how many GPUs there are is not said; name them with --gpus",
+        "--global-batch-size is left out: how many micro-batches that is takes the number of GPUs",
     )
     known = imported(TESTED, gpus=4)
     assert known.config["training"]["gradient_accumulation_steps"] == 4

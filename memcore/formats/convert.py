@@ -16,7 +16,7 @@ from memcore.formats.readers import read_file
 from memcore.formats.tool import Key, Tool
 from memcore.formats.tools import TOOLS, tool_of
 
-_UNSET = ("auto", -1)
+_UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""
 
 
@@ -68,7 +68,7 @@ def imported(text: str, gpus: int | None = None) -> Imported:
     for name, path, value in derived(tool, found, flat, gpus):
         flat[path] = value
         read[name] = path
-    notes += tuple(unread(tool, found, read))
+    notes += tuple(unread(tool, found, flat, gpus))
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine = {} if tool.engines[0] == "none" else {"engine.type": tool.engines[0]}
     config = _nested({**engine, **assumed, **_unscaled(tool, flat)})
@@ -127,6 +127,8 @@ def _ours(key: Key, name: str, value: Any) -> Any:
     for ours, theirs in key.values.items():
         if value == theirs:
             return ours
+    if isinstance(value, bool) and value in key.values:
+        return value  # a bare flag
     allowed = ", ".join(str(each) for each in key.values.values())
     raise ConfigError([Problem(name, f"found {value!r}; read are {allowed}")])
 
@@ -207,7 +209,7 @@ def _said(tool: Tool, config: Config, path: str) -> Iterator[tuple[str, Any]]:
     """The keys that say one setting."""
     value = config.get(path)
     for key in tool.keys:
-        if key.path == path and (key.values is None or value in key.values):
+        if key.path == path and not key.name.startswith("*") and (key.values is None or value in key.values):
             if key.off is not None:
                 yield from [(key.name, True)] if value else [(key.off, True)] if key.off else []
             else:
@@ -234,7 +236,7 @@ def _written(tool: Tool, said: Mapping[str, Any]) -> str:
         words = [tool.program, shlex.quote(str(said["*"]))] if "*" in said else [tool.program]
         arguments = [_argument(name, value) for name, value in said.items() if not name.startswith("*")]
         return " \\\n  ".join([" ".join(words), *arguments]) + "\n"
-    nested = _nested(said)
+    nested = _nested({name: value for name, value in said.items() if not name.startswith("*")})
     if tool.syntax == "json":
         return json.dumps(nested, indent=2) + "\n"
     return _toml(nested) if tool.syntax == "toml" else _yaml(nested)

@@ -10,6 +10,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.tool import Tool
 
 _MODEL_RANKS = tuple(f"parallelism.{name}_parallel_size" for name in ("tensor", "pipeline", "context", "ulysses"))
+_SEVERAL = frozenset({"ddp", "fsdp", "deepspeed", "megatron", "megatron-fsdp", "megatron-deepspeed", "nanotron"})
 _GPUS, _SHARE = "hardware.num_gpus", "training.gradient_accumulation_steps"
 
 
@@ -31,10 +32,13 @@ def derived(
         yield tool.per_chunk, "parallelism.virtual_pipeline_parallel_size", chunks
 
 
-def unread(tool: Tool, found: Mapping[str, Any], read: Mapping[str, str]) -> Iterator[str]:
-    """What to say of keys that would have given something."""
-    if _count(found.get(tool.batch)) and tool.batch not in read and _SHARE not in read.values():
-        yield f"{tool.batch} is left out: how many micro-batches that is takes the number of GPUs (--gpus)"
+def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: int | None) -> Iterator[str]:
+    """What to say of keys that would have given something, and of GPUs that nobody has counted."""
+    sizes = {_GPUS, "parallelism.data_parallel_size"}
+    if gpus is None and not sizes & set(flat) and flat.get("engine.type", tool.engines[0]) in _SEVERAL:
+        yield "how many GPUs there are is not said; name them with --gpus"
+    if _count(found.get(tool.batch)) and _SHARE not in flat:
+        yield f"{tool.batch} is left out: how many micro-batches that is takes the number of GPUs"
 
 
 def _product(found: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

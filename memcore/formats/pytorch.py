@@ -1,10 +1,9 @@
-"""torchtitan, accelerate, the Hugging Face Trainer, axolotl and DeepSpeed: files."""
+"""torchtitan's and DeepSpeed's files."""
 
+from memcore.formats.settled import MODEL, RANKS, automatic, flavored
 from memcore.formats.tool import Key, Meaning, Tool
-from memcore.formats.values import TRAINER_OPTIMIZERS
 
 _CHECKPOINTS = "training.activation_checkpointing"
-_SCRIPT = ("none", "ddp", "fsdp")
 
 _COMPONENTS = (["model"], ["loss"], ["model", "loss"], ["loss", "model"])
 _COMPILED = tuple(
@@ -59,12 +58,17 @@ TORCHTITAN = Tool(
             values={True: "always", False: "never"},
         ),
         Key(path="engine.cpu_offload", name="training.enable_cpu_offload"),
+        Key(path="parallelism.data_parallel_size", name=RANKS),
         Key(
             path="engine.enable_async_tensor_parallel",
             name="parallelism.enable_async_tensor_parallel",
             also=("experimental.enable_async_tensor_parallel",),
         ),
-        Key(path="engine.enable_fsdp_float8_all_gather", name="float8.enable_fsdp_float8_all_gather"),
+        Key(
+            path="engine.enable_fsdp_float8_all_gather",
+            name="quantize.linear.float8.enable_fsdp_float8_all_gather",
+            also=("float8.enable_fsdp_float8_all_gather",),
+        ),
         Key(path=f"{_CHECKPOINTS}.policy", name="activation_checkpoint.mode"),
     ),
     meanings=(
@@ -73,135 +77,19 @@ TORCHTITAN = Tool(
         Meaning(sets={f"{_CHECKPOINTS}.every": 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
         Meaning(sets={f"{_CHECKPOINTS}.every": 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
         *_COMPILED,
+        Meaning(sets={"training.precision": "fp8-mixed"}, keys={"model.converters": "float8"}),
     ),
+    model=MODEL,
+    settled=flavored,
     batch="training.global_batch_size",
     defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048,
               "training.implementation": "torchtitan", f"{_CHECKPOINTS}.policy": "selective"},
     ignored=("job.*", "profiling.*", "metrics.*", "lr_scheduler.*", "checkpoint.*", "comm.*", "validation.*",
              "optimizer.lr", "optimizer.eps", "training.steps", "training.max_norm", "training.dataset",
-             "training.dump_folder", "model.hf_assets_path", "model.tokenizer_path"),
+             "training.dump_folder", "model.hf_assets_path", "model.tokenizer_path",
+             "model.print_after_conversion", "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",
+             "quantize.linear.float8.filter_fqns"),
     source="torchtitan, config/job_config.py",
-)  # fmt: skip
-
-ACCELERATE = Tool(
-    name="accelerate",
-    title="accelerate",
-    syntax="yaml",
-    engines=("fsdp", "ddp", "none", "deepspeed"),
-    implementations=("transformers", "liger", "unsloth"),
-    tells=("distributed_type", "compute_environment"),
-    keys=(
-        Key(
-            path="engine.type",
-            name="distributed_type",
-            values={"fsdp": "FSDP", "ddp": "MULTI_GPU", "none": "NO", "deepspeed": "DEEPSPEED",
-                    "megatron": "MEGATRON_LM"},
-        ),
-        Key(path="hardware.num_gpus", name="num_processes"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
-        Key(path="engine.version", name="fsdp_config.fsdp_version"),
-        Key(path="engine.reshard_after_forward", name="fsdp_config.fsdp_reshard_after_forward"),
-        Key(path="engine.cpu_offload", name="fsdp_config.fsdp_offload_params"),
-        Key(path="engine.zero_stage", name="deepspeed_config.zero_stage"),
-    ),
-    meanings=(
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
-        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
-        Meaning(sets={"training.precision": "fp8-mixed"}, keys={"mixed_precision": "fp8"}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"fsdp_config.fsdp_activation_checkpointing": True}
-        ),
-    ),
-    ignored=("compute_environment", "debug", "downcast_bf16", "machine_rank", "main_training_function", "rdzv_backend",
-             "same_network", "tpu_*", "use_cpu", "enable_cpu_affinity", "main_process_port", "main_process_ip",
-             "num_machines", "fsdp_config.fsdp_cpu_ram_efficient_loading", "fsdp_config.fsdp_sync_module_states"),
-    source="accelerate, commands/config/config_args.py",
-)  # fmt: skip
-
-TRAINER = Tool(
-    name="trainer",
-    title="transformers.TrainingArguments and TRL",
-    syntax="yaml",
-    engines=_SCRIPT,
-    implementations=("transformers", "liger"),
-    tells=("per_device_train_batch_size", "model_name_or_path"),
-    model="model_name_or_path",
-    keys=(
-        Key(path="training.micro_batch_size", name="per_device_train_batch_size"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
-        Key(path="training.sequence_length", name="max_length", also=("max_seq_length", "cutoff_len")),
-        Key(path="training.compile", name="torch_compile"),
-        Key(path="training.packed_sequences", name="padding_free"),
-        Key(path="training.adapter.rank", name="lora_r", also=("lora_rank",)),
-        Key(path="training.adapter.dropout", name="lora_dropout"),
-        Key(path="training.adapter.target_modules", name="lora_target_modules"),
-        Key(path=f"{_CHECKPOINTS}.use_reentrant", name="gradient_checkpointing_kwargs.use_reentrant"),
-    ),
-    meanings=(
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
-        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
-        Meaning(sets={"training.implementation": "liger"}, keys={"use_liger_kernel": True}),
-        Meaning(sets={"training.offload.activations": "cpu"}, keys={"activation_offloading": True}),
-        Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
-        Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
-        Meaning(sets={"training.adapter.type": "lora"}, keys={"use_peft": True}),
-        *(
-            Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
-        ),
-    ),
-    defaults={"training.micro_batch_size": 8},
-    ignored=("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "num_train_epochs",
-             "max_steps", "logging_*", "save_*", "eval_*", "report_to", "seed", "dataset*", "weight_decay", "do_*",
-             "push_to_hub*", "hub_*", "overwrite_*", "dataloader_*", "max_grad_norm", "template", "preprocessing_*"),
-    source="transformers, training_args.py; trl, trainer/sft_config.py",
-)  # fmt: skip
-
-AXOLOTL = Tool(
-    name="axolotl",
-    title="axolotl",
-    syntax="yaml",
-    engines=_SCRIPT,
-    implementations=("transformers", "liger"),
-    tells=("base_model",),
-    model="base_model",
-    keys=(
-        Key(path="training.sequence_length", name="sequence_len"),
-        Key(path="training.micro_batch_size", name="micro_batch_size"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
-        Key(path="training.packed_sequences", name="sample_packing"),
-        Key(path="training.compile", name="torch_compile"),
-        Key(path="training.adapter.rank", name="lora_r"),
-        Key(path="training.adapter.dropout", name="lora_dropout"),
-        Key(path="training.adapter.target_modules", name="lora_target_modules"),
-        Key(path="parallelism.tensor_parallel_size", name="tensor_parallel_size"),
-        Key(path="parallelism.context_parallel_size", name="context_parallel_size"),
-        Key(path="parallelism.data_parallel_shard_size", name="dp_shard_size"),
-    ),
-    meanings=(
-        Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "lora"}),
-        Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "qlora"}),
-        Meaning(sets={"training.adapter.target_modules": "all-linear"}, keys={"lora_target_linear": True}),
-        Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
-        Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": "auto"}),
-        Meaning(sets={"training.precision": "bf16"}, keys={"bf16": "full"}),
-        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
-        Meaning(sets={"training.attention": "flash"}, keys={"flash_attention": True}),
-        Meaning(sets={"training.attention": "flash"}, keys={"attn_implementation": "flash_attention_2"}),
-        *(
-            Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()
-        ),
-    ),
-    defaults={"training.sequence_length": 512, "training.micro_batch_size": 1},
-    ignored=("datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
-             "lr_scheduler", "num_epochs", "warmup_*", "evals_per_epoch", "saves_per_epoch", "logging_steps",
-             "weight_decay", "special_tokens", "lora_alpha", "train_on_inputs", "group_by_length", "tf32",
-             "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",
-             "pad_to_sequence_len", "tokenizer_type", "model_type", "hub_model_id", "eval_*", "save_*",
-             "loss_watchdog_*"),
-    source="axolotl, utils/schemas/config.py",
 )  # fmt: skip
 
 DEEPSPEED = Tool(
@@ -222,6 +110,8 @@ DEEPSPEED = Tool(
         Key(path="engine.zero_stage", name="zero_optimization.stage"),
         Key(path="engine.offload_optimizer", name="zero_optimization.offload_optimizer.device"),
         Key(path="engine.offload_param", name="zero_optimization.offload_param.device"),
+        Key(path="engine.partition_activations", name="activation_checkpointing.partition_activations"),
+        Key(path="engine.cpu_checkpointing", name="activation_checkpointing.cpu_checkpointing"),
         *(
             Key(path=f"engine.{name}", name=f"zero_optimization.{name}")
             for name in ("reduce_bucket_size", "allgather_bucket_size", "overlap_comm", "contiguous_gradients",
@@ -234,6 +124,7 @@ DEEPSPEED = Tool(
         Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16.enabled": True}),
         Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16.enabled": True}),
     ),
+    settled=automatic,
     batch="train_batch_size",
     defaults={"training.precision": "fp32"},
     ignored=("optimizer.params.*", "scheduler.*", "steps_per_print", "wall_clock_breakdown",

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from memcore.config.settings import Config
 from memcore.formats.megatron import MEGATRON
 from memcore.formats.nanotron import NANOTRON
-from memcore.formats.pytorch import ACCELERATE, AXOLOTL, DEEPSPEED, TORCHTITAN, TRAINER
+from memcore.formats.pytorch import DEEPSPEED, TORCHTITAN
 from memcore.formats.servers import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 from memcore.formats.tool import Tool
+from memcore.formats.trainers import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
 
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, AXOLOTL, TRAINER, ACCELERATE,
+        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, AXOLOTL, LLAMA_FACTORY,
+        TRAINER, ACCELERATE,
     )
 }  # fmt: skip
 """By name, in the order in which a file is compared with them."""
@@ -26,6 +28,6 @@ def tool_of(config: Config) -> Tool:
     implementation = config.training.implementation or "transformers"
     for tool in (*TOOLS.values(), TRAINER):
         fits = tool.implementations is None or implementation in tool.implementations
-        if engine in tool.engines and fits and tool is not AXOLOTL:
+        if engine in tool.engines and fits and tool not in (AXOLOTL, LLAMA_FACTORY):
             return tool
     return TRAINER

@@ -1,0 +1,159 @@
+"""What several keys of a file mean together, for tools whose words a table alone cannot give.
+
+A file's keys are replaced by plain ones that begin with `*`, which the tables name; what is not understood stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Settled = tuple[Mapping[str, Any], tuple[str, ...]]
+ENGINE, VERSION, RESHARD, OFFLOAD, CHECKPOINTS = "*engine", "*version", "*reshard", "*offload", "*checkpoints"
+STAGE, OPTIMIZER, PARAMETERS, RANKS, MODEL = "*stage", "*optimizer", "*parameters", "*ranks", "*"
+_STRATEGIES: Mapping[object, bool] = {
+    "FULL_SHARD": True, "1": True, "SHARD_GRAD_OP": False, "2": False, "HYBRID_SHARD": True, "4": True,
+    "HYBRID_SHARD_ZERO2": False, "5": False,
+}  # fmt: skip
+"""FSDP's strategies by name and by number, and whether parameters are resharded after the forward pass."""
+_REPLICATED, _HYBRID = ("NO_SHARD", "3"), ("HYBRID_SHARD", "4", "HYBRID_SHARD_ZERO2", "5")
+_ZERO = re.compile(r"z(?:ero)?_?([0-3])")
+_NO_MATTER = ("state_dict_type", "cpu_ram_efficient_loading", "sync_module_states", "transformer_layer_cls_to_wrap",
+              "min_num_params", "use_orig_params", "limit_all_gathers", "forward_prefetch", "xla", "xla_fsdp_v2",
+              "final_state_dict_type")  # fmt: skip
+_OWN_CHECKPOINTS = ("activation_checkpointing.partition_activations", "activation_checkpointing.cpu_checkpointing")
+_BY_LAYER = "TRANSFORMER_BASED_WRAP"
+_TITAN = {
+    **{("llama3", size): f"meta-llama/Llama-3.1-{size}" for size in ("8B", "70B", "405B")},
+    **{("qwen3", size): f"Qwen/Qwen3-{size}"
+       for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B")},
+    ("deepseek_v3", "671B"): "deepseek-ai/DeepSeek-V3",
+}  # fmt: skip
+"""torchtitan's flavors (models/*/__init__.py) that are models of the catalog."""
+
+
+def sharded(found: Mapping[str, Any]) -> Settled:
+    """`fsdp` and `deepspeed` of the Trainer and its relatives.
+
+    Source: transformers, training_args.py (fsdp, fsdp_config: version 1 where none is given).
+    """
+    settled = {key: value for key, value in found.items() if not key.startswith(("fsdp", "deepspeed"))}
+    notes: list[str] = []
+    words = found.get("fsdp") or ()
+    words = words.split() if isinstance(words, str) else [str(each) for each in words] if words is not True else []
+    given = {key.removeprefix("fsdp_config.").removeprefix("fsdp_"): value for key, value in found.items()
+             if key.startswith(("fsdp_config.", "fsdp_version"))}  # fmt: skip
+    if words or given:
+        strategy = next((each.upper() for each in words if each.upper() in (*_STRATEGIES, *_REPLICATED)), None)
+        plain, more = _fsdp({**({"sharding_strategy": strategy} if strategy else {}), **given}, "offload" in words)
+        settled |= plain
+        notes += more
+    other = found.get("deepspeed")
+    if isinstance(other, str):
+        plain, more = _zero(other)
+        settled |= plain
+        notes += more
+    settled |= {key: value for key, value in found.items() if key.startswith("deepspeed.")}
+    return settled, tuple(notes)
+
+
+def accelerated(found: Mapping[str, Any]) -> Settled:
+    """accelerate's keys of FSDP, whose absent version is the first.
+
+    Source: accelerate, utils/dataclasses.py, FullyShardedDataParallelPlugin.
+    """
+    if str(found.get("distributed_type")) != "FSDP":
+        return found, ()
+    settled = {key: value for key, value in found.items() if not key.startswith("fsdp_config.")}
+    given = {key.removeprefix("fsdp_config.").removeprefix("fsdp_"): value for key, value in found.items()
+             if key.startswith("fsdp_config.")}  # fmt: skip
+    plain, notes = _fsdp(given, False)
+    return {**settled, **plain}, tuple(notes)
+
+
+def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list[str]]:
+    """Plain keys of FSDP, and notes; what is not understood keeps its name."""
+    left, notes = dict(given), []
+    version = left.pop("version", 1)
+    plain: dict[str, Any] = {ENGINE: "fsdp", VERSION: version}
+    strategy = str(left.pop("sharding_strategy", "")).upper()
+    resharded = left.pop("reshard_after_forward", None)
+    if not isinstance(resharded, bool | None):
+        strategy, resharded = str(resharded).upper(), None
+    if strategy in _REPLICATED:
+        plain = {ENGINE: "ddp"}
+    elif resharded is not None or strategy in _STRATEGIES:
+        resharded = _STRATEGIES[strategy] if resharded is None else resharded
+        plain |= {} if resharded and version == 1 else {RESHARD: resharded}
+    elif strategy:
+        left["sharding_strategy"] = strategy
+    if strategy in _HYBRID:
+        notes.append("hybrid sharding: ranks that share are those of a node; say how many with --dp-shard")
+    if left.pop("offload_params", False) or offload:
+        plain[OFFLOAD] = True
+    if left.pop("activation_checkpointing", False):
+        plain[CHECKPOINTS] = True
+    wrapped = str(left.pop("auto_wrap_policy", _BY_LAYER))
+    if wrapped != _BY_LAYER:
+        notes.append(f"fsdp_auto_wrap_policy is {wrapped}; each layer is taken as a unit, which needs less")
+    if left.get("backward_prefetch") == "BACKWARD_PRE":
+        left.pop("backward_prefetch")
+    plain |= {f"fsdp_config.{key}": value for key, value in left.items() if key not in _NO_MATTER}
+    return plain, notes
+
+
+def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
+    """What the name of a DeepSpeed file says."""
+    stage = _ZERO.search(path.rsplit("/", 1)[-1])
+    if stage is None:
+        return {ENGINE: "deepspeed"}, [f"deepspeed: {path} is another file; its stage is not known here"]
+    plain: dict[str, Any] = {ENGINE: "deepspeed", STAGE: int(stage[1])}
+    if "offload" in path:
+        plain |= {OPTIMIZER: "cpu"} | ({PARAMETERS: "cpu"} if stage[1] == "3" else {})
+    return plain, [f"deepspeed: {path} is another file; taken from its name is ZeRO stage {stage[1]}"]
+
+
+def factory(found: Mapping[str, Any]) -> Settled:
+    """LLaMA-Factory trains LoRA on all linear layers where nothing is said. Source: llamafactory, hparams."""
+    settled, notes = sharded(found)
+    plain = {"finetuning_type": "lora", **settled}
+    if plain["finetuning_type"] == "lora":
+        return {"lora_target": "all", **plain}, notes
+    if plain["finetuning_type"] == "full":
+        plain.pop("finetuning_type")
+    return plain, notes
+
+
+def automatic(found: Mapping[str, Any]) -> Settled:
+    """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
+    settled, notes = dict(found), []
+    if found.get("bf16.enabled") == "auto" and found.get("fp16.enabled") is not True:
+        settled["bf16.enabled"] = True
+        notes.append("bf16.enabled is 'auto': bf16 is taken, the trainer decides")
+    unused = [name for name in _OWN_CHECKPOINTS if settled.pop(name, False)]
+    notes += [f"{name} is left out: deepspeed.checkpointing is called by Megatron-DeepSpeed alone" for name in unused]
+    return settled, tuple(notes)
+
+
+def flavored(found: Mapping[str, Any]) -> Settled:
+    """torchtitan's flavor of a model, copies of the shards, and float8 products."""
+    settled = dict(found)
+    name = _TITAN.get((str(found.get("model.name")), str(found.get("model.flavor"))))
+    if name is not None:
+        settled |= {MODEL: name}
+        del settled["model.name"], settled["model.flavor"]
+    copies, shards = (
+        found.get("parallelism.data_parallel_replicate_degree"),
+        found.get("parallelism.data_parallel_shard_degree", -1),
+    )
+    if copies == 1:
+        del settled["parallelism.data_parallel_replicate_degree"]
+    elif isinstance(copies, int) and isinstance(shards, int) and shards > 0:
+        del settled["parallelism.data_parallel_replicate_degree"]
+        settled[RANKS] = copies * shards
+    converters = found.get("model.converters")
+    listed = converters.split(",") if isinstance(converters, str) else converters
+    if listed in ([], ["float8"], ["quantize.linear.float8"]):
+        settled["model.converters"] = "float8" if listed else ""
+    return settled, ()

@@ -1,0 +1,244 @@
+"""What people fine-tune with: accelerate, the Hugging Face Trainer and TRL, LLaMA-Factory, axolotl."""
+
+from memcore.formats.settled import (
+    CHECKPOINTS,
+    ENGINE,
+    OFFLOAD,
+    OPTIMIZER,
+    PARAMETERS,
+    RESHARD,
+    STAGE,
+    VERSION,
+    accelerated,
+    factory,
+    sharded,
+)
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
+
+_CHECKPOINTS = "training.activation_checkpointing"
+_SCRIPT = ("none", "ddp", "fsdp")
+_FSDP = (
+    Key(path="engine.type", name=ENGINE),
+    Key(path="engine.version", name=VERSION),
+    Key(path="engine.reshard_after_forward", name=RESHARD),
+    Key(path="engine.cpu_offload", name=OFFLOAD),
+)
+_ZERO = (
+    Key(path="engine.zero_stage", name=STAGE, also=("deepspeed.zero_optimization.stage",)),
+    Key(
+        path="engine.offload_optimizer", name=OPTIMIZER, also=("deepspeed.zero_optimization.offload_optimizer.device",)
+    ),
+    Key(path="engine.offload_param", name=PARAMETERS, also=("deepspeed.zero_optimization.offload_param.device",)),
+)
+_SAID_FSDP = (
+    Meaning(sets={"engine.type": "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
+    Meaning(sets={"engine.version": 1}, keys={"fsdp_config.version": 1}),
+    Meaning(sets={"engine.reshard_after_forward": True}, keys={"fsdp_config.reshard_after_forward": True}),
+    Meaning(sets={"engine.reshard_after_forward": False}, keys={"fsdp_config.reshard_after_forward": False}),
+    Meaning(sets={"engine.cpu_offload": True}, keys={"fsdp_config.offload_params": True}),
+)
+"""How FSDP is written; what is read of it is settled before."""
+_PRECISIONS = (
+    Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
+    Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
+)
+_KERNELS = (
+    Meaning(sets={"training.attention": "flash"}, keys={"attn_implementation": "flash_attention_2"}),
+    Meaning(sets={"training.attention": "sdpa"}, keys={"attn_implementation": "sdpa"}),
+    Meaning(sets={"training.attention": "math"}, keys={"attn_implementation": "eager"}),
+)
+_TRAINED = ("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "num_train_epochs",
+            "max_steps", "logging_*", "save_*", "eval_*", "report_to", "seed", "dataset*", "weight_decay", "do_*",
+            "push_to_hub*", "hub_*", "overwrite_*", "dataloader_*", "max_grad_norm")  # fmt: skip
+
+ACCELERATE = Tool(
+    name="accelerate",
+    title="accelerate",
+    syntax="yaml",
+    engines=("fsdp", "ddp", "none", "deepspeed"),
+    implementations=("transformers", "liger", "unsloth"),
+    tells=("distributed_type", "compute_environment"),
+    keys=(
+        Key(
+            path="engine.type",
+            name="distributed_type",
+            values={"fsdp": "FSDP", "ddp": "MULTI_GPU", "none": "NO", "deepspeed": "DEEPSPEED",
+                    "megatron": "MEGATRON_LM"},
+        ),
+        Key(path="hardware.num_gpus", name="num_processes"),
+        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
+        *_FSDP,
+        Key(path="engine.version", name="fsdp_config.fsdp_version"),
+        Key(path="engine.reshard_after_forward", name="fsdp_config.fsdp_reshard_after_forward"),
+        Key(path="engine.cpu_offload", name="fsdp_config.fsdp_offload_params"),
+        Key(path="engine.zero_stage", name="deepspeed_config.zero_stage"),
+        Key(path="engine.offload_optimizer", name="deepspeed_config.offload_optimizer_device"),
+        Key(path="engine.offload_param", name="deepspeed_config.offload_param_device"),
+        Key(path="parallelism.tensor_parallel_size", name="parallelism_config.parallelism_config_tp_size"),
+        Key(path="parallelism.context_parallel_size", name="parallelism_config.parallelism_config_cp_size"),
+        Key(path="parallelism.data_parallel_shard_size", name="parallelism_config.parallelism_config_dp_shard_size"),
+    ),
+    settled=accelerated,
+    meanings=(
+        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
+        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
+        Meaning(sets={"training.precision": "fp8-mixed"}, keys={"mixed_precision": "fp8"}),
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"fsdp_config.fsdp_activation_checkpointing": True}
+        ),
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
+    ),
+    ignored=("compute_environment", "debug", "downcast_bf16", "machine_rank", "main_training_function",
+             "rdzv_backend", "same_network", "tpu_*", "use_cpu", "enable_cpu_affinity", "main_process_port",
+             "main_process_ip", "num_machines", "deepspeed_config.zero3_*",
+             "deepspeed_config.deepspeed_multinode_launcher", "deepspeed_config.deepspeed_config_file",
+             "fsdp_config.fsdp_state_dict_type", "fsdp_config.fsdp_cpu_ram_efficient_loading",
+             "fsdp_config.fsdp_sync_module_states"),
+    source="accelerate, commands/config/config_args.py",
+)  # fmt: skip
+
+TRAINER = Tool(
+    name="trainer",
+    title="transformers.TrainingArguments and TRL",
+    syntax="yaml",
+    engines=_SCRIPT,
+    implementations=("transformers", "liger"),
+    tells=("per_device_train_batch_size", "model_name_or_path"),
+    model="model_name_or_path",
+    keys=(
+        Key(path="training.micro_batch_size", name="per_device_train_batch_size"),
+        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
+        Key(path="training.sequence_length", name="max_length", also=("max_seq_length",)),
+        Key(path="training.compile", name="torch_compile"),
+        Key(path="training.packed_sequences", name="padding_free"),
+        *_FSDP,
+        *_ZERO,
+        Key(path="training.adapter.rank", name="lora_r"),
+        Key(path="training.adapter.dropout", name="lora_dropout"),
+        Key(path="training.adapter.target_modules", name="lora_target_modules"),
+        Key(path=f"{_CHECKPOINTS}.use_reentrant", name="gradient_checkpointing_kwargs.use_reentrant"),
+    ),
+    meanings=(
+        *_PRECISIONS,
+        *(
+            Meaning(sets={"training.precision": ours}, keys={name: theirs})
+            for name in ("dtype", "torch_dtype")
+            for ours, theirs in TORCH_DTYPES.items()
+            if ours != "fp32"
+        ),
+        *_SAID_FSDP,
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
+        Meaning(sets={"training.packed_sequences": True}, keys={"packing": True}),
+        *_KERNELS,
+        Meaning(sets={"training.implementation": "liger"}, keys={"use_liger_kernel": True}),
+        Meaning(sets={"training.offload.activations": "cpu"}, keys={"activation_offloading": True}),
+        Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
+        Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
+        Meaning(sets={"training.adapter.type": "lora"}, keys={"use_peft": True}),
+        *(
+            Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
+        ),
+    ),
+    settled=sharded,
+    defaults={"training.micro_batch_size": 8},
+    ignored=_TRAINED,
+    source="transformers, training_args.py; trl, trainer/sft_config.py",
+)  # fmt: skip
+
+LLAMA_FACTORY = Tool(
+    name="llama-factory",
+    title="LLaMA-Factory",
+    syntax="yaml",
+    engines=_SCRIPT,
+    implementations=("transformers", "liger"),
+    tells=("finetuning_type", "cutoff_len"),
+    model="model_name_or_path",
+    keys=(
+        Key(path="training.micro_batch_size", name="per_device_train_batch_size"),
+        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
+        Key(path="training.sequence_length", name="cutoff_len"),
+        Key(path="training.packed_sequences", name="neat_packing"),
+        Key(path="training.adapter.rank", name="lora_rank"),
+        Key(path="training.adapter.dropout", name="lora_dropout"),
+        *_FSDP,
+        *_ZERO,
+    ),
+    meanings=(
+        *_PRECISIONS,
+        Meaning(sets={"training.precision": "bf16"}, keys={"pure_bf16": True}),
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "none"}, keys={"disable_gradient_checkpointing": True}),
+        Meaning(sets={"training.implementation": "liger"}, keys={"enable_liger_kernel": True}),
+        Meaning(sets={"training.adapter.type": "lora", "training.adapter.target_modules": "all-linear"},
+                keys={"finetuning_type": "lora", "lora_target": "all"}),
+        Meaning(sets={"training.adapter.type": "dora"}, keys={"use_dora": True}),
+        Meaning(sets={"training.quantization": "nf4-double"}, keys={"quantization_bit": 4}),
+        Meaning(sets={"training.quantization": "nf4"}, keys={"quantization_bit": 4, "double_quantization": False}),
+        Meaning(sets={"training.quantization": "int8"}, keys={"quantization_bit": 8}),
+        Meaning(sets={"training.attention": "flash"}, keys={"flash_attn": "fa2"}),
+        Meaning(sets={"training.attention": "math"}, keys={"flash_attn": "disabled"}),
+        *(
+            Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
+        ),
+    ),
+    settled=factory,
+    defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048, f"{_CHECKPOINTS}.policy": "full"},
+    ignored=(*_TRAINED, "stage", "lora_target", "lora_alpha", "template", "preprocessing_*", "max_samples",
+             "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
+             "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
+    source="LLaMA-Factory, hparams/",
+)  # fmt: skip
+
+AXOLOTL = Tool(
+    name="axolotl",
+    title="axolotl",
+    syntax="yaml",
+    engines=_SCRIPT,
+    implementations=("transformers", "liger"),
+    tells=("base_model",),
+    model="base_model",
+    keys=(
+        Key(path="training.sequence_length", name="sequence_len"),
+        Key(path="training.micro_batch_size", name="micro_batch_size"),
+        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
+        Key(path="training.packed_sequences", name="sample_packing"),
+        Key(path="training.compile", name="torch_compile"),
+        Key(path="training.adapter.rank", name="lora_r"),
+        Key(path="training.adapter.dropout", name="lora_dropout"),
+        Key(path="training.adapter.target_modules", name="lora_target_modules"),
+        Key(path="parallelism.tensor_parallel_size", name="tensor_parallel_size"),
+        Key(path="parallelism.context_parallel_size", name="context_parallel_size"),
+        Key(path="parallelism.data_parallel_shard_size", name="dp_shard_size"),
+        Key(path=f"{_CHECKPOINTS}.use_reentrant", name="gradient_checkpointing_kwargs.use_reentrant"),
+        *_FSDP,
+        *_ZERO,
+    ),
+    settled=sharded,
+    meanings=(
+        Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "lora"}),
+        Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "qlora"}),
+        Meaning(sets={"training.adapter.target_modules": "all-linear"}, keys={"lora_target_linear": True}),
+        Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
+        Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
+        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
+        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": "auto"}),
+        Meaning(sets={"training.precision": "bf16"}, keys={"bf16": "full"}),
+        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
+        *_SAID_FSDP,
+        Meaning(sets={"training.attention": "flash"}, keys={"flash_attention": True}),
+        Meaning(sets={"training.attention": "flash"}, keys={"attn_implementation": "flash_attention_2"}),
+        *(
+            Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()
+        ),
+    ),
+    defaults={"training.sequence_length": 512, "training.micro_batch_size": 1},
+    ignored=("datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
+             "lr_scheduler", "num_epochs", "warmup_*", "evals_per_epoch", "saves_per_epoch", "logging_steps",
+             "weight_decay", "special_tokens*", "lora_model_dir", "lora_alpha", "train_on_inputs", "group_by_length",
+             "tf32", "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",
+             "pad_to_sequence_len", "tokenizer_type", "model_type", "hub_model_id", "eval_*", "save_*",
+             "loss_watchdog_*"),
+    source="axolotl, utils/schemas/config.py",
+)  # fmt: skip
