@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -237,15 +236,19 @@ class Persistent:
 
         `learning`: only those that gradients reach.
         """
-        found = {(each.path, each.weight): each for each in self.stored}
-        left: Counter[tuple[str, Weight]] = Counter()
+        places: dict[tuple[str, Weight], int] = {}
+        found, left = list(self.stored), [0] * len(self.stored)
         for each in self.stored:
             # Kinds of layers may share a tensor's name and shape.
-            left[each.path, each.weight] += each.learning if learning else each.count
-        for key in _made(self.job.share, most) if found else ():
-            left[key] -= 1
-            if left[key] >= 0:
-                yield found[key]
+            place = places.setdefault((each.path, each.weight), len(places))
+            found[place] = each
+            left[place] += each.learning if learning else each.count
+        for tensors, times in _made(self.job.share, most) if found else ():
+            once = [places[tensor] for tensor in tensors if tensor in places]
+            for place in once * times:
+                if left[place]:
+                    left[place] -= 1
+                    yield found[place]
 
     @property
     def _tensors(self) -> int:
@@ -270,27 +273,31 @@ class Persistent:
         )
 
 
-def _made(model: Model, most: int | None) -> Iterator[tuple[str, Weight]]:
-    """The full name of every parameter in the order in which modules are made."""
+_Made = tuple[list[tuple[str, Weight]], int]
+"""Parameters with their full names, and how often they are made in turn."""
+
+
+def _made(model: Model, most: int | None) -> Iterator[_Made]:
+    """Every parameter in the order in which modules are made."""
     network = model.network
     for tower, repeats in zip(network.towers, model.tower_repeats, strict=True):
         projector = [weight for weight in tower.ends if weight.kind == "projector"]
-        yield from ((weight.name, weight) for weight in tower.ends if weight not in projector)
+        yield [(weight.name, weight) for weight in tower.ends if weight not in projector], 1
         yield from _made_layers(tower.path, tower.runs, repeats, most)
-        yield from ((weight.name, weight) for weight in projector)
+        yield [(weight.name, weight) for weight in projector], 1
     ends = network.ends.weights()
     first = [weight for weight in ends if weight.kind in ("embedding", "position")]
-    yield from ((weight.name, weight) for weight in first)
+    yield [(weight.name, weight) for weight in first], 1
     yield from _made_layers(network.path, network.runs, model.repeats, most)
-    yield from ((weight.name, weight) for weight in ends if weight not in first)
+    yield [(weight.name, weight) for weight in ends if weight not in first], 1
 
 
 def _made_layers(
     path: str, runs: Sequence[Sequence[Layer]], repeats: Sequence[int], most: int | None
-) -> Iterator[tuple[str, Weight]]:
+) -> Iterator[_Made]:
     for pattern, times in zip(runs, repeats, strict=True):
         once = [(f"{path}.*.{weight.name}", weight) for layer in pattern for weight in layer.weights()]
-        yield from once * (times if most is None else min(times, most))
+        yield once, times if most is None else min(times, most)
 
 
 def bytes_of(buffers: Sequence[Buffer], job: Job) -> int:
@@ -345,24 +352,25 @@ def persistent(job: Job) -> Persistent:
 
 def _beside_quantized(model: Model) -> Iterator[Buffer]:
     """What quantized weights keep beside their numbers, and what adapters share."""
-    for layer in model.network.kinds:
+    network = model.network
+    for layer in network.kinds:
         for weight in layer.weights():
             for each in beside(weight):
                 yield Buffer(
                     rule=each.rule,
-                    module=f"{model.network.path}.*.{weight.name}",
+                    module=f"{network.path}.*.{weight.name}",
                     shape=each.shape,
                     dtype=each.dtype,
                     layer=layer,
                 )
-        for name, shape, dtype in frozen_beside(layer, model.sizes):
-            path = f"{model.network.path}.*.{name}"
+        for name, shape, dtype in frozen_beside(layer, model.sizes) if network.adapted else ():
+            path = f"{network.path}.*.{name}"
             yield Buffer(rule="frozen_adapter", module=path, shape=shape, dtype=dtype, layer=layer)
-    for name, shape, dtype in frozen_rows(model):
+    for name, shape, dtype in frozen_rows(model) if network.adapted else ():
         yield Buffer(rule="frozen_adapter", module=name, shape=shape, dtype=dtype)
-    for name, shape, dtype in shared_matrices(model):
+    for name, shape, dtype in shared_matrices(model) if network.adapted else ():
         yield Buffer(rule="shared_adapter", module=name, shape=shape, dtype=dtype)
-    for weight in model.network.ends.weights():
+    for weight in network.ends.weights():
         for each in beside(weight):
             yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)
 
