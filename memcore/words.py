@@ -156,6 +156,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "saving": ("Saves", "节省"),
     "cost": ("Costs", "代价"),
     "curve": ("Sensitivity", "敏感度"),
+    "earlier": (
+        "This is of the job as it was before it was edited; the button above works it out anew.",
+        "这是作业修改之前的结果；点上方按钮可重新计算。",
+    ),
     "curve-of": ("Memory against", "显存随以下参数变化"),
     "curve-button": ("Draw", "绘制"),
     "curve-title": ("GPU memory against {name}", "显存随 {name} 的变化"),

@@ -234,6 +234,39 @@ def test_a_curve_is_drawn_as_its_points_come():
     assert "fits up to" in visit.html["curve"]
 
 
+def shown(visit, name):
+    """Whether an element is shown by now."""
+    return not next(each["hidden"][name] for each in reversed(visit.patches) if name in each.get("hidden", {}))
+
+
+def test_a_curve_and_suggestions_of_an_earlier_job_are_marked():
+    """An edit leaves them, and says what they are about; the same job again, or a new drawing, takes that back."""
+    visit = Visit().do("curve", value="parallelism.tensor_parallel_size").do("advise")
+    before = visit.texts
+    visit.do("edit", texts={**before, "training.sequence_length": "4096"}, entry=1)
+    assert shown(visit, "curve-earlier")
+    assert shown(visit, "advice-earlier")
+    visit.do("edit", texts=before, entry=2)
+    assert not shown(visit, "curve-earlier")
+    visit.do("edit", texts={**before, "training.sequence_length": "4096"}, entry=3)
+    visit.do("curve", value="parallelism.tensor_parallel_size")
+    assert not shown(visit, "curve-earlier")
+    assert shown(visit, "advice-earlier")
+
+
+def test_an_edit_ends_a_curve():
+    """What was drawn of it until then is of the earlier job."""
+    visit = Visit()
+    drawing = handle(visit.session, {"do": "curve", "texts": visit.texts, "value": "training.sequence_length"})
+    assert any("curve" in patch.get("html", {}) for patch in drawing)
+    drawing = handle(visit.session, {"do": "curve", "texts": visit.texts, "value": "training.sequence_length"})
+    while "curve" not in next(drawing).get("html", {}):
+        pass
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "4096"}, entry=1)
+    *_, last = drawing
+    assert last == {"hidden": {"curve-earlier": False}}
+
+
 @pytest.mark.parametrize("part", ["parameters", "activations", "logits-and-loss", "unused", "outside"])
 def test_every_part_is_explained(part):
     """The drawer says what a part is, to the byte, with its source."""

@@ -57,7 +57,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     yield {
         "stale": False,
         "html": {"problems": "", **first},
-        "hidden": {"problems": True},
+        "hidden": {"problems": True, **session.earlier},
         "attributes": page.attributes_with(first, found),
         "fields": field_patches(session, engine, page.defaults(found)),
         "fragment": session.fragment,

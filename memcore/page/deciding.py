@@ -16,15 +16,17 @@ from memcore.words import say
 
 def suggest(session: Session, message: Message) -> Iterator[Patch]:
     """Every change of one knob, best first; an edit ends what would be said of another job."""
-    yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}}
+    yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}, "hidden": {"advice-earlier": True}}
     edits = session.turns.get("answer")
     found: Advised | None = None
     try:
-        for found in advice_by_piece(config_of(form_of(message["texts"]))):
+        config = session.drawn["advice"] = config_of(form_of(message["texts"]))
+        for found in advice_by_piece(config):
             for each in found.advice:
                 _ = each.fits  # asks the allocator once for each, and the table would ask for all in one go
             yield {}
             if session.turns.get("answer") != edits:
+                session.drawn.pop("advice", None)
                 yield {"html": {"advice": ""}}
                 return
     except MemcoreError as error:

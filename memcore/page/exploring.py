@@ -65,11 +65,14 @@ def solved(path: str, found: Solution) -> str:
 
 
 def curve(session: Session, message: Message) -> Iterator[Patch]:
-    """The curve of memory against a setting, drawn as its points come."""
+    """The curve of memory against a setting, drawn as its points come; an edit ends what is of another job."""
     path = str(message.get("value"))
     if path not in CURVES:
         return
     config = config_of(form_of(message["texts"]))
+    session.drawn["curve"] = config
+    yield {"hidden": {"curve-earlier": True}}
+    edits = session.turns.get("answer")
     points: list[Point] = []
     title = label(path, SETTINGS[path].label)
     for value in values_around(session, config, path):
@@ -80,6 +83,10 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
         points.append(Point(value, found.device.low, found.device.expected, found.device.high, found.fits))
         points.sort(key=lambda point: point.value)
         yield {"html": {"curve": curve_html(title, points, found.capacity, now(session, config, path))}}
+        if session.turns.get("answer") != edits:
+            session.drawn["curve"] = None
+            yield {"hidden": session.earlier}
+            return
     if not points:
         yield {"html": {"curve": f"<p>{escape(say('solved-none'))}</p>"}}
 

@@ -60,6 +60,8 @@ class Session:
     """What the page shows of each field."""
     proposals: dict[str, Config] = field(default_factory=dict)
     """Configs that a button on the page may load, by key."""
+    drawn: dict[str, Config | None] = field(default_factory=dict)
+    """The job that a curve or suggestions are about, by their element's id; None if an edit came in between."""
     searched: object = None
     """How far the last search came."""
     log: Log | None = None
@@ -71,6 +73,11 @@ class Session:
         """Go on where another visit stopped after its first answer."""
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
+
+    @property
+    def earlier(self) -> dict[str, bool]:
+        """Whether to hide, by element id, that a curve or suggestions are about an earlier job."""
+        return {f"{name}-earlier": about == self.config for name, about in self.drawn.items()}
 
     def steps(self, channel: str, action: Action, message: Message) -> Iterator[Patch]:
         """The patches of an action, until a newer one takes over its channel."""
