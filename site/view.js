@@ -12,6 +12,9 @@ export function show(patch, send) {
   for (const [kind, content] of Object.entries(patch)) SHOW[kind]?.(content, patch, send);
 }
 
+// What an answer is shown in, piece by piece: each is of the job before until its own piece has come.
+const PARTS = "#bar, #legend, #readings, #timeline, #moments, #ranks, #ledger, #assumptions, #model-view, #compare, #reconciled";
+
 const SHOW = {
   live() {
     byId("progress").hidden = true;
@@ -33,6 +36,7 @@ const SHOW = {
   html(parts) {
     for (const [id, markup] of Object.entries(parts)) {
       const home = byId(id);
+      home?.classList.remove("before");
       if (!home || kept.get(id) === markup) continue;
       const opened = [...home.querySelectorAll("details[open][id]")].map((each) => each.id);
       const focused = home.contains(document.activeElement) ? document.activeElement.dataset.part : undefined;
@@ -51,6 +55,10 @@ const SHOW = {
   },
   task(name) {
     byId("task").value = name;
+  },
+  answered(whole) {
+    document.documentElement.dataset.answer = whole ? "whole" : "coming";
+    for (const part of document.querySelectorAll(PARTS)) part.classList.toggle("before", !whole);
   },
   stale(stale) {
     document.querySelector("main").classList.toggle("stale", stale);

@@ -110,7 +110,7 @@ def test_a_newer_edit_ends_the_older():
     )
     assert list(first) == []
     assert session.config.training.sequence_length == 256
-    assert second[-1]["html"]
+    assert second[-1] == {"answered": True}
 
 
 def edited(visit, **texts):

@@ -19,7 +19,7 @@ from memcore.page.session import Found, Message, Patch, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import html, page
 from memcore.render.curve import curve_options
-from memcore.render.form import default_option, is_of_task, is_select, is_shown
+from memcore.render.form import applies, default_option, is_of_task, is_select, is_shown
 from memcore.render.page import Form
 from memcore.words import say
 
@@ -56,6 +56,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     engine = found.job.engine.name
     yield {
         "stale": False,
+        "answered": False,
         "html": {"problems": "", **first},
         "hidden": {"problems": True, **session.earlier},
         "attributes": page.attributes_with(first, found),
@@ -80,6 +81,7 @@ def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, st
     if session.log:
         yield {"html": {"reconciled": against(session)}}
     session.unfinished = False
+    yield {"answered": True}
 
 
 def config_of(form: Form) -> Config:
@@ -135,7 +137,7 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
     for path in SETTINGS:
         text, default = session.form.texts.get(path, ""), defaults.get(path, "")
         now: Patch = {
-            "hidden": not is_shown(path, engine, text),
+            "hidden": not (is_shown(path, engine, text) and applies(path, session.form.texts, defaults)),
             "default": default_option(default) if is_select(path) else default,
             "origin": "yours" if text else "default",
             "flag": named.get(path, ""),

@@ -93,7 +93,7 @@ def _group(title: str, prefix: str, values: Values) -> str:
 
 
 def _shown(path: str, values: Values) -> bool:
-    return is_shown(path, values.engine, values.given.get(path, ""))
+    return is_shown(path, values.engine, values.given.get(path, "")) and applies(path, values.given, values.defaults)
 
 
 def is_of_task(path: str, engine: str) -> bool:
@@ -106,6 +106,22 @@ def is_shown(path: str, engine: str, text: str) -> bool:
     """Whether a setting is shown: it belongs to the task, and the engine has it or it has a value."""
     engines = SETTINGS[path].engines
     return is_of_task(path, engine) and (engines is None or engine in engines or bool(text))
+
+
+_ADAPTER, _ADAPTERS = "training.adapter.type", "training.adapter."
+_OF_IMAGES = ("training.images_per_sequence", "training.image_size")
+
+
+def applies(path: str, given: Mapping[str, str], defaults: Mapping[str, str]) -> bool:
+    """Whether a setting says something about this job: of adapters where there are some, of images where they are seen.
+
+    One that is given must be seen to be removed. A model that sees has a default for its images.
+    """
+    if given.get(path):
+        return True
+    if path.startswith(_ADAPTERS) and path != _ADAPTER:
+        return bool(given.get(_ADAPTER))
+    return path not in _OF_IMAGES or path in defaults
 
 
 def _pasted(values: Values) -> str:
