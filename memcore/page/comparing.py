@@ -65,9 +65,9 @@ def _differences(plans: list[Pin]) -> str:
         )
         for path in paths
     ]
-    head = (say("difference"), *(each.name for each in plans))
+    head = (say("setting"), *(each.name for each in plans))
     buttons = "".join(_buttons(each) for each in plans[:-1])
-    return f'<p class="row">{buttons}</p>{_scroll(html_table(say("difference"), head, rows))}'
+    return f'<p class="row">{buttons}</p>{_scroll(html_table(say("differences"), head, rows))}'
 
 
 def _buttons(each: Pin) -> str:
@@ -90,7 +90,7 @@ def _sizes(plans: list[Pin]) -> str:
     total = first.found.device.expected
     rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
     head = (say("component"), *(each.name for each in plans))
-    return _scroll(html_table(say("component"), head, rows))
+    return _scroll(html_table(say("components"), head, rows))
 
 
 def _against(size: int, base: int) -> str:

@@ -45,7 +45,7 @@ def layouts_html(found: Sequence[Layout]) -> str:
     if not found:
         return ""
     least = found[0].per_token
-    keys = ("layout", "sequences", "checkpoints", "needs", "left-of", "time")
+    keys = ("layout", "needs", "left-of", "time", "sequences", "checkpoints")
     heads = "".join(
         f'<th scope="col"><button type="button" data-sort="{number}">{escape(say(f"column-{key}"))}</button></th>'
         for number, key in enumerate(keys)
@@ -62,11 +62,11 @@ def layouts_html(found: Sequence[Layout]) -> str:
 def _row(each: Layout, least: float) -> str:
     time = each.per_token / least
     cells = (
-        (each.sequences, str(each.sequences)),
-        (escape(each.policy), escape(each.policy)),
         (each.device, format_bytes(each.device)),
         (each.left, format_bytes(each.left)),
         (time, f"{time:.2f}×"),
+        (each.sequences, str(each.sequences)),
+        (escape(each.policy), escape(each.policy)),
     )
     title, link = escape(each.title), escape(each.link)
     shown = "".join(f'<td data-value="{value}">{text}</td>' for value, text in cells)
