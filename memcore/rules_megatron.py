@@ -82,6 +82,11 @@ MEGATRON: Mapping[str, Rule] = {
         f"{_MEGATRON}/distributed/fsdp: GradReducePipeline",
         "communication",
     ),
+    "layer_wise_gather": Rule(
+        "updated parameters of all ranks",
+        f"{_MEGATRON}/optimizer/layer_wise_optimizer.py: allgather_params",
+        "temporaries",
+    ),
     "graph_input": Rule(
         "input of a layer's CUDA graph, one for each in flight",
         f"{_MEGATRON}/transformer/cuda_graphs.py: _get_sample_arguments",

@@ -351,9 +351,6 @@ def test_muon():
     assert found.rank.persistent.states == pytest.approx(4 * matrices + 8 * others, abs=2**17)
     assert found.rank.persistent.stepping == 2 * 2048 * 512 * 4 + 2 * 512**2 * 4
     assert found.ledger.total == found.peak.peak
-    with pytest.raises(UnsupportedError) as caught:
-        estimate(changed(job, engine={"distributed_optimizer": True}))
-    assert "engine.distributed_optimizer" in str(caught.value)
 
 
 def test_checkpoints_that_ranks_share():

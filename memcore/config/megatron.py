@@ -201,7 +201,9 @@ class MegatronFlags(FineTuning):
         "distribute-saved",
     )
     no_use_layer_wise_param_layout: bool | None = _flag(
-        "No layer-wise layout", "Buffers of layer-wise optimizers; memory is the same.", "no-layer-wise"
+        "No layer-wise layout",
+        "Of Muon's distributed optimizer: ranks share whole parameters by size, in buffers without padding.",
+        "no-layer-wise",
     )
     fp8_format: str | None = _choice(
         "FP8 format", "Of matrix products.", "fp8-format", Choice(("e4m3", "hybrid")), "none"

@@ -269,7 +269,8 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
     if factor is not None and read.given("engine.moe_pad_expert_input_to_capacity"):
         each = ceil(tokens * sizes["e"] / ranks.expert_tensor / sizes["E"] * float(factor))
         return each * sizes["E"] * ranks.expert_tensor
-    return ceil(picks * float(read.take("engine.moe_load_imbalance", 1.0, "experts evenly loaded")))
+    load = float(read.take("engine.moe_load_imbalance", 1.0, "experts evenly loaded"))
+    return ceil(picks * (load if factor is None else min(load, max(float(factor), 1.0))))
 
 
 def _worst_imbalance(read: Defaults, sizes: Mapping[str, int]) -> float | None:

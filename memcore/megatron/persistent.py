@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import lcm, prod
 
 from memcore.allocator import Surroundings
 from memcore.dtypes import ITEMSIZE
 from memcore.layers import IMPLEMENTATIONS
 from memcore.ledger import Entry
+from memcore.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
 from memcore.megatron.workspaces import Stored, Workspaces, total
-from memcore.symbols import Quotient, Shape, Smaller, Total
+from memcore.symbols import Quotient, Shape, Smaller, Total, product
 from memcore.timeline import aligned
 
 _ALWAYS = "the whole job"
@@ -82,9 +84,9 @@ class MegatronPersistent(Workspaces):
         kept = self._kept(stays=stays)
         if not kept:
             return 0
-        if self.job.states.sharded:
+        if self.job.states.sharded and self.job.states.whole is None:
             return self._bytes(dtype, kept)
-        if kept == 1:
+        if kept == 1 and self.job.states.whole is None:
             return self._bytes(dtype, None)
         return total(self._sharded("master_weight", dtype, _ALWAYS, stays=stays))
 
@@ -169,7 +171,8 @@ class MegatronPersistent(Workspaces):
                 if states.shares_gradients:
                     whole, elements = (Quotient(whole, ranks),), -(-elements // self.job.sizes[ranks])
                 yield self.entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS, elements)
-                yield from self._padding(rows, ranks)
+                yield from self._padding([row for row in rows if not self._is_whole(row[0])], ranks)
+                yield from self._padded(self._shares[expert].length, [row for row in rows if self._is_whole(row[0])])
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
@@ -185,7 +188,11 @@ class MegatronPersistent(Workspaces):
             return
         starts = sum(-size % _START * each.count for each, size in rows)
         total = sum(size * each.count for each, size in rows) + starts
-        padding = starts + -total % lcm(self.job.sizes[ranks], _END)
+        yield from self._padded(total + -total % lcm(self.job.sizes[ranks], _END), rows)
+
+    def _padded(self, length: int, rows: Sequence[tuple[Stored, int]]) -> Iterator[Entry]:
+        """What a buffer of so many elements has beside its parameters."""
+        padding = length - sum(size * each.count for each, size in rows)
         for dtype in (self.job.states.parameter, self.job.states.gradient) if padding else ():
             yield self.entry("bucket_padding", "", (padding,), dtype, 1, _ALWAYS)
 
@@ -214,6 +221,42 @@ class MegatronPersistent(Workspaces):
         for _ in self.job.states.moments:
             yield from self._divided("host_state", "fp32", _FROM_FIRST_STEP, moved)
 
+    def _is_whole(self, each: Stored) -> bool:
+        """A rank optimizes all of it or nothing."""
+        whole = self.job.states.whole
+        return each.learns and (whole == "ping-pong" or (whole == "layout" and each.matrix))
+
+    def _numbered(self, *, expert: bool) -> Iterator[Matrix]:
+        """Every single parameter that ranks share as a whole; of experts each one's own."""
+        for index, each in enumerate(self.stored):
+            if self._is_whole(each) and each.expert == expert:
+                axes, times = each.weight.axes, each.count
+                if each.weight.kind == "routed-expert":
+                    axes, times = axes[1:], times * product(each.weight.axes[0], self.job.sizes)
+                sides = tuple(product(axis, self.job.sizes) for axis in axes)
+                yield from [Matrix(index, sides, prod(sides))] * times
+
+    @cached_property
+    def _shares(self) -> tuple[Shares, Shares]:
+        """Of dense parameters and of experts."""
+        found = []
+        for expert, symbol in ((False, "z"), (True, "ze")):
+            parameters, ranks = list(self._numbered(expert=expert)), self.job.sizes[symbol]
+            if self.job.states.whole == "ping-pong":
+                found.append(ping_pong(parameters, ranks))
+            else:
+                bucketed = self.job.config.engine.overlap_grad_reduce and self.job.stage == 0
+                found.append(laid_out(parameters, ranks, max(40_000_000, 1_000_000 * ranks) if bucketed else None))
+        return found[0], found[1]
+
+    @cached_property
+    def _owned(self) -> Counter[int]:
+        """How many of each stored parameter the rank with most to keep optimizes, of dense ones and of experts."""
+        sizes = {each.index: each.size * (2 if self.stored[each.index].matrix else 3) for expert in (False, True)
+                 for each in self._numbered(expert=expert)}  # fmt: skip
+        worst = [max(shares.ranks, key=lambda own: sum(sizes[index] for index in own)) for shares in self._shares]
+        return Counter(index for own in worst for index in own)
+
     def _sharded(self, rule: str, dtype: str, lifetime: str, *, stays: bool = False) -> Iterator[Entry]:
         """Something for each parameter whose optimizer is on this rank's GPU."""
         return self._divided(rule, dtype, lifetime, self._kept(stays=stays))
@@ -221,10 +264,15 @@ class MegatronPersistent(Workspaces):
     def _divided(self, rule: str, dtype: str, lifetime: str, kept: Fraction) -> Iterator[Entry]:
         """Something for a share of each parameter that this rank optimizes."""
         states = self.job.states
-        for each in self.stored if kept else ():
+        for index, each in enumerate(self.stored if kept else ()):
             if not each.learns:
                 continue
             shape = each.weight.shape
+            if self._is_whole(each):
+                shape = shape[1:] if each.weight.kind == "routed-expert" else shape
+                if self._owned[index]:
+                    yield self.entry(rule, each.path, shape, dtype, self._owned[index], lifetime)
+                continue
             ranks = self.job.sizes["ze" if each.expert else "z"] if states.sharded else 1
             if ranks * kept.denominator > 1:
                 over = "ze" if each.expert else "z"
@@ -242,7 +290,23 @@ class MegatronPersistent(Workspaces):
         yield from self._copies()
         for entry in self._sharded("state_scratch", "fp32", _OPTIMIZING) if self.job.states.scratch else ():
             yield replace(entry, copies=entry.copies * self.job.states.scratch)
-        yield from self._orthogonalized()
+        yield from max(self._orthogonalized_entries, self._exchanged_entries, key=total)
+
+    @property
+    def _orthogonalized_entries(self) -> list[Entry]:
+        return list(self._orthogonalized())
+
+    @property
+    def _exchanged_entries(self) -> list[Entry]:
+        """All ranks' updated parameters, which have no layout to be gathered in (`allgather_params`)."""
+        if self.job.states.whole != "ping-pong" or self.job.config.engine.overlap_param_gather:
+            return []
+        found = []
+        for expert, symbol in ((False, "z"), (True, "ze")):
+            size = sum(each.count * size for each, size in self._learning() if each.expert == expert)
+            if self.job.sizes[symbol] > 1 and size:
+                found.append(self.entry("layer_wise_gather", "", (size,), self.job.states.parameter, 1, _OPTIMIZING))
+        return [max(found, key=lambda entry: entry.bytes)] if found else []
 
     def _orthogonalized(self) -> Iterator[Entry]:
         """Newton-Schulz of the largest matrix: with tensor parallelism of all of it, after it has been gathered.

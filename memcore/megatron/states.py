@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.defaults import Defaults
-from memcore.errors import UnsupportedError
 
 _FUSED = ("adam", "adamw")
 _MOMENTS = {**dict.fromkeys(_FUSED, ("fp32", "fp32")), "sgd": ("fp32",), "muon": ("fp32", "fp32")}
@@ -37,6 +36,8 @@ class States:
     """The master weights of those stay on the GPU."""
     matrices: tuple[str, ...] | None = None
     """Of matrices of layers, where the optimizer keeps something else for them (Muon's momentum)."""
+    whole: str | None = None
+    """How ranks share whole parameters (layer_wise.py): `layout`, matrices; `ping-pong`, everything."""
     shares_gradients: bool = False
     """Gradient buffers are divided too (Megatron-FSDP)."""
     shares_parameters: bool = False
@@ -50,9 +51,9 @@ def states_of(read: Defaults, precision: str) -> States:
     if name not in _MOMENTS:
         read.refuse("training.optimizer.name", f"found {name!r}; modelled with Megatron: {', '.join(_MOMENTS)}")
     strategy = _strategy(read)
-    if name == "muon":
-        _check_muon(read, strategy)
+    whole = _whole(read, name, strategy)
     sharded = bool(read.take("engine.distributed_optimizer", False)) if strategy is None else strategy != "no_shard"
+    sharded = sharded and whole != "ping-pong"
     gradient = _gradient(read, precision, half)
     aware = bool(read.given("engine.precision_aware_optimizer"))
     if aware and not sharded:
@@ -78,19 +79,30 @@ def states_of(read: Defaults, precision: str) -> States:
         offloaded=fraction,
         master_stays=not aware,
         matrices=("fp32",) if name == "muon" else None,
+        whole=whole,
         shares_gradients=strategy in ("optim_grads", "optim_grads_params"),
         shares_parameters=strategy == "optim_grads_params",
     )
 
 
-def _check_muon(read: Defaults, strategy: str | None) -> None:
-    """Megatron's Muon is modelled where every rank has all of it (emerging_optimizers.py)."""
-    if strategy is not None or read.given("engine.distributed_optimizer"):
-        path = "engine.data_parallel_sharding_strategy" if strategy is not None else "engine.distributed_optimizer"
-        reason = "ranks would share whole matrices by what their update costs, which is not modelled"
-        raise UnsupportedError(path, f"found {read.given(path)!r} with 'muon'; {reason}; leave it out")
+def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
+    """With the distributed optimizer Muon's ranks have whole matrices (arguments.py: emerging optimizers)."""
+    path = "engine.no_use_layer_wise_param_layout"
+    if name != "muon":
+        return None
+    if strategy is not None:
+        reason = f"found {strategy!r} with 'muon'; emerging optimizers do not run with Megatron-FSDP"
+        read.refuse("engine.data_parallel_sharding_strategy", reason)
     if read.given("training.offload.optimizer") is not None:
         read.refuse("training.offload.optimizer", "does not apply to muon")
+    if not read.given("engine.distributed_optimizer"):
+        if read.given(path):
+            read.refuse(path, "needs engine.distributed_optimizer")
+        return None
+    for other in ("precision_aware_optimizer", "num_distributed_optimizer_instances"):
+        if read.given(f"engine.{other}") not in (None, False, 1):
+            read.refuse(f"engine.{other}", "does not apply to muon")
+    return "ping-pong" if read.given(path) else "layout"
 
 
 def _strategy(read: Defaults) -> str | None:
@@ -104,9 +116,9 @@ def _gradient(read: Defaults, precision: str, half: str) -> str:
     """Of the buffer: bf16 models accumulate in fp32 unless told otherwise, others in their own dtype."""
     given = read.given("training.gradient_dtype")
     in_half = read.given("engine.grad_reduce_in_bf16")
+    # arguments.py: bf16 gradients are summed in fp32 unless these say otherwise.
+    in_half = in_half or (in_half is None and read.given("engine.main_grads_dtype") == "bf16")
     usual = "fp32" if half == "bf16" and not in_half else half
-    if read.given("engine.main_grads_dtype") == "bf16" and read.given("engine.grad_reduce_in_bf16") is None:
-        usual = "fp32"
     if precision == "bf16":
         usual = "bf16" if in_half is None else usual
     if given is not None and given not in ("fp32", half):
