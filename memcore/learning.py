@@ -25,7 +25,7 @@ from memcore.model.adapters import (
 )
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
-from memcore.model.parts import Attention
+from memcore.model.parts import Attention, FeedForward
 from memcore.model.quantized import STORAGES, quantized
 from memcore.model.weights import Weight
 from memcore.symbols import Shape, product
@@ -334,14 +334,34 @@ def _quantized(read: Defaults, model: Model, engine: Engine) -> Model:
         raise UnsupportedError(path, f"found {storage!r}; of models with vision towers it is not modelled yet")
     if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
         raise UnsupportedError(path, f"found {storage!r}; only attention and feed-forward layers are modelled yet")
-    bits = STORAGES[storage].bits
+    row = STORAGES[storage]
+    bits = row.bits
+    if row.floating:
+        _refuse_fp8(read, model, engine)
     if engine.name != "fsdp":
         head = framework_of(read).quantizes_head
-        return quantized(model, storage, "int8" if bits == 8 else "uint8", 8 // bits, head=head)
+        return quantized(model, storage, row.dtype, 8 // bits, head=head)
     if bits == 8:
         read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
     dtype = _stored(read, engine)
     return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
+
+
+def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
+    """What transformers' fp8 layers are not modelled with."""
+    path = "training.quantization"
+    if engine.name not in ("none", "ddp") or layer_code(read) not in ("transformers", "liger"):
+        found = f"engine.type {engine.name!r} and {layer_code(read)!r} layers"
+        raise UnsupportedError(
+            path, f"'fp8' is modelled with engine.type none and ddp, and layers of transformers; {found}"
+        )
+    if any(not isinstance(feed, FeedForward) for layer in model.network.kinds for feed in layer.feeds):
+        raise UnsupportedError(path, f"'fp8' would quantize {model.name}'s experts too, which is not modelled")
+    if any(linear.transposed for linear in targeted(model.network, (ALL,))):
+        read.refuse(path, f"'fp8' replaces nn.Linear alone, which {model.name} has none of")
+    for other in ("training.compute_dtype", "engine.prepare_model_for_kbit_training"):
+        if read.given(other):
+            read.refuse(other, "concerns weights that bitsandbytes quantizes; leave it out with 'fp8'")
 
 
 def _stored(read: Defaults, engine: Engine) -> str:

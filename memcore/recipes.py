@@ -98,7 +98,9 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
         compute, stored = given or precision.autocast or precision.compute, precision.compute
     early = framework_of(read).early_bitsandbytes
     stored = "fp16" if early else stored
-    return Quantization(bits=row.bits, double=row.double, stored=stored, compute=compute, early=early)
+    return Quantization(
+        bits=row.bits, double=row.double, stored=stored, compute=compute, floating=row.floating, early=early
+    )
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:

@@ -172,3 +172,9 @@ def test_ranks_belong_to_projections():
         kept({"name": "adamw", "rank": 4})
     with pytest.raises(UnsupportedError, match="needs whole matrices"):
         kept("galore", engine={"type": "fsdp"}, gpus=2)
+
+
+def test_sparse_gradients_alone():
+    """SparseAdam is refused with its reason: no parameter of these models has a sparse gradient."""
+    with pytest.raises(ConfigError, match=r"sparse-adam.*takes sparse gradients.*adam, adamw-8bit"):
+        memcore.estimate({"model": "gpt2", "training": {"optimizer": "sparse-adam"}})

@@ -50,6 +50,8 @@ def maxima(count):
         ("nf4", lambda n: n // 2 + 4 * maxima(n) + 512),
         ("nf4-double", lambda n: n // 2 + maxima(n) + rounded(4 * -(-maxima(n) // 256)) + 512 + 1024 + 512),
         ("int8", lambda n: n + 4096 * (n == 2**20) + 1024 * (n == 2**18)),
+        # A scale for each 128 by 128: 8 x 8, 2 x 8 and 22 x 8 of them.
+        ("fp8", lambda n: n + rounded(4 * n // 2**14)),
     ],
 )
 def test_frozen_matrices_take_few_bits(quantization, each):
@@ -90,14 +92,28 @@ def test_preparing_for_few_bits_casts_the_rest_to_fp32():
             {"engine": {"type": "none", "prepare_model_for_kbit_training": True}},
             "engine.prepare_model_for_kbit_training",
         ),
-        (job("fp8"), "training.quantization"),
+        (job("mxfp4"), "training.quantization"),
+        (job("fp8") | {"engine": {"type": "fsdp"}, "hardware": {"num_gpus": 2}}, "training.quantization"),
+        (job("fp8", compute_dtype="bf16"), "training.compute_dtype"),
+        (job("fp8") | {"model": "gpt2"}, "training.quantization"),
+        (job("fp8") | {"model": "mixtral-8x7b-v0.1"}, "training.quantization"),
         (job("int8") | {"engine": {"type": "fsdp"}, "hardware": {"num_gpus": 2}}, "training.quantization"),
     ],
 )
 def test_what_cannot_be_quantized_is_refused(change, path):
-    """Nothing learns without an adapter, and FSDP shards no 8-bit matrices."""
+    """Nothing learns without an adapter, FSDP shards no 8-bit matrices, and fp8 is for transformers' linear layers."""
     with pytest.raises((ConfigError, UnsupportedError), match=path):
         memcore.estimate({"model": MODEL, **change})
+
+
+def test_fp8_keeps_nothing_of_its_inputs():
+    """The gradient of an input needs a copy of the matrix in its dtype, and its scales, repeated for each row."""
+    plain, found = (memcore.estimate(job(each)).ranks[0] for each in (None, "fp8"))
+    kept = [each.end_of_forward - each.persistent.before_step for each in (plain, found)]
+    assert kept[0] == kept[1]
+    copies = {block.shape for block in found.program.blocks if block.rule == "dequantized_weight"}
+    assert ("f", "h") in copies
+    assert "quantized_rows" not in {block.rule for block in found.program.blocks}
 
 
 def test_fsdp_shards_packed_matrices_and_no_maxima():

@@ -168,8 +168,12 @@ class Choice:
     """What each option means, for forms and the reference."""
     planned: tuple[str, ...] = ()
     """Words that are known but stand for nothing that is modelled."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Words that are known, and why they stand for nothing."""
 
     def check(self, value: object) -> object:
+        if value in self.impossible:
+            raise ValueError(f"{value!r} {self.impossible[str(value)]}")
         if value in self.planned:
             raise ValueError(f"{value!r} is not modelled yet; allowed: {', '.join(self.options)}")
         if value not in self.options:

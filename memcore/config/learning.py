@@ -11,6 +11,11 @@ from memcore.optimizers import OPTIMIZERS
 
 DTYPE = Choice(FLOATING)
 """A dtype that parameters can have."""
+_SPARSE = (
+    "raises an error at its first step (torch/optim/sparse_adam.py): it takes sparse gradients, which only "
+    "nn.Embedding(sparse=True) makes, and all parameters of these models have dense ones; adam, adamw-8bit and "
+    "paged-adamw-8bit take those"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +23,10 @@ class Optimizer:
     """The optimizer; in a file also just its name."""
 
     name: str | None = setting(
-        Choice(tuple(name for name in OPTIMIZERS if not (name.endswith("-momentum") or "@" in name))),
+        Choice(
+            tuple(name for name in OPTIMIZERS if not (name.endswith("-momentum") or "@" in name)),
+            impossible=dict.fromkeys(("sparse-adam", "sparseadam"), _SPARSE),
+        ),
         "Optimizer",
         "Adam keeps two numbers for each parameter, SGD none, or one with momentum; 8 bits take a quarter of fp32.",
         flag="optimizer",

@@ -243,7 +243,7 @@ class Training:
     quantization: str | None = setting(
         Choice(tuple(STORAGES), {name: row.title for name, row in STORAGES.items()}),
         "Frozen weights",
-        "How bitsandbytes stores frozen linear layers beside an adapter (QLoRA); each is dequantized as it runs.",
+        "How frozen linear layers are stored beside an adapter: by bitsandbytes (QLoRA), or by transformers in fp8.",
         flag="frozen-weights",
         default="none: in the parameter dtype",
     )

@@ -1,8 +1,10 @@
-"""Products with frozen matrices that are stored in few bits, as bitsandbytes computes them.
+"""Products with frozen matrices that are stored in few bits, as bitsandbytes and transformers compute them.
 
 Sources: bitsandbytes/nn/modules.py (`Linear4bit.forward`, `Linear8bitLt.forward`), bitsandbytes/autograd/_functions.py
 (`MatMul4Bit`, `MatMul8bitLt`) and bitsandbytes/backends/cuda/ops.py: with more than 1536 rows the matrix is dequantized
 for the product, and always once more for the gradient. LLM.int8() counts no outlier columns, which depend on data.
+fp8: transformers/integrations/finegrained_fp8.py (`FP8LinearFunction`, `_dequantize_fp8_weight`), by its Triton kernel,
+which quantizes rows as it reads them.
 """
 
 from __future__ import annotations
@@ -27,12 +29,16 @@ class Quantization:
     """The dtype that the matrices had, which they are dequantized to for gradients."""
     compute: str
     """The dtype of the product (`bnb_4bit_compute_dtype`)."""
+    floating: bool = False
+    """In fp8."""
     early: bool = False
     """bitsandbytes before 0.43.2, which held on to the inputs of 4-bit layers (9e75374)."""
 
 
 def quantized_linear(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | None) -> Tensor:
-    """A linear layer over a quantized matrix; four bits save neither the input nor the matrix."""
+    """A linear layer over a quantized matrix; fp8 and four bits save neither the input nor a copy of the matrix."""
+    if how.floating:
+        return _in_fp8(x, weight, bias)
     if how.bits == 8:
         return _in_8_bits(x, weight, bias)
     given = x.dtype
@@ -79,6 +85,29 @@ def _maxima(x: Tensor, weight: Parameter, how: Quantization, *, kept: bool) -> l
         return []
     shape: Shape = (Quotient(weight.shape, 64),)
     return [new(x.tape, shape, "fp32", "dequantized_scales") for _ in range(1 if kept else 2)]
+
+
+def _in_fp8(x: Tensor, weight: Parameter, bias: Tensor | None) -> Tensor:
+    """Rows are quantized in the kernel; for the gradient the matrix is cast and multiplied in place by its scales.
+
+    These are cast too, and repeated for the rows of their blocks.
+    """
+    tape, dtype, shape = x.tape, x.dtype, x.shape
+    batch = len(shape) - len(weight.inner)
+    out = new(tape, (*shape[:batch], *weight.outer), dtype, "linear")
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        gradient = only(gradients)
+        blocks: Shape = (Quotient(weight.inner, 128),)
+        scales = new(tape, (Quotient(weight.outer, 128), *blocks), gradient.dtype, "dequantized_scales")
+        matrix = new(tape, weight.shape, gradient.dtype, "dequantized_weight")
+        repeated = new(tape, (*weight.outer, *blocks), gradient.dtype, "dequantized_scales")
+        del scales, repeated
+        found = new(tape, shape, gradient.dtype, "input_gradient")
+        del matrix
+        return [found]
+
+    return _attached(out, x, bias, apply)
 
 
 def _in_8_bits(x: Tensor, weight: Parameter, bias: Tensor | None) -> Tensor:

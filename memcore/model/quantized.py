@@ -1,8 +1,8 @@
-"""Frozen weights in few bits, as bitsandbytes stores them: which are, and what each keeps beside its numbers.
+"""Frozen weights in few bits, as bitsandbytes and transformers store them: which are, and what each keeps besides.
 
 Sources: transformers/integrations/bitsandbytes.py (`replace_with_bnb_linear`: every linear layer but the output head;
 embeddings, norms and stacked experts are no linear layers), bitsandbytes/functional.py (`quantize_4bit`) and
-bitsandbytes/nn/modules.py (`Linear4bit`, `Linear8bitLt`).
+bitsandbytes/nn/modules.py (`Linear4bit`, `Linear8bitLt`); transformers/integrations/finegrained_fp8.py (`FP8Linear`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from memcore.model.network import Model
 from memcore.model.weights import Linear, Weight
 from memcore.symbols import Quotient, Shape
 
-BLOCK, NESTED_BLOCK = 64, 256
-"""Numbers that share an absolute maximum, and absolute maxima that share one of their own."""
+BLOCK, NESTED_BLOCK, SIDE = 64, 256, 128
+"""Numbers that share an absolute maximum, absolute maxima that share one of their own; a side of fp8's blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,13 @@ class Storage:
     bits: int
     double: bool = False
     """The absolute maxima are quantized too."""
+    floating: bool = False
+    """fp8 of transformers (`FineGrainedFP8Config`), not integers of bitsandbytes."""
+
+    @property
+    def dtype(self) -> str:
+        """What bytes of it are, on one GPU."""
+        return "fp8" if self.floating else "int8" if self.bits == 8 else "uint8"
 
 
 STORAGES: Mapping[str, Storage] = {
@@ -35,6 +42,7 @@ STORAGES: Mapping[str, Storage] = {
     "fp4": Storage(title="4 bits, floating point, an fp32 maximum for each 64", bits=4),
     "fp4-double": Storage(title="the same with the maxima in 8 bits", bits=4, double=True),
     "int8": Storage(title="LLM.int8(): 8 bits, an fp32 scale for each row", bits=8),
+    "fp8": Storage(title="transformers' FineGrainedFP8: an fp32 scale for each 128 by 128", bits=8, floating=True),
 }
 """By the value of `training.quantization`."""
 
@@ -81,6 +89,9 @@ def beside(weight: Weight) -> Iterator[Beside]:
     if weight.quantized is None:
         return
     row = STORAGES[weight.quantized]
+    if row.floating:
+        yield Beside("quantization_scales", tuple(Quotient(axis, SIDE) for axis in weight.axes), "fp32")
+        return
     if row.bits == 8:
         yield Beside("quantization_scales", weight.outer, "fp32")
         return

@@ -126,7 +126,8 @@ def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
         return scaled(result.pop(), weights, part)
     if part.adapter_kind in ADAPTERS:
         return ADAPTERS[part.adapter_kind](x, result, weights, part)
-    if weights[f"{part.name}.weight"].quantization is not None:
+    how = weights[f"{part.name}.weight"].quantization
+    if how is not None and not how.floating:
         return _adapt_quantized(x, result, weights, part)
     dtype = result[0].dtype
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
