@@ -112,8 +112,9 @@ NOTES = {
 """What is known about measured cases that are off by more than five percent."""
 ENGINE_NOTES = {
     "nanotron": "The sweep assumes its counter. nanotron's benchmark resets the peak of allocated memory when passes have ended, "
-    "so that its numbers are compared with reserved memory. How far the host is ahead of the GPU decides how long blocks "
-    "that collectives use stay taken: a pass is assumed, less with fast hosts, more on first stages of long pipelines."
+    "so that its numbers are compared with reserved memory. Blocks that collectives use stay taken while the host is "
+    "ahead of the GPU: by a full queue of the driver is assumed, and even with it where a stage sends or receives. GPUs "
+    "that are faster than their host keep less; why first stages of long pipelines keep more is not known."
 }
 """What is known about all cases of an engine."""
 UNKNOWN = "Which tensor makes the difference is not known."

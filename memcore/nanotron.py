@@ -15,6 +15,8 @@ from memcore.symbols import Axis, split_over
 
 _TENSOR = "parallelism.tensor_parallel_size"
 _SEQUENCE = "parallelism.sequence_parallel"
+SORTED = 3072
+"""Tokens whose gradients are added to an embedding's without sorting (Embedding.cu, embedding_dense_backward_cuda)."""
 _ONLY: Mapping[str, object] = {
     "training.implementation": "nanotron",
     "training.attention": "flash",
@@ -123,6 +125,7 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool) -> NanotronPlan:
         overlaps=overlaps,
         gathers_again=bool(read.take("engine.tp_recompute_allgather", True)),
         fp32_gradients=fp32,
+        sorts=sizes["b"] * sizes["s"] > SORTED,
         zero_stage=stage,
     )
 

@@ -234,14 +234,15 @@ class Rank:
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
         around = self.persistent.surroundings()
+        workspaces = 0 if turns.apply(self.job) else self.persistent.workspaces  # Turns replay them.
         capacity, room = None if self.job.recipe.fake else self.job.capacity, Room()
         if capacity is not None:
-            beside = sum(each.overhead.expected for each in outside(self)) + self.persistent.workspaces
+            beside = sum(each.overhead.expected for each in outside(self)) + workspaces
             room = Room(capacity - beside)
         found = self._held(around, room)
         if room.short and room.trimmed:
             found = self._held(around, Room())  # what it gave back was in vain
-        return max(found + self.persistent.workspaces, self.peak.peak)
+        return max(found + workspaces, self.peak.peak)
 
     def _held(self, around: Surroundings, room: Room) -> int:
         expandable = bool(self.job.config.engine.expandable_segments)

@@ -25,6 +25,9 @@ ZERO: Mapping[str, Rule] = {
     "scattered_sequence": Rule("this rank's part of a sequence of the sum over ranks", _PARALLEL),
     "scattered_gradient": Rule("this rank's part of an input's gradient", _PARALLEL),
     "sequence_lengths": Rule("where sequences begin in packed rows", "flash-attn, flash_attn_interface.py"),
+    "embedding_sums": Rule(
+        "sums of the gradients of equal words, fp32", "pytorch, aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu"
+    ),
     "argmax": Rule("position of the largest logit", _PARALLEL),
     # DeepSpeed.
     "fp32_partition": Rule("fp32 copy of the parameters that this rank updates", _STAGES, "optimizer states"),

@@ -75,8 +75,10 @@ class Program:
         self.events = tuple(tape.events)
         self.gradients = frozenset(tape.gradients)
         """Blocks that became the gradient of a parameter."""
-        self.communicated = frozenset(tape.communicated)
+        self.communicated = frozenset(block for _, blocks in tape.collectives for block in blocks)
         """Blocks that a collective reads or writes on its own stream."""
+        self.collectives = Counter(place for place, _ in tape.collectives)
+        """How many collectives are called right before an event."""
         self.savers = {block: tuple(rules) for block, rules in tape.savers.items()}
         """For a block, the rules of the operations that keep it for their backward pass."""
         self.outliving = _outliving(self.events, self.segments)
@@ -98,7 +100,7 @@ class Program:
             start = len(tape.events)
             tape.events += found
             tape.segments.append(replace(each, start=start, end=len(tape.events)))
-        tape.gradients, tape.communicated = set(self.gradients), set(self.communicated)
+        tape.gradients, tape.collectives = set(self.gradients), [(0, set(self.communicated))]
         tape.savers = {block: dict.fromkeys(rules) for block, rules in self.savers.items()}
         return Program(tape)
 

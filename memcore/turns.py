@@ -1,19 +1,21 @@
 """The caching allocator where every micro-batch is like the others: each of those in flight is replayed on its own.
 
 What a collective reads or writes on a stream of its own is free only when the GPU has got there (`recordStream`,
-`insert_events` and `process_events` of c10/cuda/CUDACachingAllocator.cpp). The host is ahead of the GPU, here by a pass
-of a micro-batch at most: what collectives use of the blocks that a pass frees serves the next one.
+`insert_events` and `process_events` of c10/cuda/CUDACachingAllocator.cpp). The host is ahead of the GPU by what the
+driver queues; where a stage of a pipeline sends or receives, it waits for the GPU.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from memcore.allocator import SMALL, Pool, Room, Surroundings, end_step, small_segments
+from memcore.hardware import matmul_workspaces
 from memcore.job import Job
-from memcore.step.pipelined import IN_FLIGHT
+from memcore.step.pipelined import IN_FLIGHT, SENT
 from memcore.step.recipe import Pipeline
 from memcore.step.record import program_of
 from memcore.timeline import Program, Span
@@ -22,80 +24,169 @@ STEPS = 3
 """The first is without optimizer states, the second has them, the third finds what the second left."""
 STEADY = 3
 """Forward and backward passes in turn, of any number that all find the same."""
+AHEAD = 1000
+"""How much the driver queues before the host waits: about a thousand launches (NVIDIA's developer forum, 68937: CUDA
+streams are blocked when launching lots of kernels). nanotron has all streams in one queue
+(`CUDA_DEVICE_MAX_CONNECTIONS=1`, parallel/utils.py), in which events and waits for them have their places too."""
+COLLECTIVE = 5
+"""Places of a collective: an event and a wait before its kernel and after it (ProcessGroupNCCL.cpp, `syncStreams`)."""
 _BACKWARD = ("gradient of the loss", "received gradient")
 """Where a backward pass begins."""
+_PRODUCTS = frozenset({"linear", "input_gradient", "weight_gradient"})
+"""Rules of products of matrices: the first of a thread asks for its workspace when its result is there
+(CUDABlas.cpp; CublasHandlePool.cpp, `getCurrentCUDABlasHandle`)."""
+_TUNED = frozenset({"rms_norm", "rms_norm_backward"})
+"""Rules of Triton's kernels that are timed with several numbers of warps when they run for the first time
+(flash-attn, ops/triton/layer_norm.py, `triton.autotune`)."""
+FLUSH = 256_000_000
+"""Bytes of the buffer with which caches are cleared between those runs (triton, testing.py, `do_bench`)."""
 
 
 @dataclass(slots=True)
 class _Pass:
     """The forward or the backward pass of a micro-batch: blocks by index when they come, by complement when they go."""
 
-    large: list[int]
+    large: list[tuple[int, int]]
+    """With what is queued up to each since the one before."""
+    queued: int = 0
+    """What is queued after the last of them."""
     small: int = 0
     """Bytes in small blocks when it ends, over those when it begins."""
     highest: int = 0
     """The most of them while it lasts."""
+    workspaces: Sequence[int] = ()
+    """What the thread that runs it keeps from its first product on; nothing once it has it."""
+    tuned: bool = False
+    """Its kernels have been timed."""
 
 
 class _Flights:
     """The micro-batches of a rank."""
 
-    def __init__(self, program: Program, values: Mapping[str, int], pool: Pool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        values: Mapping[str, int],
+        pool: Pool,
+        workspaces: Sequence[int] = (),
+        *,
+        receives: bool = False,
+    ) -> None:
         self._pool, self._values, self._program = pool, values, program
         self._sizes = program.block_sizes(values)
         place = [program.segments[span.segments[0]].place for span in program.spans]
         begins = next(number for number, name in enumerate(place) if name in _BACKWARD)
-        self._forward, self._backward = self._pass(program.spans[:begins]), self._pass(program.spans[begins:])
+        sent = place.index(SENT) if SENT in place else begins
+        self._sends = sent < begins
+        self._receives = receives
+        received = begins + self._sends
+        cuts = (0, sent, begins, received, len(program.spans))
+        parts = [self._pass(program.spans[start:end]) for start, end in pairwise(cuts)]
+        self._forward, self._sent, self._received, self._backward = parts
+        self._forward.workspaces = self._backward.workspaces = workspaces
         self._alike = _alike(program)
         self._live: list[dict[int, list[int]]] = []
         """Addresses by block, for each micro-batch in flight."""
-        self._waiting: list[int] = []
-        """What collectives of this pass still use."""
+        self._waiting: deque[tuple[int, int]] = deque()
+        """What collectives still use: until so much has been queued, and addresses."""
+        self._queued = 0
         self._small = 0
         self.highest = 0
         """The most bytes in small blocks."""
 
     def fly(self) -> None:
-        """The forward pass of the next micro-batch."""
-        self._live.append(defaultdict(list))
-        self._run(self._forward, self._live[-1])
+        """The forward pass of the next micro-batch, whose result is sent."""
+        self._begin_flight()
+        self._run(self._sent, self._live[-1])
+
+    def turn(self) -> None:
+        """A forward pass, then a backward pass: the result is sent and the gradient received in one."""
+        self._begin_flight()
+        self._run(self._received, self._live[0])
+        self._run(self._sent, self._live[-1])
+        self._run(self._backward, self._live.pop(0))
 
     def land(self) -> None:
         """The backward pass of the first micro-batch in flight."""
+        if self._sends:
+            self.synchronize()
+        self._run(self._received, self._live[0])
         self._run(self._backward, self._live.pop(0))
+
+    def _begin_flight(self) -> None:
+        """A forward pass. What is received before, and what is sent after it: the host copies their shapes.
+
+        It waits for the GPU to do so (parallel/pipeline_parallel/p2p.py, `_send_meta` and `_recv_meta`).
+        """
+        if self._receives:
+            self.synchronize()
+        self._live.append(defaultdict(list))
+        self._run(self._forward, self._live[-1])
+        if self._sends:
+            self.synchronize()
+
+    def synchronize(self) -> None:
+        """The host waits for the GPU."""
+        self._queued += AHEAD
+        self._recycle()
+
+    def _recycle(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._queued:
+            self._pool.release(self._waiting.popleft()[1])
 
     def _pass(self, spans: Sequence[Span]) -> _Pass:
         found = _Pass([])
-        for event in self._events(spans):
+        for event, queued in self._events(spans):
             size = self._sizes[max(event, ~event)]
+            found.queued += queued
             if size > SMALL:
-                found.large.append(event)
+                found.large.append((event, found.queued))
+                found.queued = 0
             else:
                 found.small += size if event >= 0 else -size
                 found.highest = max(found.highest, found.small)
         return found
 
-    def _events(self, spans: Sequence[Span]) -> Iterator[int]:
+    def _events(self, spans: Sequence[Span]) -> Iterator[tuple[int, int]]:
         for span in spans:
+            stretch = [(self._program.events[place], self._places(place)) for place in range(span.start, span.end)]
             for _ in range(1 if span.repeats is None else self._values[span.repeats]):
-                yield from self._program.events[span.start : span.end]
+                yield from stretch
+
+    def _places(self, place: int) -> int:
+        """What is queued up to an event: collectives before it, a kernel for what comes, an event for what goes."""
+        program, event = self._program, self._program.events[place]
+        own = event >= 0 or ~event in program.communicated or ~event in program.gradients
+        return COLLECTIVE * program.collectives[place] + own
 
     def _run(self, events: _Pass, live: dict[int, list[int]]) -> None:
         allocate, release, sizes = self._pool.allocate, self._pool.release, self._sizes
-        for event in events.large:
+        for event, queued in events.large:
+            self._queued += queued
             if event >= 0:
+                self._recycle()
                 live[event].append(allocate(sizes[event]))
+                if events.workspaces or not events.tuned:
+                    self._begin(events, self._program.blocks[event].rule)
                 continue
             address = live[~event].pop() if live[~event] else self._handed_on(live, ~event)
             if ~event in self._program.communicated:
-                self._waiting.append(address)
+                self._waiting.append((self._queued + AHEAD, address))
             else:
                 release(address)
-        for address in self._waiting:
-            release(address)
-        self._waiting.clear()
+        self._queued += events.queued
         self.highest = max(self.highest, self._small + events.highest)
         self._small += events.small
+
+    def _begin(self, events: _Pass, rule: str) -> None:
+        """What an operation asks for when it is the first of its kind."""
+        if rule in _PRODUCTS:
+            for size in events.workspaces:
+                self._pool.allocate(size)
+            events.workspaces = ()
+        if rule in _TUNED and not events.tuned:
+            self._pool.release(self._pool.allocate(FLUSH))
+            events.tuned = True
 
     def _handed_on(self, live: dict[int, list[int]], block: int) -> int:
         """The oldest address of a block like this one: a repeated layer frees what the one before it made."""
@@ -124,17 +215,20 @@ def reserved(job: Job, around: Surroundings, room: Room, *, expandable: bool = F
     for size in around.resident:
         if size > SMALL:
             pool.allocate(size)
-    flights = _Flights(program_of(replace(recipe, pipeline=alone)), job.sizes, pool)
+    workspaces = [size for _, size in matmul_workspaces(job.accelerator) if size > SMALL]
+    receives = plan is not None and not recipe.network.ends.reads_tokens
+    program = program_of(replace(recipe, pipeline=alone))
+    flights = _Flights(program, job.sizes, pool, workspaces, receives=receives)
     turns = min(max(job.micro_batches - warm, 0), STEADY)
     for step in range(STEPS):
         room.highest = room.reserved
         for _ in range(warm):
             flights.fly()
         for _ in range(turns):
-            flights.fly()
-            flights.land()
+            flights.turn()
         for _ in range(warm):
             flights.land()
+        flights.synchronize()
         end_step(pool, around.states if step == 0 else (), around.temporaries)
     small = sum(size for each in (around.resident, around.states) for size in each if size <= SMALL)
     return room.highest + small_segments(small + flights.highest)

@@ -245,7 +245,7 @@ def accumulate(first: Gradient, second: Tensor, *, wrapped: bool = False) -> Ten
     """
     if first is None:
         return second
-    if not (first.tape.fake or wrapped) and first.spread is None:
+    if not (first.tape.fake or wrapped or first.viewed) and first.spread is None:
         return first
     storage = first.tape.allocate(first.shape, first.dtype, "gradient_sum")
     return Tensor(first.tape, storage, first.shape, first.dtype, order=first.order)

@@ -134,8 +134,8 @@ class Tape:
         """Number of graph nodes so far."""
         self.gradients: set[int] = set()
         """Blocks that became the gradient of a parameter."""
-        self.communicated: set[int] = set()
-        """Blocks that a collective reads or writes on its own stream."""
+        self.collectives: list[tuple[int, set[int]]] = []
+        """The number of events before each collective, and the blocks that it reads or writes on its own stream."""
         self.savers: dict[int, dict[str, None]] = {}
         """For a block, the rules of the operations that keep it for their backward pass."""
         self.left: list[object] = []

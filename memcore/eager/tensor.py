@@ -20,7 +20,19 @@ class Tensor:
     memory its engine accounts for.
     """
 
-    __slots__ = ("cut", "dtype", "node", "order", "requires_grad", "shape", "slot", "spread", "storage", "tape")
+    __slots__ = (
+        "cut",
+        "dtype",
+        "node",
+        "order",
+        "requires_grad",
+        "shape",
+        "slot",
+        "spread",
+        "storage",
+        "tape",
+        "viewed",
+    )
 
     def __init__(
         self,
@@ -43,6 +55,8 @@ class Tensor:
         between elements."""
         self.spread = spread
         """The axis along which everything is one and the same memory (`expand`)."""
+        self.viewed = False
+        """It is a view of a tensor that stays with it: nothing is added to it in place."""
         self.requires_grad = False
         self.node: Node | None = None
         self.slot = 0

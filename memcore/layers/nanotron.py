@@ -98,8 +98,8 @@ def _decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, plan: 
         raise TypeError(layer)
     residual = hidden_states
     hidden_states = _norm(hidden_states, weights, layer.norms[0])
-    hidden_states = _attention(hidden_states, weights, layer.mixer, plan)
-    hidden_states = add(hidden_states, residual)
+    output = _attention(hidden_states, weights, layer.mixer, plan)
+    hidden_states = add(output, residual)
     residual = hidden_states
     hidden_states = _norm(hidden_states, weights, layer.norms[1])
     hidden_states = _mlp(hidden_states, weights, layer.feed_forward, plan)
@@ -120,6 +120,7 @@ def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
             for_x = new(tape, shape, dtype, "rms_norm_backward")
+            for_x.viewed = True  # It is returned in its input's shape.
             partial = new(tape, (MULTIPROCESSORS, *weight.shape), "fp32", "rms_norm_backward")
             summed = new(tape, weight.shape, "fp32", "sum")
             for_weight = new(tape, weight.shape, dtype, "rms_norm_backward")
@@ -135,7 +136,6 @@ def _attention(x: Tensor, weights: Weights, part: Attention, plan: NanotronPlan)
         with x.tape.module(leaf(part.inputs[0].name)):
             qkv_states = column_linear(x, weights[f"{part.inputs[0].name}.weight"], plan)
         states = _grouped(qkv_states, part) if part.grouped else _thirds(qkv_states)
-        del qkv_states
         attention_output = _forward_training(*states)
         del states
         with x.tape.module(leaf(part.output.name)):

@@ -40,6 +40,8 @@ def _column(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         gradient = only(gradients)
         overlaps = plan.overlaps
+        if plan.scatters and plan.gathers_again:
+            _communicate(*saved)
         for_weight = None if overlaps else new(tape, weight.shape, gradient.dtype, "weight_gradient")
         for_input = new(tape, gathered, gradient.dtype, "input_gradient")
         if not gradient.mergeable(0, batch) or not gradient.mergeable(batch, len(gradient.shape)):
@@ -129,26 +131,43 @@ def _identity(x: Tensor) -> Tensor:
 
 def _communicate(*tensors: Tensor) -> None:
     """A collective reads or writes them on NCCL's stream (`recordStream`, ProcessGroupNCCL.cpp)."""
-    for each in tensors:
-        if each.storage is not None:
-            each.tape.communicated.add(each.storage.block)
+    tape = tensors[0].tape
+    tape.collectives.append((len(tape.events), {each.storage.block for each in tensors if each.storage is not None}))
 
 
 def embedded(tokens: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
     """The embedding, shared by words: rows of other ranks' words are made zero, and the ranks' results summed."""
     if not plan.tensor:
-        return embedding(tokens, weight)
+        return _looked_up(tokens, weight, plan)
     below, above = like(tokens, "shard_mask", "bool"), like(tokens, "shard_mask", "bool")
     mask = like(tokens, "shard_mask", "bool")
     del below, above
     copied = clone(tokens)
     local = like(copied, "masked_indices")
     del copied
-    out = embedding(local, weight)
+    out = _looked_up(local, weight, plan)
     del local
     inverted = view(like(mask, "logical_not"), (*mask.shape, 1))
     out = mul(out, inverted)
     return scattered(out) if plan.scatters else out
+
+
+def _looked_up(tokens: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
+    """Rows of a table; gradients of many are sorted, and first summed in fp32, in a tensor of all."""
+    if not plan.sorts:
+        return embedding(tokens, weight)
+    tape, saved = tokens.tape, save(tokens.tape, tokens)
+    out = new(tape, (*tokens.shape, *weight.inner), weight.dtype, "embedding")
+    shape = weight.shape
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        found = new(tape, shape, only(gradients).dtype, "embedding_backward")
+        sums = new(tape, only(gradients).shape, "fp32", "embedding_sums")
+        del sums
+        return [found]
+
+    attach([out], [weight], saved, apply)
+    return out
 
 
 def sharded_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

@@ -19,5 +19,7 @@ class NanotronPlan:
     """The backward pass gathers what products saved of a sequence (`tp_recompute_allgather`)."""
     fp32_gradients: bool
     """Gradients accumulate in a flat fp32 buffer, and the optimizer updates an fp32 copy of the parameters."""
+    sorts: bool
+    """Micro-batches have so many tokens that the embedding's backward pass sorts them."""
     zero_stage: int
     """1: data-parallel ranks share the optimizer."""

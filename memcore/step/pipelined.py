@@ -23,6 +23,10 @@ IN_FLIGHT, MICRO_BATCHES, UNRECORDED = "mf", "mb", "mu"
 """Symbols: micro-batches in flight that one stands for, of the step, and of the step that are not recorded."""
 
 
+SENT = "sent"
+"""Where a stage lets go of what it has sent to the next."""
+
+
 @dataclass(slots=True)
 class Flight:
     """A micro-batch between its forward and its backward pass."""
@@ -165,7 +169,7 @@ class MegatronRuntime(Runtime):
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
         """What was sent is a scalar from now on."""
         if not self.last:
-            self.step.tape.enter("forward", "sent")
+            self.step.tape.enter("forward", SENT)
             output.storage = None
 
     def received_gradient(self, flight: Flight) -> Tensor:
@@ -189,7 +193,14 @@ class NanotronRuntime(Runtime):
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
         """The graph goes on from what was sent, whose memory is free."""
         if not self.last:
+            self.step.tape.enter("forward", SENT)
             output.storage = None
+
+    def received_gradient(self, flight: Flight) -> Tensor:
+        """It is a view of the bytes that were received (`P2PTensorMetaData.create_empty_storage`)."""
+        found = super().received_gradient(flight)
+        found.viewed = True
+        return found
 
 
 class DeepSpeedRuntime(Runtime):
@@ -216,7 +227,7 @@ class DeepSpeedRuntime(Runtime):
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
         """Of an output that was sent in parts, its own part stays."""
         if self._partitioned and not self.last:
-            self.step.tape.enter("forward", "sent")
+            self.step.tape.enter("forward", SENT)
             part = (split_over(self.shape[0]), *self.shape[1:])
             self._kept.append(new(self.step.tape, part, self.dtype, "partitioned_activation"))
             output.storage = None
