@@ -12,6 +12,7 @@ from math import ceil, comb
 
 from memcore.defaults import Defaults
 from memcore.engines.base import Engine
+from memcore.errors import ConfigError
 from memcore.frameworks import framework_of, is_early_titan
 from memcore.model.network import Model
 from memcore.model.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
@@ -40,9 +41,12 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
         read.refuse(SIZE, f"found {ranks}; modelled with engine.type 'fsdp', found {engine.name!r}")
     elif many % ranks:
         read.refuse(SIZE, f"found {ranks}, which cannot share {model.name}'s {many} experts equally")
+        raise ConfigError(read.problems)
     elif shards % ranks:
         read.refuse(SIZE, f"found {ranks}; it must divide the {shards} ranks over which FSDP shards")
-    return ranks
+    else:
+        return ranks
+    return 1
 
 
 def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -96,21 +96,20 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
     given = read.given("hardware.num_gpus")
     contexts = (read.given("parallelism.context_parallel_size") or 1) * ulysses_ranks(read)
     stages = read.given("parallelism.pipeline_parallel_size") or 1
-    data = read.given("parallelism.data_parallel_size")
+    own = read.given("parallelism.data_parallel_size")
     tensors = tensor_ranks(read)
-    data = None if data is None else data * contexts * stages * tensors
+    data = None if own is None else own * contexts * stages * tensors
     if given is not None and data is not None and given != data:
+        times = "" if own == data else f" times {data // own} ranks of other groups"
         read.refuse(
-            "parallelism.data_parallel_size", f"found {data}, but hardware.num_gpus is {given}; they must agree"
+            "parallelism.data_parallel_size", f"found {own}{times}, but hardware.num_gpus is {given}; they must agree"
         )
     least = stages * tensors * ulysses_ranks(read)
     total = given or data or read.take("hardware.num_gpus", least, "one GPU" if least == 1 else "one for each part")
-    if total % stages:
-        read.refuse("hardware.num_gpus", f"found {total}, which {stages} stages cannot share equally")
-    elif total // stages % tensors:
-        read.refuse("hardware.num_gpus", f"found {total}, which groups of {tensors} tensor-parallel ranks cannot share")
-    elif total % least:
-        read.refuse("hardware.num_gpus", f"found {total}, which groups of {least} ranks cannot share")
+    if total % least:
+        groups = {"pipeline": stages, "tensor": tensors, "Ulysses": ulysses_ranks(read)}
+        product = " × ".join(f"{size} {name}" for name, size in groups.items() if size > 1)
+        read.refuse("hardware.num_gpus", f"found {total}, which groups of {product}-parallel ranks cannot share")
     ranks = max(total // (stages * tensors), 1)
     if not engine.distributed and tensors > 1 and ranks > 1:
         read.refuse("engine.type", f"'none' runs one group of tensor-parallel GPUs, found {ranks}; allowed: fsdp")

@@ -209,3 +209,34 @@ def test_nanotron_reads_its_mode_in_any_letters(mode):
         f"tokens:\n  batch_accumulation_per_replica: 1\nparallelism:\n  dp: 2\n  tp: 2\n  pp: 1\n  tp_mode: {mode}\n"
     )
     assert Config.from_dict({**found, "model": "gpt2"}).engine.tp_mode == "REDUCE_SCATTER"
+
+
+MIXTRAL, LLAMA = "mistralai/Mixtral-8x7B-v0.1", "llama-3.1-8b"
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "sizes", "gpus", "message"),
+    [
+        (MIXTRAL, "fsdp", {"expert_parallel_size": 16}, 16, "expert_parallel_size: found 16, which cannot share"),
+        (MIXTRAL, "megatron", {"expert_parallel_size": 16}, 16, "expert_parallel_size: found 16, which cannot share"),
+        (LLAMA, "megatron", {"expert_parallel_size": 2}, 8, "expert_parallel_size: found 2; meta-llama/Llama-3.1-8B has no"),
+        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "tensor_parallel_size: found 3, which cannot share .* 32 attention"),
+        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "14,336 columns of a feed-forward layer equally"),
+        (LLAMA, "fsdp", {"tensor_parallel_size": 8, "pipeline_parallel_size": 2}, 8,
+         "num_gpus: found 8, which groups of 2 pipeline × 8 tensor-parallel ranks cannot share"),
+        (LLAMA, "fsdp", {"tensor_parallel_size": 4, "data_parallel_size": 4}, 8,
+         "data_parallel_size: found 4 times 4 ranks of other groups, but hardware.num_gpus is 8"),
+    ],
+)  # fmt: skip
+def test_layouts_that_do_not_add_up(model, engine, sizes, gpus, message):
+    """Each is named with the setting, what was found, and what it cannot share."""
+    with pytest.raises(ConfigError, match=message):
+        estimate(
+            {
+                "model": model,
+                "training": {},
+                "engine": {"type": engine},
+                "parallelism": sizes,
+                "hardware": {"num_gpus": gpus},
+            }
+        )

@@ -28,12 +28,16 @@ from memcore.model.megatron.converted import as_megatron, predicting_too
 from memcore.model.megatron.placement import Chunk, LayoutError, chunk_of, cut_of, further_tokens, predicting
 from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
+from memcore.model.parts import Attention, FeedForward, LatentAttention, SpecialMixer
 from memcore.model.stages import cut
 from memcore.optimizers import OPTIMIZERS
 from memcore.recipes import unit_axes, with_dropout
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.step.step import run_name
+from memcore.symbols import measure, product
 from memcore.units import GiB
+
+EXPERTS = "parallelism.expert_parallel_size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,7 @@ def resolve(config: Config) -> MegatronJob:
     model = as_megatron(found)
     model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
     ranks = ranks_of(read)
+    _refuse_unequal(read, model, ranks)
     layout = chunks_of(read, model, ranks)
     sizes = _sizes(read, model, ranks)
     precision = str(read.take("training.precision", engine.default_preset, "Megatron's usual choice"))
@@ -231,6 +236,31 @@ def _refuse_foreign(read: Defaults, engine: Engine) -> None:
             read.refuse(path, f"applies to engine.type {' and '.join(engines)}, found engine.type {engine.name!r}")
 
 
+def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
+    """Heads and widths that tensor-parallel ranks cannot share equally, and experts that a model has not.
+
+    Source: transformer/transformer_config.py, __post_init__; tensor_parallel/utils.py, divide; ssm/mamba_mixer.py.
+    """
+    path, ranks_of_tensors, sizes = "parallelism.tensor_parallel_size", ranks.tensor, model.sizes
+    shared: dict[str, int] = {}
+    for layer in model.network.kinds:
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention | LatentAttention):
+                shared["attention heads"] = measure(mixer.heads.query, sizes)
+            if isinstance(mixer, Attention) and ranks_of_tensors % measure(mixer.heads.key, sizes):
+                shared["groups of heads"] = measure(mixer.heads.key, sizes)
+            if isinstance(mixer, SpecialMixer):
+                shared |= {"Mamba heads": sizes["H"], "Mamba groups": sizes["G"]}
+        if isinstance(layer.feed_forward, FeedForward):
+            shared["columns of a feed-forward layer"] = product(layer.feed_forward.down.inner, sizes)
+    for name, size in shared.items():
+        if size % ranks_of_tensors:
+            message = f"found {ranks_of_tensors}, which cannot share {model.name}'s {size:,} {name} equally"
+            read.refuse(path, message)
+    if ranks.expert > 1 and "E" not in sizes:
+        read.refuse(EXPERTS, f"found {ranks.expert}; {model.name} has no routed experts; allowed: 1")
+
+
 def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
     """The value of every symbol that all chunks share."""
     most = model.sizes["P"]
@@ -262,7 +292,8 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
     if "E" not in sizes:
         return 0
     if sizes["E"] % ranks.expert:
-        read.refuse("parallelism.expert_parallel_size", f"found {ranks.expert}; {model.name} has {sizes['E']} experts")
+        message = f"found {ranks.expert}, which cannot share {model.name}'s {sizes['E']} experts equally"
+        read.refuse(EXPERTS, message)
     tokens = sizes["b"] * sizes["s"] * ranks.expert_tensor // (ranks.tensor if ranks.sequence else 1)
     picks = tokens * sizes["e"]
     factor = read.given("engine.moe_expert_capacity_factor")

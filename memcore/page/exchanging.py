@@ -80,13 +80,16 @@ def _object(text: str) -> dict[str, object]:
 
 def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     """Another tool's file over the model and the GPUs of the form."""
-    found = imported(text)
+    gpus = form.texts.get("hardware.num_gpus", "")
+    found = imported(text, int(gpus) if gpus.isdecimal() else None)
     known = {"model": form.texts.get("model") or "llama-3.1-8b", **found.config}
     config = Config.from_dict(known)
     kept = {path: text for path, text in form.texts.items() if path == "hardware.accelerator"}
     said = say("import-keys", tool=found.tool.title, read=len(found.read), assumed=len(found.assumed))
     if found.unknown:
         said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
+    if found.notes:
+        said += " " + "; ".join(found.notes)[:300]
     after = page.fill(config)
     return Form({**kept, **after.texts}, after.pasted), said
 
