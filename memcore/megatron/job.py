@@ -91,7 +91,6 @@ def resolve(config: Config) -> MegatronJob:
     model = as_megatron(found)
     model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
     ranks = ranks_of(read)
-    _refuse_unequal(read, model, ranks)
     layout = chunks_of(read, model, ranks)
     sizes = _sizes(read, model, ranks)
     precision = str(read.take("training.precision", engine.default_preset, "Megatron's usual choice"))
@@ -262,7 +261,8 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
 
 
 def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
-    """The value of every symbol that all chunks share."""
+    """The value of every symbol that all chunks share; what ranks cannot share is refused."""
+    _refuse_unequal(read, model, ranks)
     most = model.sizes["P"]
     sequence = read.take("training.sequence_length", min(most, 4096), "the model's maximum, at most 4096")
     if model.network.ends.positions is not None and sequence > most:
