@@ -172,8 +172,8 @@ class Choice:
     """Words that are known, and why they stand for nothing."""
 
     def check(self, value: object) -> object:
-        if value in self.impossible:
-            raise ValueError(f"{value!r} {self.impossible[str(value)]}")
+        if isinstance(value, str) and value in self.impossible:
+            raise ValueError(f"{value!r} {self.impossible[value]}")
         if value in self.planned:
             raise ValueError(f"{value!r} is not modelled yet; allowed: {', '.join(self.options)}")
         if value not in self.options:
