@@ -47,7 +47,8 @@ class Framework:
     exempts_embeddings: bool = True
     """8-bit optimizers of bitsandbytes keep the moments of embeddings in 32 bits (Hugging Face's Trainer)."""
     step: str | None = None
-    """The implementation of the optimizer's step that it takes, if not the usual one."""
+    """The implementation of the optimizer's step that it takes, if not the usual one; `torch.optim` by itself updates
+    all parameters at once (`foreach`)."""
     stacks: bool = False
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None
@@ -59,7 +60,7 @@ class Framework:
 TRAINER = Framework()
 UNNAMED = Framework(exempts_embeddings=False)
 """The optimizer as its library makes it."""
-_LOOP = Framework(keeps_outputs=True, exempts_embeddings=False)
+_LOOP = Framework(keeps_outputs=True, exempts_embeddings=False, step="foreach")
 
 FRAMEWORKS: Mapping[str, Framework] = {
     "peft": _LOOP,
@@ -72,8 +73,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
         original_parameters=True,
         skips_sync=True,
         exempts_embeddings=False,
+        step="foreach",
     ),
-    "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True),
+    "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
     "pith-train": Framework(
