@@ -71,6 +71,8 @@ def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
         return None
     if micro_batches > 1:
         read.refuse(path, f"found true with {micro_batches} micro-batches; gradients are gone before they can add up")
+    if (read.given("engine.version") or 2) == 1 or pipelined(read):
+        read.refuse(path, "found true; modelled on one GPU and with FSDP2, without a pipeline")
     if read.given("training.gradient_clipping"):
         read.refuse("training.gradient_clipping", f"found true; with {path} no moment has all gradients")
     name = read.given("training.optimizer.name") or "adamw"

@@ -60,6 +60,17 @@ def test_an_optimizer_in_the_backward_pass_holds_one_gradient():
         rank({"optimizer_in_bwd": True}, gradient_accumulation_steps=2)
 
 
+def test_an_optimizer_in_fsdps_backward_pass_lets_shards_go():
+    """A unit's sharded gradients go when its parameters are updated; nothing is left for the end of the step."""
+    adam = {"name": "adamw", "implementation": "foreach"}
+    usual, fused = (rank({"type": "fsdp", "optimizer_in_bwd": each}, 2, optimizer=adam) for each in (False, True))
+    assert usual.end_of_backward - fused.end_of_backward == usual.persistent.parameters
+    assert fused.persistent.stepping == 0 < usual.persistent.stepping
+    assert "optimizer_temporary" in {block.rule for block in fused.program.blocks}
+    with pytest.raises(ConfigError, match="optimizer_in_bwd"):
+        rank({"type": "fsdp", "version": 1, "optimizer_in_bwd": True}, 2)
+
+
 def test_offloaded_parameters_are_fsdps_offload():
     """`offload.parameters` says what `cpu_offload` says."""
     fsdp = {"type": "fsdp"}

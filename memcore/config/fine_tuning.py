@@ -71,7 +71,7 @@ class FineTuning(ServerFlags):
         "Optimizer in backward",
         "The optimizer steps as soon as a gradient is there, and lets go of it.",
         flag="optimizer-in-backward",
-        engines=("none",),
+        engines=("none", "fsdp"),
         default="false",
         advanced=True,
     )

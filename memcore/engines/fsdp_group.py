@@ -257,9 +257,19 @@ class Group:
                 self._all_reduced = output
             if reduce != stored:
                 output = self._allocate((shards,), stored, "sharded_gradient")
+            if self._runtime.recipe.steps_in_backward is not None:
+                self._step(self._runtime.recipe.steps_in_backward)
+                return
         if self._gradients is None and not self._sharding.offloaded:
             self._gradients = output
         del last
+
+    def _step(self, temporaries: int) -> None:
+        """The optimizer steps for each parameter; all gradients are parts of one tensor, which goes with the last."""
+        for weight in self._weights:
+            names = ["optimizer_temporary"] * temporaries
+            held = [self._allocate(shard(weight), self._precision.parameter, rule, weight.name) for rule in names]
+            del held
 
     def _allocate(self, shape: Shape, dtype: str, rule: str, weight: str = "") -> Storage:
         with self._tape.at(".".join(filter(None, (self._path, weight)))):
