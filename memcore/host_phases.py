@@ -20,7 +20,7 @@ from memcore.symbols import product
 
 FILE = 50 * 10**9
 """Bytes of the largest file that transformers writes."""
-_FROM_PRETRAINED = ("transformers", "liger")
+_FROM_PRETRAINED = ("transformers", "liger", "unsloth")
 """Implementations whose models transformers loads."""
 
 

@@ -106,7 +106,8 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
-    kind = read.take("training.loss", "cross-entropy-fp32")
+    own = "its fused loss makes no logits" if code.loss in KERNELS else None
+    kind = read.take("training.loss", code.loss, own)
     word, _, chunks = kind.partition(":")
     tokens = read.given("engine.lm_head_chunk_size")
     if tokens is not None:
@@ -199,6 +200,10 @@ def recipe_of(
         read.refuse("training.implementation", message)
     code = IMPLEMENTATIONS[implementation]
     code.check(model.network)
+    if implementation == "unsloth" and engine.name not in ("none", "ddp"):
+        read.refuse(
+            "training.implementation", f"found 'unsloth'; it runs with engine.type none or ddp, found {engine.name!r}"
+        )
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
     padded = _padded(read, kernel)

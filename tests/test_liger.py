@@ -1,11 +1,11 @@
-"""Liger's kernels: what a layer keeps for each token, worked out from what each kernel saves."""
+"""Liger's kernels, and Unsloth's: what a layer keeps for each token, worked out from what each kernel saves."""
 
 from __future__ import annotations
 
 import pytest
 
 import memcore
-from memcore.errors import UnsupportedError
+from memcore.errors import MemcoreError, UnsupportedError
 
 H, F, A, K, D = 1024, 2816, 16, 4, 64
 MODEL = {
@@ -53,3 +53,46 @@ def test_a_compiled_chunked_loss_upcasts_nothing():
         config = {"model": {**MODEL, "num_hidden_layers": 2}, "training": training, "engine": engine}
         peaks.append(memcore.estimate(config).ranks[0].end_of_forward)
     assert peaks[1] - peaks[0] == pytest.approx(2 * 4096 * TOKENS, rel=0.01)
+
+
+LORA = {"type": "lora", "rank": 8, "target_modules": "all-linear", "dtype": "fp32"}
+
+
+def with_lora(layers=6, engine="none", gpus=1, **training):
+    """An estimate with Unsloth's layers."""
+    settings = {"sequence_length": TOKENS, "precision": "bf16", "implementation": "unsloth", "adapter": LORA}
+    model, job = {**MODEL, "num_hidden_layers": layers}, {**settings, **training}
+    return memcore.estimate(
+        {"model": model, "training": job, "engine": {"type": engine}, "hardware": {"num_gpus": gpus}}
+    )
+
+
+def test_unsloth_keeps_an_input_once():
+    """Norms keep input and result, which queries, keys and values share; of the feed-forward layer gate and up stay."""
+    five, six = (
+        rank.end_of_forward - rank.persistent.before_step for rank in (with_lora(each).rank for each in (5, 6))
+    )
+    assert (six - five) / TOKENS == pytest.approx(8 * H + 8 + 4 * A * D + 4 * K * D + 4 * A + 4 * F, rel=1e-3)
+
+
+def test_unsloths_loss_makes_no_logits():
+    """It is fused with the head where a job names no other: at least logits in fp32 are gone."""
+    fused, plain = with_lora(), with_lora(loss="cross-entropy-fp32")
+    assert plain.rank.peak.peak - fused.rank.peak.peak > TOKENS * 4096 * 4
+    assert fused.job.recipe.loss.kind == "cut-cross-entropy"
+
+
+def test_layers_that_unsloth_leaves_alone():
+    """With dropout before the adapter its functions are not taken: inputs are kept in fp32, too."""
+    alone = with_lora(adapter={**LORA, "dropout": 0.1}).rank.end_of_forward
+    assert alone > with_lora().rank.end_of_forward + 6 * 3 * 4 * H * TOKENS
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"adapter": None}, "modelled with training.adapter.type 'lora'"), ({"engine": "fsdp", "gpus": 2}, "none or ddp")],
+)
+def test_what_unsloth_does_not_do(changes, said):
+    """Full fine-tuning runs other code, and FSDP is not supported."""
+    with pytest.raises(MemcoreError, match=said):
+        with_lora(**changes)

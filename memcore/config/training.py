@@ -277,10 +277,11 @@ class Training:
     activation_checkpointing: Checkpointing = section(Checkpointing, shorthand="policy")
     implementation: str | None = setting(
         Choice(
-            ("transformers", "liger", "torchtitan", "lit-gpt", "transformer-engine", "megatron-local"),
+            ("transformers", "liger", "unsloth", "torchtitan", "lit-gpt", "transformer-engine", "megatron-local"),
             {
                 "transformers": "Hugging Face transformers 5.23",
                 "liger": "the same with Liger's kernels for norms, gates and rotations",
+                "unsloth": "Unsloth's functions for LoRA, with such kernels",
                 "torchtitan": "torchtitan's Llama, Qwen3 and DeepSeek-V3",
                 "lit-gpt": "LitGPT of October 2023: fused queries, keys and values, a head in chunks",
                 "transformer-engine": "Megatron-Core with TransformerEngine",

@@ -65,6 +65,20 @@ def _in_4_bits(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | N
     return _attached(out, x, bias, apply, *([x] if how.early else []))
 
 
+def dequantized(weight: Parameter, dtype: str) -> Tensor | None:
+    """A matrix in few bits as it was, for a product; others are there."""
+    if weight.quantization is None:
+        return None
+    scales = (
+        []
+        if not weight.quantization.double
+        else [new(weight.tape, (Quotient(weight.shape, 64),), "fp32", "dequantized_scales")]
+    )
+    found = new(weight.tape, weight.shape, dtype, "dequantized_weight")
+    del scales
+    return found
+
+
 def _attached(
     out: Tensor,
     x: Tensor,

@@ -94,7 +94,9 @@ class Tape:
     pool = "default"
     """The stream whose pool tensors are allocated from."""
     liger = False
-    """Norms, gated activations and rotations are Liger's kernels."""
+    """Norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
+    fuses_lora = False
+    """Linear layers with LoRA are Unsloth's functions."""
 
     def __init__(
         self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None

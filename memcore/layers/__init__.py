@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.layers import liger, litgpt, megatron_deepspeed, nanotron
+from memcore.layers import liger, litgpt, megatron_deepspeed, nanotron, unsloth
 from memcore.layers.megatron import model as megatron
 from memcore.layers.megatron.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
@@ -35,6 +35,8 @@ class LayerCode:
     """How FSDP wraps it by default."""
     buffers: Callable[[Network], Sequence[Buffer]]
     """What the model holds besides parameters."""
+    loss: str = "cross-entropy-fp32"
+    """The loss that it takes by itself."""
     inputs: Inputs = lambda step: {}
     """What it is given of images."""
     sees: Callable[[Network], bool] = lambda network: False
@@ -65,6 +67,18 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         has_cache=True,
         default_wrap="layer",
         buffers=tables.buffers,
+    ),
+    "unsloth": LayerCode(
+        title="Unsloth",
+        forward=unsloth.forward,
+        check=unsloth.check,
+        has_sdpa=lambda network: network.sdpa,
+        kernels=liger.kernels,
+        computes_loss=True,
+        has_cache=True,
+        default_wrap="layer",
+        buffers=tables.buffers,
+        loss="cut-cross-entropy",
     ),
     "torchtitan": LayerCode(
         title="torchtitan",

@@ -8,11 +8,12 @@ from functools import partial
 from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.eager.autograd import Gradient, attach, tracked
 from memcore.eager.basics import cat, contiguous, new, permute, to, unmerged
+from memcore.eager.fused_lora import products
 from memcore.eager.operations import add, dropout, matmul, scale, softmax, tanh
 from memcore.eager.pointwise import clamp, clamp_
 from memcore.eager.tensor import Tensor
 from memcore.layers.compiled import rotated
-from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.context import Context, Weights, adapted, fusable, project
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import ROTATIONS, liger_rotation
@@ -122,7 +123,12 @@ def _project_heads(x: Tensor, weights: Weights, part: Attention) -> list[Tensor]
     at_once = part.norm_place in ("head", "row")
     norms = (part.query_norm, part.key_norm, None) if at_once else (None, None, None)
     scaled = (part.scales_queries, part.scales_keys, False)
-    states = [_project_head(x, weights, *each) for each in zip(part.inputs, norms, scaled, strict=True)]
+    if x.tape.fuses_lora and not any(scaled) and all(fusable(weights, each) for each in part.inputs):
+        states = products(x, [adapted(weights, each) for each in part.inputs])
+        for index, head_norm in enumerate(norms):
+            states[index] = states[index] if head_norm is None else norm(states[index], weights, head_norm)
+    else:
+        states = [_project_head(x, weights, *each) for each in zip(part.inputs, norms, scaled, strict=True)]
     if part.clamped:
         states = [clamp_(each) for each in states]
     return _as_heads(states, part)

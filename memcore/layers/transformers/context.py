@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memcore.eager.basics import clone, to, unmerged
+from memcore.eager.fused_lora import Adapted, products
 from memcore.eager.operations import add, dropout, linear, mul, scale
 from memcore.eager.tape import Held
 from memcore.eager.tensor import Parameter, Tensor
@@ -101,15 +102,29 @@ class Context:
 def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
     """A linear layer."""
     with x.tape.module(leaf(part.name)):
+        if x.tape.fuses_lora and fusable(weights, part):
+            return products(x, [adapted(weights, part)])[0]
         bias = weights.get(f"{part.name}.bias")
-        adapted, dtype = part.adapter_dtype is not None, x.dtype
+        has_adapter, dtype = part.adapter_dtype is not None, x.dtype
         given = x  # the module is given it, and holds it until it returns
-        if adapted and part.adapter_kind in PREPARES:
+        if has_adapter and part.adapter_kind in PREPARES:
             x, *_held = PREPARES[part.adapter_kind](x, weights, part)
         result = [finished(linear(to(x, dtype), weights[f"{part.name}.weight"], bias, addmm=part.transposed), part)]
-        result = [_viewed(_adapt(x, result, weights, part), part)] if adapted else result
+        result = [_viewed(_adapt(x, result, weights, part), part)] if has_adapter else result
         del given
         return result.pop()
+
+
+def fusable(weights: Weights, part: Linear) -> bool:
+    """Whether Unsloth's functions take a layer: LoRA without dropout beside a matrix without a bias (llama.py)."""
+    lora = part.adapter_dtype is not None and part.adapter_kind == "lora" and not part.adapter_dropout
+    return lora and f"{part.name}.bias" not in weights
+
+
+def adapted(weights: Weights, part: Linear) -> Adapted:
+    """A layer's matrices."""
+    down, up = (weights[part.adapter_name(each)] for each in ("lora_A", "lora_B"))
+    return Adapted(weights[f"{part.name}.weight"], down, up)
 
 
 def _viewed(result: Tensor, part: Linear) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from memcore.eager import liger
+from memcore.eager import fused_lora, liger
 from memcore.eager.basics import new, split
 from memcore.eager.moments import std
 from memcore.eager.operations import ACTIVATIONS, add, mean, mul, relu, sub
 from memcore.eager.tensor import Tensor
 from memcore.layers.compiled import gated, unread
-from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.context import Context, Weights, adapted, fusable, project
 from memcore.layers.transformers.xielu import xielu
 from memcore.model.parts import FeedForward
 from memcore.model.weights import Linear
@@ -22,6 +22,9 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Contex
         if part.gate is not None:
             if part.gating != "plain":
                 return _gemma3n(x, weights, part, part.gate)
+            linears = (part.gate, part.up, part.down)
+            if x.tape.fuses_lora and all(fusable(weights, each) for each in linears):
+                return fused_lora.gated(x, *(adapted(weights, each) for each in linears))
             if x.tape.liger:
                 return project(
                     liger.gated(project(x, weights, part.gate), project(x, weights, part.up)), weights, part.down

@@ -1,0 +1,36 @@
+"""Hugging Face models with LoRA as Unsloth patches them: its functions for adapters, and kernels like Liger's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memcore.eager.tensor import Tensor
+from memcore.errors import UnsupportedError
+from memcore.layers import liger
+from memcore.layers.transformers import model
+from memcore.model.network import Network
+from memcore.model.parts import Attention, FeedForward
+from memcore.model.weights import Linear
+from memcore.step.step import Batch, Step
+
+
+def check(network: Network) -> None:
+    """Refuse what Unsloth does not patch like Llama, and jobs without LoRA, which run other code."""
+    liger.check(network)
+    if not any(linear.adapter_dtype is not None and linear.adapter_kind == "lora" for linear in _linears(network)):
+        message = "Unsloth's functions are modelled with training.adapter.type 'lora'; use 'transformers' or 'liger'"
+        raise UnsupportedError("training.implementation", message)
+
+
+def _linears(network: Network) -> Iterator[Linear]:
+    for layer in network.kinds:
+        if isinstance(layer.mixer, Attention):
+            yield from (*layer.mixer.inputs, layer.mixer.output)
+        if isinstance(layer.feed_forward, FeedForward):
+            yield from (layer.feed_forward.up, layer.feed_forward.down)
+
+
+def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
+    """The same with other functions."""
+    step.tape.liger = step.tape.fuses_lora = True
+    return model.forward(step, batch)
