@@ -301,7 +301,8 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
     exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
     row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks)
     if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
-        return row, how
+        # What has stepped in the backward pass needs nothing at the end of it.
+        return row, Implementation(step_on_device=how.step_on_device) if read.given("engine.optimizer_in_bwd") else how
     if read.given("engine.optimizer_in_bwd"):
         read.refuse("training.offload.optimizer", "the step on the host comes after the backward pass")
     return replace(row, on_host=True, maps=0), Implementation()

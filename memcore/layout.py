@@ -203,6 +203,15 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     return stages, schedule, chunks
 
 
+def delays_experts(read: Defaults, *, parallel: bool) -> bool:
+    """Whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
+    path = "engine.delay_wgrad_compute"
+    found = bool(read.given(path))
+    if found and not (parallel and pipelined(read)):
+        read.refuse(path, "found true; modelled with expert parallelism in a pipeline, as PithTrain delays experts'")
+    return found
+
+
 def _named_schedule(read: Defaults, *, looped: bool) -> str:
     only = framework_of(read).schedule
     usual = only or ("interleaved-1f1b" if looped else "1f1b")

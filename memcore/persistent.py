@@ -148,9 +148,7 @@ class Persistent:
             yield self._entry("gradient_norm", "optimizer", (self._tensors,), "fp32", 1, _CLIPPING)
 
     def step_entries(self) -> Iterator[Entry]:
-        """Temporaries of the optimizer's step, unless it has stepped already."""
-        if self.job.recipe.steps_in_backward is not None:
-            return
+        """Temporaries of the optimizer's step."""
         how = self.job.implementation
         for each in self.stored if how.temporaries else ():
             yield from self._like(each, "optimizer_temporary", _OPTIMIZING, how.temporaries)
@@ -212,10 +210,6 @@ class Persistent:
                 if each.weight.kind in kinds:
                     yield from self._like(each, "optimizer_temporary", _OPTIMIZING)
 
-    def _at_once(self) -> int:
-        """Temporaries like all parameters at the end of a step."""
-        return 0 if self.job.recipe.steps_in_backward is not None else self.job.implementation.temporaries
-
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
         each = [stored.size for stored in self._in_order() if stored.size]
@@ -227,7 +221,7 @@ class Persistent:
             resident=[*each, *buffers, *received],
             states=[size for stored in learning for size in states[id(stored)]],
             temporaries=[
-                *[stored.size for stored in learning] * self._at_once(),
+                *[stored.size for stored in learning] * self.job.implementation.temporaries,
                 *self._blocks(self._stepping()),
             ],
             keeps_gradients=self.job.recipe.keeps_gradients,

@@ -17,7 +17,7 @@ from memcore.frameworks import KERNELS, compiles_loss, framework_of, is_early_ti
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
-from memcore.layout import pipeline_plan, pipelined, ring, ulysses
+from memcore.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
 from memcore.model.adapters import has_prefix
 from memcore.model.network import Layer, Model, Network
 from memcore.model.quantized import STORAGES
@@ -352,15 +352,6 @@ def _wrap(read: Defaults, code: LayerCode) -> str:
     return "torchtitan-2024" if wrap == "torchtitan" and is_early_titan(read) else wrap
 
 
-def _delays_experts(read: Defaults, *, parallel: bool) -> bool:
-    """Whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
-    path = "engine.delay_wgrad_compute"
-    found = bool(read.given(path))
-    if found and not (parallel and pipelined(read)):
-        read.refuse(path, "found true; modelled with expert parallelism in a pipeline, as PithTrain delays experts'")
-    return found
-
-
 def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[str, int], ranks: int) -> Sharding:
     shards = sizes["z"]
     piped, parallel = pipelined(read), sizes.get("ep", 1) > 1
@@ -384,6 +375,6 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         prefetches_backward=read.take("engine.backward_prefetch", "pre") == "pre",
         gathers_experts=sizes.get("ze", 1) > 1,
         prefetches=parallel,
-        delays_experts=_delays_experts(read, parallel=parallel),
+        delays_experts=delays_experts(read, parallel=parallel),
         bucket_views=read.take("engine.gradient_as_bucket_view", False),
     )
