@@ -178,6 +178,18 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     return kernel
 
 
+def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
+    """Whose layers run, if they can."""
+    path, reason = "training.implementation", "its layers share routed experts" if parallel else None
+    found: str = read.take(path, layer_code(read), reason)
+    if parallel and found != "torchtitan":
+        read.refuse(path, f"found {found!r}; expert parallelism is modelled with 'torchtitan'")
+    IMPLEMENTATIONS[found].check(model.network)
+    if found == "unsloth" and engine.name not in ("none", "ddp"):
+        read.refuse(path, f"found {found!r}; it runs with engine.type none or ddp, found {engine.name!r}")
+    return found
+
+
 def recipe_of(
     read: Defaults,
     model: Model,
@@ -192,18 +204,8 @@ def recipe_of(
     fake: bool,
 ) -> Recipe:
     """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
-    parallel = sizes.get("ep", 1) > 1
-    reason = "its layers share routed experts" if parallel else None
-    implementation = read.take("training.implementation", layer_code(read), reason)
-    if parallel and implementation != "torchtitan":
-        message = f"found {implementation!r}; expert parallelism is modelled with 'torchtitan'"
-        read.refuse("training.implementation", message)
+    implementation = _implementation(read, model, engine, parallel=sizes.get("ep", 1) > 1)
     code = IMPLEMENTATIONS[implementation]
-    code.check(model.network)
-    if implementation == "unsloth" and engine.name not in ("none", "ddp"):
-        read.refuse(
-            "training.implementation", f"found 'unsloth'; it runs with engine.type none or ddp, found {engine.name!r}"
-        )
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
     padded = _padded(read, kernel)
