@@ -82,6 +82,21 @@ MEGATRON: Mapping[str, Rule] = {
         f"{_MEGATRON}/distributed/fsdp: GradReducePipeline",
         "communication",
     ),
+    "expert_buffer": Rule(
+        "all ranks' tokens, gathered for the experts of each",
+        f"{_MEGATRON}/transformer/moe/token_dispatcher.py: MoEAllGatherTokenDispatcher, use_global_buffer",
+        "buffers",
+    ),
+    "routing_weights": Rule(
+        "weights of all experts for each token, which the dispatcher refers to",
+        f"{_MEGATRON}/transformer/moe/token_dispatcher.py: self.probs",
+        "buffers",
+    ),
+    "routing_map": Rule(
+        "which experts were chosen, which the dispatcher refers to",
+        f"{_MEGATRON}/transformer/moe/token_dispatcher.py: self.routing_map, self.local_map",
+        "buffers",
+    ),
     "layer_wise_gather": Rule(
         "updated parameters of all ranks",
         f"{_MEGATRON}/optimizer/layer_wise_optimizer.py: allgather_params",

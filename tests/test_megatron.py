@@ -636,3 +636,58 @@ def test_more_never_needs_less(micro_batches, sequence, batch, virtual):
     assert most(gradient_accumulation_steps=micro_batches + 1) >= here
     assert most(sequence_length=2 * sequence) >= here
     assert most(micro_batch_size=batch + 1) >= here
+
+
+@pytest.mark.parametrize(
+    ("dispatcher", "fused", "stays", "left"),
+    [
+        # Weights in bf16 and booleans of 8 experts for 2048 tokens; sorted pairs in int64.
+        ("alltoall", False, 2048 * 8 * (2 + 1), 2048 * 8 * 8),
+        # Two int32 for each pair of token and expert.
+        ("alltoall", True, 2048 * 8 * (2 + 1), 2048 * 8 * 2 * 4),
+        # Booleans of the 2 experts of each of 4 ranks, for all 8192 tokens, whose hidden states have a buffer.
+        ("allgather", False, 8192 * 2, 8192 * 2 * 8),
+    ],
+)
+def test_dispatchers_refer_to_the_last_micro_batch(dispatcher, fused, stays, left):
+    """For each of 12 layers of experts; until the next micro-batch is routed."""
+    job = changed(
+        {**JOB, "parallelism": {"data_parallel_size": 4, "expert_parallel_size": 4}},
+        model={"num_experts": 8, "moe_ffn_hidden_size": 512},
+        training={"micro_batch_size": 2},
+        engine={"moe_token_dispatcher": dispatcher, "moe_permute_fusion": fused},
+    )
+    rank = estimate(job).ranks[0]
+    rules = {"routing_weights", "routing_map"}
+    assert sum(entry.bytes for entry in rank.persistent.workspace_entries() if entry.rule in rules) == 12 * stays
+    assert rank.between_steps - rank.persistent.before_step == 12 * left
+    buffers = [entry.bytes for entry in rank.persistent.workspace_entries() if entry.rule == "expert_buffer"]
+    assert buffers == ([8192 * 512 * 2] if dispatcher == "allgather" else [])
+
+
+@pytest.mark.parametrize(("experts", "workspaces"), [(None, 0), (8, 32 * 2**20)])
+def test_routers_multiply_by_transformer_engine(experts, workspaces):
+    """With local layers too: one workspace."""
+    model = {} if experts is None else {"num_experts": experts}
+    job = changed(JOB, model=model, training={"implementation": "megatron-local"})
+    entries = estimate(job).ranks[0].persistent.workspace_entries()
+    assert sum(entry.bytes for entry in entries if entry.rule == "te_workspace") == workspaces
+
+
+def test_capacity_bounds_the_load_of_experts():
+    """Twice as many tokens as evenly shared, of which half as many again find room."""
+
+    def rows(**engine):
+        job = changed({**JOB, "parallelism": {"data_parallel_size": 4}}, model={"num_experts": 8}, engine=engine)
+        return estimate(job).job.sizes["nr"]
+
+    even = rows()
+    assert rows(moe_load_imbalance=2.0) == 2 * even
+    assert rows(moe_load_imbalance=2.0, moe_expert_capacity_factor=1.5) == 1.5 * even
+
+
+@pytest.mark.parametrize(("engine", "dtype"), [({}, "fp32"), ({"main_grads_dtype": "bf16"}, "bf16")])
+def test_main_gradients(engine, dtype):
+    """Gradients of a bf16 model are summed in fp32 unless the optimizer reads them in bf16."""
+    more = {"distributed_optimizer": True, "precision_aware_optimizer": True, **engine}
+    assert estimate(changed(JOB, engine=more)).job.states.gradient == dtype

@@ -27,7 +27,7 @@ _SWITCHES = (
     "overlap_p2p_communication_warmup_flush overlap_param_gather_with_optimizer_step distribute_saved_activations "
     "fp8_param_gather first_last_layers_bf16 moe_pad_expert_input_to_capacity moe_grouped_gemm moe_permute_fusion "
     "moe_router_fusion moe_router_pre_softmax moe_shared_expert_overlap use_fused_weighted_squared_relu "
-    "use_transformer_engine_op_fuser fine_grained_activation_offloading"
+    "use_transformer_engine_op_fuser fine_grained_activation_offloading no_use_layer_wise_param_layout"
 )
 _VALUES = (
     "num_distributed_optimizer_instances main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype "

@@ -20,6 +20,7 @@ from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of
 from memcore.megatron.job import ChunkJob, MegatronJob
 from memcore.megatron.persistent import MegatronPersistent
 from memcore.megatron.schedule import Live, Schedule, schedule, without
+from memcore.megatron.workspaces import total
 from memcore.places import place
 from memcore.rank import Rank, levels_of
 from memcore.step.record import program_of
@@ -276,7 +277,7 @@ class MegatronRank(Rank):
     @property
     def between_steps(self) -> int:
         """Bytes after an optimizer step; its copy of gradients goes when the next one begins."""
-        return self.persistent.before_step + self.persistent.copies
+        return self.persistent.before_step + self.persistent.copies + total(self.persistent.left_entries())
 
     @property
     def end_of_backward(self) -> int:

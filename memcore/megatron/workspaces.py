@@ -13,13 +13,16 @@ from memcore.ledger import Entry
 from memcore.megatron.job import MegatronJob
 from memcore.model.adapters import learns
 from memcore.model.megatron.parts import PATH
+from memcore.model.parts import Experts
 from memcore.model.weights import Weight
 from memcore.rules import RULES
+from memcore.step.megatron import MegatronPlan
 from memcore.symbols import Shape, product, split_over
 from memcore.timeline import aligned
 from memcore.units import MiB
 
 _FROM_FIRST_USE = "from the first use on"
+_LEFT = "until the next micro-batch is routed"
 _DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
 _PASSING = "while layers run"
 _AHEAD, _QUEUED = 500_000_000, 1_000_000_000
@@ -88,18 +91,21 @@ class Workspaces:
 
     def _own_workspaces(self) -> Iterator[Entry]:
         plan = self.job.recipe.megatron
-        if self.job.recipe.implementation == "transformer-engine":
+        own = self.job.recipe.implementation == "transformer-engine"
+        if own or self._routed:
+            # A router multiplies by TransformerEngine whatever the layers are made of (moe_utils.py).
             major = self.job.accelerator.major if self.job.accelerator else 9
             size = 32 * MiB if major is None or major >= 9 else 4 * MiB
             grouped = plan is not None and plan.experts is not None and plan.experts.grouped
             experts = any(each.weight.kind == "routed-expert" for each in self.stored)
-            streams = 1 + (_STREAMS if grouped and experts else 0)
-            streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap else 0
+            streams = 1 + (_STREAMS if grouped and experts and own else 0)
+            streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap and own else 0
             yield self.entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
-            if plan is not None and plan.fuses_weight_gradients:
-                yield from self._dummies()
+        if own and plan is not None and plan.fuses_weight_gradients:
+            yield from self._dummies()
         yield from self._memory_buffer()
         yield from self._stays_gathered()
+        yield from self._dispatchers()
 
     def _dummies(self) -> Iterator[Entry]:
         """One for each shape of a matrix that TransformerEngine multiplies."""
@@ -134,8 +140,53 @@ class Workspaces:
         ]
         if local and recipe.attention == "math" and heads:
             uses.append(self.entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
+        experts = plan.experts if plan is not None and self._routed else None
+        shared = experts is not None and (experts.parallel or experts.tensor)
+        if plan is not None and experts is not None and shared and experts.dispatcher == "allgather":
+            everyone: Shape = ("etp", "ep", *self._tokens(plan), "h")
+            uses.append(self.entry("expert_buffer", "", everyone, dtype, 1, _FROM_FIRST_USE))
         if uses:
             yield max(uses, key=lambda entry: product(entry.shape, sizes))
+
+    @cached_property
+    def _routed(self) -> tuple[tuple[Experts, int], ...]:
+        """Layers of routed experts, and how many there are of each kind."""
+        layers = (each for chunk in self.job.chunks for each in chunk.share.layers)
+        return tuple((feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts))
+
+    def _tokens(self, plan: MegatronPlan) -> Shape:
+        """Those that a rank routes."""
+        return (split_over("s") if plan.sequence else "s", "b")
+
+    def _dispatchers(self) -> Iterator[Entry]:
+        """Every layer's dispatcher refers to what the last micro-batch was routed by."""
+        plan = self.job.recipe.megatron
+        experts = plan.experts if plan is not None else None
+        if plan is None or experts is None:
+            return
+        for feed, count in self._routed:
+            tokens, everyone = self._tokens(plan), feed.router.outer
+            if experts.dispatcher == "allgather":
+                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+            else:
+                dtype = "fp32" if "fp32-router" in feed.options else self.job.recipe.precision.compute
+                yield self.entry("routing_weights", "mlp.token_dispatcher", (*tokens, *everyone), dtype, count, _LEFT)
+            yield self.entry("routing_map", "mlp.token_dispatcher", (*tokens, *everyone), "bool", count, _LEFT)
+
+    def left_entries(self) -> Iterator[Entry]:
+        """What they refer to besides, which during a step is kept for the backward pass too."""
+        plan = self.job.recipe.megatron
+        experts = plan.experts if plan is not None else None
+        if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
+            return
+        for feed, count in self._routed:
+            tokens, everyone = self._tokens(plan), feed.router.outer
+            if experts.dispatcher == "allgather":
+                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+            fused = experts.permute_fusion
+            shape: Shape = (*tokens, 2, *everyone) if fused else (*everyone, *tokens)
+            rule, dtype = ("row_map", "int32") if fused else ("sort", "int64")
+            yield self.entry(rule, "mlp.token_dispatcher", shape, dtype, count, _LEFT)
 
     def _stays_gathered(self) -> Iterator[Entry]:
         """What is no layer is gathered once."""
