@@ -88,11 +88,11 @@ def communicators(count: int) -> Overhead:
 def matmul_workspaces(accelerator: Accelerator | None) -> Sequence[tuple[str, int]]:
     """Workspaces of cuBLAS, which PyTorch allocates from its own pool: one for each thread that multiplies.
 
-    aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from compute capability 9 on, else 8 320 KiB; cuBLASLt 1 MiB. The
-    forward pass and the backward pass run in threads of their own.
+    aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB with compute capability 9.0 and with ROCm, else 8 320 KiB; cuBLASLt
+    1 MiB. The forward pass and the backward pass run in threads of their own.
     """
     major = accelerator.major if accelerator else 8
-    size = 32 * MiB if major is None or major >= 9 else 8320 * 1024
+    size = 32 * MiB if major is None or major == 9 else 8320 * 1024
     return [("cublas_workspace", size), ("cublaslt_workspace", MiB)]
 
 

@@ -320,7 +320,9 @@ def _recipe(
 ) -> Recipe:
     """The recipe of a stage, before its layers are known."""
     implementation = implementation_of(read)
-    kernel = str(read.take("training.attention", "flash", "TransformerEngine's usual choice"))
+    local = implementation == "megatron-local"
+    usual = ("math", "Megatron-Core's own attention") if local else ("flash", "TransformerEngine's usual choice")
+    kernel = str(read.take("training.attention", *usual))
     loss = read.take("training.loss", "vocab-parallel")
     if loss != "vocab-parallel":
         read.refuse("training.loss", f"found {loss!r}; Megatron's is 'vocab-parallel'")
