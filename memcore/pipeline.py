@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from memcore.deepspeed import of_stage
 from memcore.job import Job
+from memcore.model.nanotron import waits
 from memcore.model.network import Model
 from memcore.model.stages import joined
 from memcore.step.looped import TURNS, in_flight
@@ -49,7 +50,14 @@ def stage_job(job: Job, number: int) -> Job:
         job.recipe,
         network=network,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
-        pipeline=replace(plan, warm=warm - more, stands=more > 0, runs=runs, skips=runs + more < job.micro_batches),
+        pipeline=replace(
+            plan,
+            warm=warm - more,
+            stands=more > 0,
+            runs=runs,
+            skips=runs + more < job.micro_batches,
+            waits=plan.runtime == "nanotron" and waits(job.model, number, job.stages),
+        ),
     )
     runs_of_layers = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
     counts = {IN_FLIGHT: more, MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - runs - more}

@@ -2,7 +2,8 @@
 
 What a collective reads or writes on a stream of its own is free only when the GPU has got there (`recordStream`,
 `insert_events` and `process_events` of c10/cuda/CUDACachingAllocator.cpp). The host is ahead of the GPU by what the
-driver queues; where a stage of a pipeline sends or receives, it waits for the GPU.
+driver queues. In a pipeline it waits for the GPU where a stage sends or receives. Between these it gets ahead if
+products take the GPU longer than launches take the host, and where the GPU waits for what a stage receives.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from itertools import pairwise
 from memcore.allocator import SMALL, Pool, Room, Surroundings, end_step, small_segments
 from memcore.hardware import matmul_workspaces
 from memcore.job import Job
+from memcore.speeds import SPEEDS, TERA
 from memcore.step.pipelined import IN_FLIGHT, SENT
 from memcore.step.recipe import Pipeline
 from memcore.step.record import program_of
+from memcore.symbols import product
 from memcore.timeline import Program, Span
 
 STEPS = 3
@@ -28,6 +31,8 @@ AHEAD = 1000
 """How much the driver queues before the host waits: about a thousand launches (NVIDIA's developer forum, 68937: CUDA
 streams are blocked when launching lots of kernels). nanotron has all streams in one queue
 (`CUDA_DEVICE_MAX_CONNECTIONS=1`, parallel/utils.py), in which events and waits for them have their places too."""
+LAUNCH = 5e-6
+"""Seconds that the host takes for a launch (there too: four to five microseconds)."""
 COLLECTIVE = 5
 """Places of a collective: an event and a wait before its kernel and after it (ProcessGroupNCCL.cpp, `syncStreams`)."""
 _BACKWARD = ("gradient of the loss", "received gradient")
@@ -54,6 +59,8 @@ class _Pass:
     """Bytes in small blocks when it ends, over those when it begins."""
     highest: int = 0
     """The most of them while it lasts."""
+    seconds: float = AHEAD * LAUNCH
+    """What the GPU takes for each that is queued; by default so long that the queue is always full."""
     workspaces: Sequence[int] = ()
     """What the thread that runs it keeps from its first product on; nothing once it has it."""
     tuned: bool = False
@@ -71,6 +78,7 @@ class _Flights:
         workspaces: Sequence[int] = (),
         *,
         receives: bool = False,
+        waits: bool = False,
     ) -> None:
         self._pool, self._values, self._program = pool, values, program
         self._sizes = program.block_sizes(values)
@@ -78,21 +86,30 @@ class _Flights:
         begins = next(number for number, name in enumerate(place) if name in _BACKWARD)
         sent = place.index(SENT) if SENT in place else begins
         self._sends = sent < begins
-        self._receives = receives
+        self._receives, self._waits = receives, waits
         received = begins + self._sends
         cuts = (0, sent, begins, received, len(program.spans))
         parts = [self._pass(program.spans[start:end]) for start, end in pairwise(cuts)]
         self._forward, self._sent, self._received, self._backward = parts
+        self._sent.seconds = self._received.seconds = 0
         self._forward.workspaces = self._backward.workspaces = workspaces
         self._alike = _alike(program)
         self._live: list[dict[int, list[int]]] = []
         """Addresses by block, for each micro-batch in flight."""
-        self._waiting: deque[tuple[int, int]] = deque()
-        """What collectives still use: until so much has been queued, and addresses."""
+        self._waiting: deque[tuple[int, float, int]] = deque()
+        """What collectives still use: until so much has been queued, or so late by the host's clock; and addresses."""
         self._queued = 0
+        self._host = self._gpu = 0.0
+        """Their clocks, in seconds."""
         self._small = 0
         self.highest = 0
         """The most bytes in small blocks."""
+
+    def pace(self, seconds: float) -> None:
+        """Products take the GPU so long in a forward pass, and twice in a backward pass."""
+        for events, times in ((self._forward, 1), (self._backward, 2)):
+            queued = sum(each for _, each in events.large) + events.queued
+            events.seconds = times * seconds / max(queued, 1)
 
     def fly(self) -> None:
         """The forward pass of the next micro-batch, whose result is sent."""
@@ -102,6 +119,8 @@ class _Flights:
     def turn(self) -> None:
         """A forward pass, then a backward pass: the result is sent and the gradient received in one."""
         self._begin_flight()
+        if self._sends:
+            self._receive()
         self._run(self._received, self._live[0])
         self._run(self._sent, self._live[-1])
         self._run(self._backward, self._live.pop(0))
@@ -109,9 +128,15 @@ class _Flights:
     def land(self) -> None:
         """The backward pass of the first micro-batch in flight."""
         if self._sends:
-            self.synchronize()
+            self._receive()
         self._run(self._received, self._live[0])
         self._run(self._backward, self._live.pop(0))
+
+    def _receive(self) -> None:
+        """The host waits for the GPU to learn a shape, and goes on; what has it may come when the queue is full."""
+        self.synchronize()
+        if self._waits:
+            self._gpu += AHEAD * LAUNCH
 
     def _begin_flight(self) -> None:
         """A forward pass. What is received before, and what is sent after it: the host copies their shapes.
@@ -119,7 +144,7 @@ class _Flights:
         It waits for the GPU to do so (parallel/pipeline_parallel/p2p.py, `_send_meta` and `_recv_meta`).
         """
         if self._receives:
-            self.synchronize()
+            self._receive()
         self._live.append(defaultdict(list))
         self._run(self._forward, self._live[-1])
         if self._sends:
@@ -128,11 +153,12 @@ class _Flights:
     def synchronize(self) -> None:
         """The host waits for the GPU."""
         self._queued += AHEAD
+        self._host = self._gpu = max(self._host, self._gpu)
         self._recycle()
 
     def _recycle(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self._queued:
-            self._pool.release(self._waiting.popleft()[1])
+        while self._waiting and (self._waiting[0][0] <= self._queued or self._waiting[0][1] <= self._host):
+            self._pool.release(self._waiting.popleft()[2])
 
     def _pass(self, spans: Sequence[Span]) -> _Pass:
         found = _Pass([])
@@ -163,6 +189,8 @@ class _Flights:
         allocate, release, sizes = self._pool.allocate, self._pool.release, self._sizes
         for event, queued in events.large:
             self._queued += queued
+            self._host += queued * LAUNCH
+            self._gpu = max(self._host, self._gpu + queued * events.seconds)
             if event >= 0:
                 self._recycle()
                 live[event].append(allocate(sizes[event]))
@@ -171,7 +199,7 @@ class _Flights:
                 continue
             address = live[~event].pop() if live[~event] else self._handed_on(live, ~event)
             if ~event in self._program.communicated:
-                self._waiting.append((self._queued + AHEAD, address))
+                self._waiting.append((self._queued + AHEAD, self._gpu, address))
             else:
                 release(address)
         self._queued += events.queued
@@ -191,6 +219,17 @@ class _Flights:
     def _handed_on(self, live: dict[int, list[int]], block: int) -> int:
         """The oldest address of a block like this one: a repeated layer frees what the one before it made."""
         return next(live[each] for each in self._alike[block] if live[each]).pop(0)
+
+
+def _products(job: Job) -> float | None:
+    """Seconds of a forward pass's products with weights, at the vendor's peak; None if that is not known."""
+    speed = None if job.accelerator is None else SPEEDS.get(job.accelerator.id)
+    if speed is None:
+        return None
+    tokens = job.sizes["b"] * job.sizes["s"]
+    matrices = (each for each in job.share.tensors if each[0].kind not in ("embedding", "norm"))
+    weights = sum(count * product(weight.shape, job.sizes) for weight, _, count in matrices)
+    return 2 * tokens * weights / (speed.tflops * TERA)
 
 
 def _alike(program: Program) -> list[list[int]]:
@@ -218,7 +257,11 @@ def reserved(job: Job, around: Surroundings, room: Room, *, expandable: bool = F
     workspaces = [size for _, size in matmul_workspaces(job.accelerator) if size > SMALL]
     receives = plan is not None and not recipe.network.ends.reads_tokens
     program = program_of(replace(recipe, pipeline=alone))
-    flights = _Flights(program, job.sizes, pool, workspaces, receives=receives)
+    waits = plan is not None and plan.waits
+    flights = _Flights(program, job.sizes, pool, workspaces, receives=receives, waits=waits)
+    seconds = None if plan is None else _products(job)
+    if seconds is not None:
+        flights.pace(seconds)
     turns = min(max(job.micro_batches - warm, 0), STEADY)
     for step in range(STEPS):
         room.highest = room.reserved

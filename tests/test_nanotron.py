@@ -158,6 +158,49 @@ def test_collectives_keep_blocks_while_the_host_is_ahead(monkeypatch):
     assert 8 * 4 <= waiting <= 2 * 8 * 4
 
 
+LLAMA = {**MODEL, "hidden_size": 4096, "num_hidden_layers": 32, "intermediate_size": 14336}
+
+
+@pytest.mark.parametrize(("sequences", "waiting"), [(1, 0), (8, 17 * 2)])
+def test_a_fast_gpu_is_not_behind_its_host(monkeypatch, sequences, waiting):
+    """Sixteen ranks' products of a layer take the GPU 0.13 ms at its peak and a sequence, the host 0.23 ms to launch.
+
+    A stage with more layers than others finds what it receives. So NCCL's blocks are free at once with one sequence;
+    with eight, some of the whole ones that 18 layers' passes free wait.
+    """
+    reserved = {}
+    for ahead in (0, 1000):
+        monkeypatch.setattr(turns, "AHEAD", ahead)
+        found = job(
+            model={**LLAMA, "tie_word_embeddings": False},
+            parallelism__tensor_parallel_size=16,
+            parallelism__pipeline_parallel_size=2,
+            engine__tp_mode="REDUCE_SCATTER",
+            training__micro_batch_size=sequences,
+            hardware__accelerator="h100-sxm-80gb",
+        )
+        reserved[ahead] = found.ranks[0].reserved
+    assert (reserved[1000] - reserved[0]) / (sequences * 2 * 4096 * 4096) >= waiting
+    assert sequences > 1 or reserved[1000] == reserved[0]
+
+
+WAITS = [
+    # 18 layers of 243M, against 14 and the head's 537M: the first stage sets the pace.
+    (LLAMA, 2, [False, True]),
+    # 5, 4, 4, 5, 4, 4, 4, 2 and the head: none has more than all others.
+    (LLAMA, 8, [True] * 8),
+    # Ten layers each: the head counts for four, without norms.
+    (MODEL, 2, [False, True]),
+]
+
+
+@pytest.mark.parametrize(("model", "stages", "expected"), WAITS)
+def test_stages_wait_unless_they_set_the_pace(model, stages, expected):
+    """In turns of one forward and one backward pass, the slowest stage finds what others sent."""
+    found = job(model=model, parallelism__pipeline_parallel_size=stages)
+    assert [rank.job.recipe.pipeline.waits for rank in found.ranks] == expected
+
+
 PUBLISHED = [
     # The playbook's sweep, GiB: data-parallel ranks, ZeRO stage, sequences of a micro-batch, micro-batches.
     (8, 0, 1, 32, 36.7),

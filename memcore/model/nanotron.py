@@ -97,8 +97,7 @@ def placed(sizes: Mapping[str, int], layers: int, stages: int) -> list[int]:
     are of matrices, and of a layer's norms: without those shares are met exactly where the head costs as much as some
     layers, and stages then have a layer more than measured ones had room for.
     """
-    block = 4 * sizes["a"] * sizes["d"] * sizes["h"] + 3 * sizes["f"] * sizes["h"] + 2 * sizes["h"]
-    costs = [0, *[block] * layers, 0, sizes["V"] * sizes["h"], 0, 0]
+    costs = _costs(sizes, layers)
     total, spent, stage, found = sum(costs), 0, 0, []
     for cost in costs:
         spent += cost
@@ -106,6 +105,26 @@ def placed(sizes: Mapping[str, int], layers: int, stages: int) -> list[int]:
         if spent > total * ((stage + 1) / stages):
             stage += 1
     return found
+
+
+def _costs(sizes: Mapping[str, int], layers: int) -> list[int]:
+    """What each block costs, in parameters of matrices and of layers' norms."""
+    block = 4 * sizes["a"] * sizes["d"] * sizes["h"] + 3 * sizes["f"] * sizes["h"] + 2 * sizes["h"]
+    return [0, *[block] * layers, 0, sizes["V"] * sizes["h"], 0, 0]
+
+
+def waits(model: Model, number: int, stages: int) -> bool:
+    """Whether a stage waits for what it receives: it does unless it has more to do than every other.
+
+    With one forward and one backward pass in turn the slowest stage sets the pace: the others' results are there.
+    """
+    spent = [0] * stages
+    for stage, cost in zip(
+        placed(model.sizes, model.num_layers, stages), _costs(model.sizes, model.num_layers), strict=True
+    ):
+        spent[stage] += cost
+    own = spent.pop(number)
+    return own <= max(spent)
 
 
 def stage_of(model: Model, number: int, stages: int) -> Model:

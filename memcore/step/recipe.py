@@ -156,6 +156,8 @@ class Pipeline:
     """ideal or torch."""
     returns_outputs: bool
     """The last stage keeps the outputs of all micro-batches."""
+    waits: bool = False
+    """What it receives is not there yet when the host goes on."""
     others: tuple[Recipe, ...] = ()
     """The recipes of the rank's further stages, if it has several."""
     waiting: tuple[int, ...] = ()
