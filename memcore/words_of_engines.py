@@ -98,7 +98,7 @@ ENGINES_IN_CHINESE: Mapping[str, str] = {
     "engine.moe_router_pre_softmax": "对各专家。",
     "engine.moe_shared_expert_overlap": "共享专家在 token 传输期间运行。",
     "engine.use_fused_weighted_squared_relu": "与路由器的权重在一个内核中。",
-    "engine.use_transformer_engine_op_fuser": "融合一层中的运算；尚未建模。",
+    "engine.use_transformer_engine_op_fuser": "前馈层由 TransformerEngine 融合的运算组成；保存的张量相同。",
     "engine.fine_grained_activation_offloading": "部分模块为反向传播保存的内容在此期间放在主机上。",
     "engine.offload_modules": "哪些模块：attn_norm、qkv_linear、core_attn、attn_proj、mlp_norm、expert_fc1、moe_act",
     "engine.min_offloaded_tensor_size": "元素数；更小的张量留在 GPU 上。",

@@ -336,6 +336,24 @@ def test_a_script_of_megatron():
     assert not found.unknown
 
 
+@pytest.mark.parametrize(
+    ("ends", "layout"),
+    [
+        ("--decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 2", [2, 4, 4, 2]),
+        ("--decoder-last-pipeline-num-layers 3", [3, 3, 3, 3]),
+        ("", None),
+    ],
+)
+def test_first_and_last_stages_of_megatron(ends, layout):
+    """Twelve layers on four stages, of which the first and the last one may have their own number."""
+    sizes = (
+        "--num-layers 12 --hidden-size 512 --num-attention-heads 8 --vocab-size 50257 --pipeline-model-parallel-size 4"
+    )
+    found = imported(f"torchrun pretrain_gpt.py {sizes} --max-position-embeddings 1024 {ends}", 4)
+    assert found.config["parallelism"].get("pipeline_layout") == layout
+    assert not found.unknown
+
+
 def test_a_functional_test_of_megatron():
     """Its arguments are keys; how many micro-batches there are takes the number of GPUs."""
     found = imported(TESTED)

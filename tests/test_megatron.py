@@ -45,6 +45,11 @@ GPT = {
             {"num_experts": 4, "moe_layer_freq": "([0]*3+[1]*9)"},
             51281 * 512 + 12 * (12 * 512**2 + 13 * 512) + 9 * (3 * (8 * 512**2 + 5 * 512) + 4 * 512) + 1024,
         ),
+        # Gated experts without a width of their own: 4·h·2/3 in whole 64s, 1344 of 512.
+        (
+            {"num_experts": 4, "swiglu": True, "disable_bias_linear": True},
+            51281 * 512 + 12 * (4 * 512**2 + 4 * 3 * 512 * 1344 + 4 * 512 + 4 * 512) + 1024,
+        ),
         (
             {"architecture": "bert"},
             51281 * 512 + 2 * 512 + 12 * (12 * 512**2 + 13 * 512) + 1024
@@ -691,3 +696,9 @@ def test_main_gradients(engine, dtype):
     """Gradients of a bf16 model are summed in fp32 unless the optimizer reads them in bf16."""
     more = {"distributed_optimizer": True, "precision_aware_optimizer": True, **engine}
     assert estimate(changed(JOB, engine=more)).job.states.gradient == dtype
+
+
+def test_fused_operations_keep_the_same_tensors():
+    """TransformerEngine's operations save what its modules save: `LayerNorm`, `BasicLinear`, activations."""
+    plain, fused = (estimate(changed(JOB, engine={"use_transformer_engine_op_fuser": on})) for on in (False, True))
+    assert [rank.peak.peak for rank in plain.ranks] == [rank.peak.peak for rank in fused.ranks]

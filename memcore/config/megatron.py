@@ -256,7 +256,9 @@ class MegatronFlags(FineTuning):
         "Fused squared ReLU", "With the router's weights in one kernel.", "fused-relu2"
     )
     use_transformer_engine_op_fuser: bool | None = _flag(
-        "TransformerEngine's fuser", "Fuses operations of a layer; not modelled yet.", "te-op-fuser"
+        "TransformerEngine's fuser",
+        "Feed-forward layers are operations that TransformerEngine fuses; they keep the same tensors.",
+        "te-op-fuser",
     )
     fine_grained_activation_offloading: bool | None = _flag(
         "Activation offloading",

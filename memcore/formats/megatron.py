@@ -64,11 +64,30 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     kind = "hybrid" if "--hybrid-layer-pattern" in found else kind
     if kind is not None:
         settled["*architecture"] = kind
+    settled |= _uneven(settled)
     if "--num-layers" in found or "--hidden-size" in found:
         words, why = _words(found)
         settled |= {} if words is None else {"--vocab-size": words}
         notes += [why] if why else []
     return settled, tuple(notes)
+
+
+def _uneven(found: dict[str, Any]) -> dict[str, Any]:
+    """A list of layers for each stage, where the first or the last one has its own number (transformer_block.py)."""
+    names = ("--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers")
+    ends = [found.get(name) for name in names]
+    layers, stages = found.get("--num-layers"), found.get("--pipeline-model-parallel-size", 1)
+    if ends == [None, None] or not isinstance(layers, int) or not isinstance(stages, int):
+        return {}
+    chunks = "--num-virtual-stages-per-pipeline-rank" in found or "--num-layers-per-virtual-pipeline-stage" in found
+    between = stages - sum(end is not None for end in ends)
+    rest = layers - sum(end for end in ends if isinstance(end, int))
+    if chunks or between < 1 or rest % between:
+        return {}
+    for name in names:
+        found.pop(name, None)
+    each = rest // between
+    return {"--pipeline-model-parallel-layout": [ends[0] or each, *[each] * (stages - 2), ends[1] or each]}
 
 
 def _words(found: Mapping[str, Any]) -> tuple[Any, str]:

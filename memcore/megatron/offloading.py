@@ -54,5 +54,7 @@ def _check(read: Defaults, recipe: Recipe, names: frozenset[str]) -> None:
         read.refuse(_SWITCH, f"found true; needs {needed}, not {recipe.implementation!r}")
     if recompute.granularity == "full":
         read.refuse(_SWITCH, "found true; nothing of a layer is kept with full recomputation")
+    if read.given("engine.use_transformer_engine_op_fuser") and _OF_EXPERTS & names:
+        read.refuse(_NAMES, "found modules of experts that engine.use_transformer_engine_op_fuser makes one")
     if "moe" in recompute.modules and _OF_EXPERTS & names:
         read.refuse(_NAMES, "found modules of experts that training.activation_checkpointing recomputes as a whole")

@@ -13,7 +13,6 @@ MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "sh
 """What selective recomputation may name."""
 
 _UNMODELLED: Mapping[str, tuple[object, ...]] = {
-    "engine.use_transformer_engine_op_fuser": (False,),
     "training.adapter.type": ("lora",),
     "training.adapter.num_virtual_tokens": (),
     "training.adapter.init_r": (),

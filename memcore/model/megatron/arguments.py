@@ -124,10 +124,13 @@ class _Rows:
 
     def dense(self) -> Feed:
         """The feed-forward layer."""
-        hidden = self.reader.sizes["h"]
-        usual = 4 * hidden * 2 // 3 // 64 * 64 if self.gated else 4 * hidden
-        width = self.reader.symbol("f", self.reader.integer("ffn_hidden_size", usual))
+        width = self.reader.symbol("f", self._width())
         return parts.dense(self.style, width, self.activation, gated=self.gated)
+
+    def _width(self) -> int:
+        """Of a feed-forward layer; with a gate what makes it as large as one without (arguments.py)."""
+        hidden = self.reader.sizes["h"]
+        return self.reader.integer("ffn_hidden_size", 4 * hidden * 2 // 3 // 64 * 64 if self.gated else 4 * hidden)
 
     def sparse(self) -> Feed:
         """Routed experts."""
@@ -136,13 +139,12 @@ class _Rows:
         chosen = reader.symbol("e", reader.integer("moe_router_topk", 2))
         if reader.sizes[chosen] > reader.sizes[many]:
             reader.refuse("moe_router_topk", f"{reader.sizes[chosen]} of {reader.sizes[many]} experts")
-        usual = reader.integer("ffn_hidden_size", 4 * reader.sizes["h"])
         shared = reader.integer("moe_shared_expert_intermediate_size", 0, least=0)
         score = "moe_router_score_function"
         routing = Routing(
             experts=many,
             chosen=chosen,
-            width=reader.symbol("m", reader.integer("moe_ffn_hidden_size", usual)),
+            width=reader.symbol("m", reader.integer("moe_ffn_hidden_size", self._width())),
             shared=reader.symbol("w", shared) if shared else None,
             shared_gate=reader.flag("moe_shared_expert_gate"),
             biased=reader.flag("moe_router_enable_expert_bias"),
