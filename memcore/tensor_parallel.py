@@ -57,7 +57,8 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
             "engine.reshard_after_forward", f"found {reshard}; FSDP2 cannot with DTensors; allowed: true, false"
         )
     loss = str(read.given("training.loss"))
-    if loss.startswith(("chunked", "fused")):
+    chunked = loss.startswith("chunked") and read.given("training.implementation") != "torchtitan"
+    if chunked or loss.startswith("fused"):
         read.refuse("training.loss", f"found {loss!r}, which is not modelled under tensor parallelism")
     masks = {mixer.mask for layer in model.network.kinds for mixer in layer.mixers}
     if masks != {"full"} and read.given("training.attention") != "flash":

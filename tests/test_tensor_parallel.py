@@ -70,6 +70,25 @@ def test_parallel_loss_never_has_all_logits():
     assert largest == [2 * 128 * 2048 * 4, 2 * 128 * 4096 * 4]
 
 
+def test_a_loss_in_parts_gathers_once():
+    """torchtitan's: every rank is given all hidden states, collects their gradient in fp32, and scatters it once.
+
+    Of each part's logits a rank has those of its half of the vocabulary.
+    """
+    found = job(training={"precision": "bf16", "implementation": "torchtitan", "loss": "chunked:8"})
+    program, sizes = found.rank.program, found.job.sizes
+    in_loss = [
+        (block.rule, size)
+        for block, size in zip(program.blocks, program.block_sizes(sizes), strict=True)
+        if block.phase == "loss"
+    ]
+    first = [rule for rule, _ in in_loss].index("collected_gradient")
+    assert in_loss[first] == ("collected_gradient", 2 * 128 * 256 * 4)
+    assert in_loss[first + 1] == ("linear", 2 * 128 // 8 * 4096 // 2 * 2)
+    rules = [rule for rule, _ in in_loss]
+    assert (rules.count("tensor_all_gather"), rules.count("tensor_reduce_scatter")) == (1, 1)
+
+
 def test_gpus_are_data_times_tensor():
     """Four groups of two."""
     found = job(data_parallel_size=4)
@@ -88,6 +107,7 @@ def _with_loss(parallel):
         ({"attention_bias": True}, {}, {}, "a bias that all ranks add"),
         ({"model_type": "mixtral"}, {}, {}, "routed experts"),
         ({}, {"attention": "math"}, {}, "not modelled under tensor parallelism"),
+        ({}, {"loss": "chunked:8"}, {}, "not modelled under tensor parallelism"),
         ({}, {}, {"tensor_parallel_size": 1, "loss_parallel": True}, "needs parallelism.tensor_parallel_size above 1"),
     ],
     ids=str,

@@ -69,13 +69,16 @@ def normalized(run: Run, x: Tensor, weights: Mapping[str, Parameter], part: Norm
         return run(identity(x), weights, part)
 
 
-def headed(head: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """The head, sharded over the vocabulary: its result is gathered, unless the loss is parallel too."""
+def headed(head: Callable[[Tensor], Tensor], x: Tensor, *, given: bool = False) -> Tensor:
+    """The head, sharded over the vocabulary: its result is gathered, unless the loss is parallel too.
+
+    `given`: every rank has all hidden states already.
+    """
     parallel = x.tape.parallel
     if parallel is None:
         return head(x)
-    given = prepared(x)  # the module's arguments live until its hooks are done
-    logits = head(given)
+    inputs = x if given else prepared(x)  # the module's arguments live until its hooks are done
+    logits = head(inputs)
     return logits if parallel.loss else replica(logits, 2)
 
 

@@ -15,7 +15,7 @@ from memcore.eager.operations import add
 from memcore.eager.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
-from memcore.layers.tensor_parallel import embedded, headed
+from memcore.layers.tensor_parallel import embedded, headed, prepared
 from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
@@ -100,9 +100,11 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
         return step.leave("root", h), None
     head = partial(headed, lambda x: project(x, step.weights, ends.head))
     if loss.kind == "chunked":
-        hidden_states = step.leave("root", step.leave("head", h))
+        # Every tensor-parallel rank is given all hidden states, once for all parts.
+        hidden_states = step.leave("root", step.leave("head", prepared(h)))
         del h
-        return chunked_loss(step, hidden_states, batch.labels, head), None
+        part = partial(headed, lambda x: project(x, step.weights, ends.head), given=True)
+        return chunked_loss(step, hidden_states, batch.labels, part), None
     pred = step.leave("head", head(h))
     if loss.model_upcasts:
         pred = to(pred, "fp32")
