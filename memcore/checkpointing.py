@@ -28,6 +28,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
         early_stop=read.take(f"{_PATH}.early_stop", True),
         selection=_selection(read, model) if mode == "op" else None,
         skipped=skipped(model, every),
+        every=every,
     )
     return model, checkpoints
 

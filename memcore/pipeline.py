@@ -12,6 +12,7 @@ from memcore.deepspeed import of_stage
 from memcore.job import Job
 from memcore.model.nanotron import waits
 from memcore.model.network import Model
+from memcore.model.regrouping import counted_anew, skipped
 from memcore.model.stages import joined
 from memcore.step.looped import TURNS, in_flight
 from memcore.step.pipelined import IN_FLIGHT, MICRO_BATCHES, UNRECORDED
@@ -44,11 +45,17 @@ def stage_job(job: Job, number: int) -> Job:
     warm = _WARM[job.schedule](number, job.stages, job.micro_batches)
     more = max(warm - COUNTED, 0)
     runs = min(job.micro_batches - more, warm - more + 2)
-    model, share = (job.staged(each, number, job.stages) for each in (job.model, job.share))
-    network = job.staged(replace(job.share, network=job.recipe.network), number, job.stages).network
+    computed = replace(job.share, network=job.recipe.network)
+    model, share, computed = (job.staged(each, number, job.stages) for each in (job.model, job.share, computed))
+    checkpoints = job.recipe.checkpoints
+    if checkpoints is not None and checkpoints.every > 1:
+        # torchtitan and PyTorch's wrappers count the layers that a process has (`_layer_sac_count`).
+        model, share, computed = (counted_anew(each, checkpoints.every) for each in (model, share, computed))
+        checkpoints = replace(checkpoints, skipped=skipped(model, checkpoints.every))
     recipe = replace(
         job.recipe,
-        network=network,
+        network=computed.network,
+        checkpoints=checkpoints,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
         pipeline=replace(
             plan,

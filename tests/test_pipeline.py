@@ -225,3 +225,34 @@ def test_tied_heads_are_refused():
     """Both ends of the pipeline would have the matrix."""
     with pytest.raises(UnsupportedError, match="a tied head"):
         estimate(job() | {"model": "llama-3.2-1b"})
+
+
+def test_every_second_layer_of_a_stage():
+    """Each stage counts its own layers: of 3 in each of two stages the second has a checkpoint, so that 2 keep all."""
+    config = job(stages=2, micro_batches=2, training={"activation_checkpointing": {"policy": "selective", "every": 2}})
+    config["model"] |= {"num_hidden_layers": 6}
+    for rank in estimate(config).ranks:
+        assert [len(run) for run in rank.job.share.network.runs] == [2, 1]
+        assert rank.job.share.repeats == (1, 1)
+        assert rank.job.recipe.checkpoints.skipped == {(0, 0), (1, 0)}
+
+
+def test_gpipe_keeps_logits_until_the_backward_pass():
+    """PyTorch's stage has the outputs of micro-batches in flight in `fwd_cache`, returned or not: b·s·V in bf16 each."""
+    peaks = {}
+    for count in (2, 4):
+        config = job(
+            stages=2,
+            micro_batches=count,
+            training={"precision": "bf16"},
+            parallelism={"pipeline_schedule": "gpipe"},
+            engine_settings={"return_outputs": False},
+        )
+        config["model"] |= {"vocab_size": 64000}
+        rank = estimate(config).ranks[1]
+        peaks[count] = sum(
+            entry.bytes
+            for entry in rank.ledger(rank.peak).entries
+            if entry.rule == "linear" and entry.module == "lm_head"
+        )
+    assert peaks[4] - peaks[2] == 2 * 1024 * 64000 * 2

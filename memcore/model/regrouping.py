@@ -26,6 +26,18 @@ def _groups(model: Model, every: int) -> Iterator[tuple[tuple[Layer, ...], int]]
             yield pattern * rest, 1
 
 
+def counted_anew(model: Model, every: int) -> Model:
+    """The same for a stage of a pipeline, whose layers are counted from its own first one."""
+    layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
+    groups: list[tuple[tuple[Layer, ...], int]] = []
+    for start in range(0, len(layers), every):
+        pattern = tuple(layers[start : start + every])
+        before, times = groups.pop() if groups and groups[-1][0] == pattern else (pattern, 0)
+        groups.append((before, times + 1))
+    network = replace(model.network, runs=tuple(pattern for pattern, _ in groups))
+    return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))
+
+
 def skipped(model: Model, every: int) -> frozenset[tuple[int, int]]:
     """Run and position of the layers that have no checkpoint, given a model that `regrouped` has written."""
     found, before = set(), 0

@@ -36,6 +36,8 @@ class Flight:
     """What the stage was given; for the first stage, tokens."""
     given: list[Gradient] = field(default_factory=list)
     """The gradient of the source, for the stage before."""
+    held: object = None
+    """What the schedule keeps of it until its backward pass has ended."""
 
 
 class Runtime:
@@ -67,6 +69,9 @@ class Runtime:
 
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
         """After a forward pass; `final`: it is the last one that is recorded."""
+
+    def holds(self, kept: object) -> object:
+        """What of the model's outputs stays until the backward pass."""
 
     def landed(self, flight: Flight) -> None:
         """After a backward pass."""
@@ -133,6 +138,10 @@ class PipeliningRuntime(Runtime):
         if final and self._skips:
             self.step.tape.enter("forward", "outputs of other micro-batches", UNRECORDED)
             self.returned.append(new(self.step.tape, logits.shape, logits.dtype, "returned_output"))
+
+    def holds(self, kept: object) -> object:
+        """The last stage's logits, in `fwd_cache`."""
+        return (kept[0] if isinstance(kept, tuple) else kept) if self.last else None
 
     def landed(self, flight: Flight) -> None:
         """The gradient is sent after the next forward pass."""
@@ -296,7 +305,7 @@ def fly(runtime: Runtime, forward: Forward, *, final: bool) -> Flight:
     with step.tape.autocasting(autocast) if autocast else nullcontext():
         output, kept = forward(step, batch)
     runtime.flew(output, kept, final=final)
-    return Flight(output, source, given)
+    return Flight(output, source, given, runtime.holds(kept))
 
 
 def _received(runtime: Runtime, given: list[Gradient]) -> Tensor:

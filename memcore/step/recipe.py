@@ -70,6 +70,8 @@ class Checkpoints:
     """Inputs are kept on the host."""
     skipped: frozenset[tuple[int, int]]
     """Layers of the decoder that have none, as run and position."""
+    every: int = 1
+    """So-manieth layers that have one."""
     around_patterns: bool = False
     """Each repetition of a run's pattern has a single one, around all of its layers."""
     divided: bool = False
