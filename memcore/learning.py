@@ -1,4 +1,4 @@
-"""What learns and what is frozen: adapters, trainable parts, and frozen weights in few bits."""
+"""What learns and what is frozen: adapters and trainable parts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memcore.defaults import Defaults
-from memcore.dtypes import FLOATING, ITEMSIZE
+from memcore.dtypes import FLOATING
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
-from memcore.frameworks import KERNELS, framework_of
+from memcore.frameworks import KERNELS
+from memcore.frozen import quantized_model, stored_dtype
 from memcore.model.adapters import (
     ALL,
     Adapter,
@@ -25,8 +26,7 @@ from memcore.model.adapters import (
 )
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
-from memcore.model.parts import Attention, FeedForward
-from memcore.model.quantized import STORAGES, quantized
+from memcore.model.parts import Attention, Experts
 from memcore.model.weights import Weight
 from memcore.symbols import Shape, product
 
@@ -35,7 +35,7 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with what a config adds to it and freezes of it."""
     if read.given("training.optimizer.name") == "lora-fa" and read.given("training.adapter.type") != "lora":
         read.refuse("training.optimizer.name", "'lora-fa' freezes LoRA's first matrices; needs training.adapter lora")
-    found = _trainable(read, _quantized(read, _adapted(read, model), engine))
+    found = _trainable(read, quantized_model(read, _adapted(read, model), engine))
     _refuse_mixed(read, found, engine)
     return found
 
@@ -44,7 +44,7 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
     """FSDP2 takes one dtype of what learns in a group (`_init_mp_dtypes`); copies of modules have the model's."""
     if engine.name != "fsdp" or engine.key or not read.given("training.adapter.modules_to_save"):
         return
-    stored = _stored(read, engine)
+    stored = stored_dtype(read, engine)
     dtypes = {each.dtype or stored for each in model.network.ends.weights() if learns(each, model.network)}
     if len(dtypes) > 1:
         message = (
@@ -60,8 +60,9 @@ def _names(value: object) -> Sequence[str]:
 def _special(read: Defaults, model: Model, kind: str) -> Model | None:
     """The model with an adapter that is no matrix beside linear layers."""
     path = "training.adapter"
-    if kind in _ALONE and read.given(f"{path}.modules_to_save") is not None:
-        read.refuse(f"{path}.modules_to_save", f"modelled beside adapters of linear layers, found {kind!r}")
+    for name in ("modules_to_save", "target_parameters") if kind in _ALONE else ():
+        if read.given(f"{path}.{name}") is not None:
+            read.refuse(f"{path}.{name}", f"modelled beside adapters of linear layers, found {kind!r}")
     if kind.startswith("llama-adapter"):
         return _prompted(read, model)
     if kind in PREPENDED:
@@ -92,7 +93,9 @@ def _adapted(read: Defaults, model: Model) -> Model:
     special = _special(read, model, kind)
     if special is not None:
         return special
-    targets = _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
+    parameters = _expert_targets(read, model, kind)
+    alone = parameters and read.given(f"{path}.target_modules") is None
+    targets = () if alone else _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
     known = linear_names(model.network)
@@ -101,7 +104,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
     _refuse_foreign(read, kind)
     if around(model.network)[1] in targets:
         _refuse_at_head(read, kind)
-    if not read.problems and not targeted(model.network, targets):
+    if not read.problems and not parameters and not targeted(model.network, targets):
         message = f"found {', '.join(targets)}; {model.name} has no linear layers beside which adapters are modelled"
         raise UnsupportedError(f"{path}.target_modules", message)
     adapter = Adapter(
@@ -112,10 +115,28 @@ def _adapted(read: Defaults, model: Model) -> Model:
         frozen=read.given("training.optimizer.name") == "lora-fa",
         rank=_rank(read, kind),
         targets=tuple(targets),
+        parameters=tuple(parameters),
         dtype=read.take(f"{path}.dtype", "fp32"),
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return _with_saved(read, adapted(model, adapter))
+
+
+def _expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
+    """The stacked matrices of experts that get adapters (PEFT's `target_parameters`)."""
+    path = "training.adapter.target_parameters"
+    names = _names(read.given(path) or ())
+    if not names:
+        return ()
+    feeds = [each for layer in model.network.kinds for each in layer.feeds if isinstance(each, Experts)]
+    known = {matrix.rpartition(".")[2] for each in feeds for matrix in each.stacked}
+    for unknown in [each for each in names if each not in known]:
+        read.refuse(path, f"found {unknown!r}; matrices of experts: {', '.join(sorted(known)) or 'none'}")
+    if kind != "lora" or read.given("training.adapter.dropout"):
+        read.refuse(path, "lora.ParamWrapper takes LoRA without dropout alone")
+    if layer_code(read) != "transformers":
+        raise UnsupportedError(path, f"modelled with layers of transformers, found {layer_code(read)!r}")
+    return names
 
 
 def _refuse_at_head(read: Defaults, kind: str) -> None:
@@ -162,7 +183,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "num_trainable_tokens": _ROWS,
 }
 """Settings that only some adapters have."""
-_WHOLE = ("modules_to_save", "use_rslora")
+_WHOLE = ("modules_to_save", "target_parameters", "use_rslora")
 """Settings that only adapters beside linear layers have."""
 ADAPTER_SETTINGS = ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens", "init_r", *_WHOLE, *_OWN)
 """All of them but the type."""
@@ -318,57 +339,6 @@ def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequen
         read.refuse(path, f"found {unknown!r}; LitGPT's are {', '.join(TARGETS)}, or {ALL}")
     found = litgpt(model, targets)
     return linear_targets(found.network, targets), found
-
-
-def _quantized(read: Defaults, model: Model, engine: Engine) -> Model:
-    """The model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
-    path = "training.quantization"
-    storage = read.given(path)
-    if storage is None:
-        if read.given("engine.prepare_model_for_kbit_training"):
-            read.refuse("engine.prepare_model_for_kbit_training", f"prepares quantized models; needs {path}")
-        return model
-    if not model.network.adapted:
-        read.refuse(path, f"found {storage!r}; quantized weights are frozen, and nothing learns without an adapter")
-    if model.network.towers:
-        raise UnsupportedError(path, f"found {storage!r}; of models with vision towers it is not modelled yet")
-    if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
-        raise UnsupportedError(path, f"found {storage!r}; only attention and feed-forward layers are modelled yet")
-    row = STORAGES[storage]
-    bits = row.bits
-    if row.floating:
-        _refuse_fp8(read, model, engine)
-    if engine.name != "fsdp":
-        head = framework_of(read).quantizes_head
-        return quantized(model, storage, row.dtype, 8 // bits, head=head)
-    if bits == 8:
-        read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
-    dtype = _stored(read, engine)
-    return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
-
-
-def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
-    """What transformers' fp8 layers are not modelled with."""
-    path = "training.quantization"
-    if engine.name not in ("none", "ddp") or layer_code(read) not in ("transformers", "liger"):
-        found = f"engine.type {engine.name!r} and {layer_code(read)!r} layers"
-        raise UnsupportedError(
-            path, f"'fp8' is modelled with engine.type none and ddp, and layers of transformers; {found}"
-        )
-    if any(not isinstance(feed, FeedForward) for layer in model.network.kinds for feed in layer.feeds):
-        raise UnsupportedError(path, f"'fp8' would quantize {model.name}'s experts too, which is not modelled")
-    if any(linear.transposed for linear in targeted(model.network, (ALL,))):
-        read.refuse(path, f"'fp8' replaces nn.Linear alone, which {model.name} has none of")
-    for other in ("training.compute_dtype", "engine.prepare_model_for_kbit_training"):
-        if read.given(other):
-            read.refuse(other, "concerns weights that bitsandbytes quantizes; leave it out with 'fp8'")
-
-
-def _stored(read: Defaults, engine: Engine) -> str:
-    """The dtype in which parameters are stored."""
-    preset = engine.presets.get(read.given("training.precision"), engine.presets[engine.default_preset])
-    found: str = read.given("training.parameter_dtype") or preset.parameter
-    return found
 
 
 def _trainable(read: Defaults, model: Model) -> Model:

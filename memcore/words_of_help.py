@@ -31,6 +31,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.adapter.rank": "适配器两个矩阵之间的宽度。",
     "training.adapter.target_modules": "带适配器的线性层，写其名称的最后一段，或 `all-linear`：除输出头外全部。",
     "training.adapter.modules_to_save": "整体训练的副本：`embed_tokens`、`lm_head`；冻结的原件仍保留。",
+    "training.adapter.target_parameters": "同样带 LoRA 的专家矩阵（`gate_up_proj` 等）；每次前向都保留其副本。",
     "training.adapter.use_rslora": "LoRA 的乘积按秩的平方根缩放（rsLoRA），不占显存。",
     "training.adapter.decompose_factor": "LoKr：若能整除层宽，第一个矩阵就是这么宽。",
     "training.adapter.block_size": "OFT 与 BOFT：旋转输入的分块边长。",

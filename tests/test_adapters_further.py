@@ -281,3 +281,53 @@ def test_what_no_module_can_be():
     adapter = {"type": "lora", "target_modules": ["lm_head"], "modules_to_save": "embed_tokens"}
     with pytest.raises(UnsupportedError, match="one dtype for a group"):
         memcore.estimate({**sharded, "training": {"precision": "bf16", "adapter": adapter}})
+
+
+SPARSE = {
+    "model_type": "qwen3_moe",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "moe_intermediate_size": 384,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "vocab_size": 1024,
+}
+
+
+def sparse(**adapter):
+    """A step of LoRA of rank 8 on a small model with routed experts."""
+    settings = {"type": "lora", "rank": 8, "target_modules": TARGETS, **adapter}
+    training = {"sequence_length": 512, "precision": "bf16", "adapter": settings}
+    return memcore.estimate({"model": SPARSE, "training": training}).ranks[0]
+
+
+def test_adapters_beside_stacked_experts():
+    """A factor of 64 by the input and one of the output by 64 for each stacked matrix, 8 experts of rank 8.
+
+    Kept besides, for each layer: the matrices with what was added, both factors in bf16, and the rows that go in, of 2
+    experts for each of 512 tokens.
+    """
+    plain, found = sparse(), sparse(target_parameters=["gate_up_proj", "down_proj"])
+    sides = ((768, 256), (256, 384))
+    assert trainable(found.job.share) - trainable(plain.job.share) == 3 * sum(
+        64 * (out + inner) for out, inner in sides
+    )
+    kept = [each.end_of_forward - each.persistent.before_step for each in (plain, found)]
+    matrices = sum(8 * out * inner * 2 for out, inner in sides)
+    factors = sum(64 * (out + inner) * 2 for out, inner in sides)
+    rows = 512 * 2 * sum(inner for _, inner in sides) * 2
+    assert kept[1] - kept[0] == 3 * (matrices + factors + rows)
+
+
+def test_what_stacked_experts_do_not_take():
+    """PEFT's wrapper takes LoRA without dropout; a dense model has no such matrices."""
+    with pytest.raises(ConfigError, match="without dropout"):
+        sparse(target_parameters="down_proj", dropout=0.1)
+    with pytest.raises(ConfigError, match="matrices of experts: down_proj, gate_up_proj"):
+        sparse(target_parameters="w1")
+    with pytest.raises(ConfigError, match="matrices of experts: none"):
+        rank("lora", target_parameters="down_proj")

@@ -68,6 +68,7 @@ LAYERS = (
     {"defaults"},
     {"frameworks"},
     {"checkpointing", "tensor_parallel", "expert_parallel"},
+    {"frozen"},
     {"layout", "learning"},
     {"nanotron", "deepspeed"},
     {"recipes"},

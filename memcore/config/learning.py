@@ -151,6 +151,16 @@ class Adapter:
         default="none",
         advanced=True,
     )
+    target_parameters: object = setting(
+        Names(),
+        "Adapted experts",
+        "Stacked matrices of routed experts that get LoRA, such as `gate_up_proj`; every forward pass makes and keeps "
+        "copies of them.",
+        flag="adapter-experts",
+        default="none",
+        engines=("none", "ddp", "fsdp"),
+        advanced=True,
+    )
     use_rslora: bool | None = setting(
         Flag(),
         "Rank-stabilized",

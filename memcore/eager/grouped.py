@@ -56,11 +56,13 @@ def _product(
     x_needs, weight_needs = tracked(x), tracked(weight)
     saved = save(tape, x if weight_needs else None, weight if x_needs else None, offsets)
     out = new(tape, (*x_shape[:-1], *outer), x.dtype, rule)
+    # A computed matrix is for checkpoints to let go of, so that the node does not name it.
+    waits = weight if delayed is not None and isinstance(weight, Parameter) and weight_needs else None
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         dtype = only(gradients).dtype
-        if delayed is not None and isinstance(weight, Parameter) and weight_needs:
-            delayed.put(weight, saved[0], only(gradients))
+        if delayed is not None and waits is not None:
+            delayed.put(waits, saved[0], only(gradients))
             return [new(tape, x_shape, dtype, "input_gradient") if x_needs else None, None]
         for_weight = new(tape, weight_shape, dtype, "weight_gradient") if weight_needs else None
         for_x = new(tape, x_shape, dtype, "input_gradient") if x_needs else None

@@ -5,13 +5,13 @@ Source: peft/tuners/lora/layer.py and peft/tuners/tuners_utils.py (`_maybe_inclu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from memcore.model.adapter_shapes import SHAPES, Numbers, frozen_tensors, tensors
 from memcore.model.network import Layer, Model, Network
-from memcore.model.parts import Attention
+from memcore.model.parts import Attention, Experts
 from memcore.model.weights import Linear, Weight
 from memcore.symbols import Shape, product
 
@@ -39,6 +39,8 @@ class Adapter:
     """The side of OFT's and BOFT's blocks; 0: by the rank."""
     projections: int = 64
     """TinyLoRA's `u`."""
+    parameters: tuple[str, ...] = ()
+    """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`)."""
 
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
         """What decides the shapes beside a linear layer."""
@@ -196,8 +198,20 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
         changed: Mapping[str, Any] = {
             item.name: _adapted(getattr(part, item.name), adapter, sizes) for item in fields(part) if item.init
         }
+        if isinstance(part, Experts) and adapter.parameters:
+            changed = {**changed, "adapters": tuple(_of_experts(part, adapter))}
         return replace(part, **changed)
     return part
+
+
+def _of_experts(part: Experts, adapter: Adapter) -> Iterator[Weight]:
+    """Both matrices beside those of all experts, each in one tensor (peft/tuners/lora/layer.py, `ParamWrapper`)."""
+    wanted = [name for name in part.stacked if name.rpartition(".")[2] in adapter.parameters]
+    for weight in [each for each in part.experts if each.name in wanted]:
+        many, *sides = weight.axes
+        outer, inner = reversed(sides) if part.transposes else sides
+        for matrix, axes in (("lora_A", ((*many, "ra"), inner)), ("lora_B", (outer, ("ra", *many)))):
+            yield Weight(f"{weight.name}.{matrix}.default.weight", axes, "adapter", dtype=adapter.dtype)
 
 
 def trainable(model: Model) -> int:

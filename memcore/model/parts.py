@@ -266,6 +266,17 @@ class Experts:
     """Low-rank matrices beside those of the experts, two for each."""
 
     @property
+    def stacked(self) -> tuple[str, ...]:
+        """Names of the matrices that a grouped product takes, each of all experts in one tensor."""
+        ready = self.variant not in ("llama4", "dbrx") and not self.loops
+        return tuple(weight.name for weight in self.experts if len(weight.axes) == 3 and ready)
+
+    @property
+    def transposes(self) -> bool:
+        """Each matrix is stored as (in, out)."""
+        return self.variant == "gpt_oss"
+
+    @property
     def buffers(self) -> tuple[Constant, ...]:
         """What it holds besides its parameters."""
         return tuple(each for each in (self.correction, self.table) if each is not None)

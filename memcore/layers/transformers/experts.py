@@ -19,6 +19,7 @@ from memcore.eager.running import clamp
 from memcore.eager.slices import unsqueeze
 from memcore.eager.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, leaf, project
+from memcore.layers.transformers.expert_adapters import folding
 from memcore.layers.transformers.feed_forward import feed_forward
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.own_experts import dbrx, jittered, jittered_view, llama4
@@ -33,6 +34,7 @@ def run_experts(
     """`grouped_mm_experts_forward`: rows sorted by expert, two grouped products, and back."""
     tape, (up, down), (up_bias, down_bias) = hidden_states.tape, *_matrices(part)
     with tape.module("experts"):
+        folded = folding(weights, part)
         expert_ids_g, perm = sort(top_k_index)
         selected_hidden_states_g = take(hidden_states, like(perm, "floor_divide"), 1)
         sample_weights_g = take(top_k_weights, perm, 0)
@@ -40,10 +42,10 @@ def run_experts(
         tokens_per_expert = new(tape, up.axes[0], "int32", "histc")
         offsets = like(tokens_per_expert, "cumsum")
         selected_biases = _selected(up_bias, weights, expert_ids_g)
-        proj_out = _grouped_linear(selected_hidden_states_g, weights, up, offsets, selected_biases)
+        proj_out = _grouped_linear(selected_hidden_states_g, folded(up), up, offsets, selected_biases)
         proj_out = _apply_gate(proj_out, part)
         selected_biases = _selected(down_bias, weights, expert_ids_g)
-        proj_out = _grouped_linear(proj_out, weights, down, offsets, selected_biases)
+        proj_out = _grouped_linear(proj_out, folded(down), down, offsets, selected_biases)
         weighted_out = mul(proj_out, unsqueeze(sample_weights_g, len(sample_weights_g.shape)))
         inv_perm = like(perm, "empty")
         like(perm, "arange")
@@ -65,9 +67,9 @@ def _selected(bias: Weight | None, weights: Weights, expert_ids: Tensor) -> Tens
     return None if bias is None else take(weights[bias.name], expert_ids, len(bias.inner))
 
 
-def _grouped_linear(x: Tensor, weights: Weights, weight: Weight, offsets: Tensor, bias: Tensor | None) -> Tensor:
+def _grouped_linear(x: Tensor, matrices: Tensor, weight: Weight, offsets: Tensor, bias: Tensor | None) -> Tensor:
     outer = next(axes for axes in weight.axes[1:] if axes != x.shape[-1:])
-    out = grouped_mm(x, weights[weight.name], offsets, outer)
+    out = grouped_mm(x, matrices, offsets, outer)
     return out if bias is None else add_in_place(out, bias)
 
 

@@ -1,0 +1,71 @@
+"""LoRA beside the stacked matrices of experts, as PEFT computes it (peft/tuners/lora/layer.py, `ParamWrapper`).
+
+The product of both factors is added to a copy of the matrices of all experts in every forward pass, which the grouped
+product keeps for the backward pass. Registering the parametrization calls it once before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from memcore.eager.autograd import attach, tracked
+from memcore.eager.basics import in_order, permute, to, view
+from memcore.eager.contractions import baddbmm
+from memcore.eager.tensor import Parameter, Tensor
+from memcore.model.parts import Experts
+from memcore.model.weights import Weight
+from memcore.symbols import Shape
+
+
+class Folded:
+    """Factors in the matrices' dtype, and what they are added to."""
+
+    def __init__(self, matrices: Parameter, factors: tuple[Parameter, Parameter], *, transposed: bool) -> None:
+        first, second = (_reshaped(each) for each in factors)
+        many, rank = len(matrices.outer), 1
+        wide = len(second.shape) - many - rank
+        narrow = len(first.shape) - many - rank
+        # (out, rank, experts) to (experts, out, rank); the first is (experts, rank, in).
+        second = permute(second, *range(wide + rank, wide + rank + many), *range(wide + rank))
+        groups = [first.shape[:many], second.shape[many:-1], ("ra",), first.shape[many + 1 :]]
+        left, right = second, first
+        if transposed:
+            places = range(many + 1, many + 1 + narrow)
+            left = permute(first, *range(many), *places, many)
+            right = permute(second, *range(many), many + wide, *range(many, many + wide))
+            groups[1], groups[3] = groups[3], groups[1]
+        self._matrices = matrices
+        self._left, self._right = (to(each, matrices.dtype) for each in (left, right))
+        self._groups: Sequence[Shape] = groups
+
+    def __call__(self) -> Tensor:
+        """The matrices with what the adapter adds; autocast is off."""
+        with self._matrices.tape.autocasting(None):
+            return baddbmm(self._matrices, self._left, self._right, self._groups)
+
+
+def folding(weights: Mapping[str, Parameter], part: Experts) -> Callable[[Weight], Tensor]:
+    """The matrices of experts as a product takes them; what is made of them is kept until all are done."""
+    made: dict[str, Folded] = {}
+    held: list[Tensor] = []
+    adapted = {each.name.rpartition(".lora_")[0] for each in part.adapters}
+    for name in reversed([each for each in part.stacked if each in adapted]):
+        first, second = (weights[f"{name}.lora_{matrix}.default.weight"] for matrix in "AB")
+        made[name] = Folded(weights[name], (first, second), transposed=part.transposes)
+        made[name]()
+
+    def folded(weight: Weight) -> Tensor:
+        if weight.name not in made:
+            return weights[weight.name]
+        held.append(made[weight.name]())
+        return held[-1]
+
+    return folded
+
+
+def _reshaped(factor: Parameter) -> Tensor:
+    """A view of it, whose gradient is copied where it does not lie in order."""
+    out = view(factor, factor.shape)
+    if tracked(factor):
+        attach([out], [factor], [], lambda g, s: [in_order(g)])
+    return out
