@@ -212,7 +212,7 @@ def test_the_ledger_adds_up_on_every_stage(config):
         (job(training={"loss_shift": "model"}), "labels-preshifted"),
         (job(stages=1, engine_settings={"return_outputs": True}), "needs parallelism.pipeline_parallel_size"),
         (job(parallelism={"pipeline_schedule": "1f2b"}), "did you mean '1f1b'"),
-        (job(engine="fsdp") | {"hardware": {"num_gpus": 6}}, "4 stages cannot share equally"),
+        (job(engine="fsdp") | {"hardware": {"num_gpus": 6}}, "groups of 4 pipeline-parallel ranks cannot share"),
     ],
 )
 def test_what_a_pipeline_cannot_do_is_refused(config, said):
