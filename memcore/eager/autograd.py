@@ -142,7 +142,10 @@ def _note_saver(saved: Tensor, output: Tensor) -> None:
 
 def tracked(*tensors: Tensor | None) -> bool:
     """Whether an operation over `tensors` becomes part of the graph."""
-    return any(tensor is not None and tensor.tape.grad_enabled and tensor.requires_grad for tensor in tensors)
+    for tensor in tensors:  # noqa: SIM110 - asked for every operation, and a generator takes twice as long
+        if tensor is not None and tensor.requires_grad and tensor.tape.grad_enabled:
+            return True
+    return False
 
 
 def backward(loss: Tensor, gradient: Tensor | None = None) -> None:
@@ -221,7 +224,7 @@ def _validate(gradients: list[Gradient], index: int, shape: Shape, dtype: str) -
     if gradient is None:
         return
     tape = gradient.tape
-    if _size(gradient.shape, tape.units) != _size(shape, tape.units):
+    if gradient.shape != shape and _size(gradient.shape, tape.units) != _size(shape, tape.units):
         gradient = gradients[index] = _fresh(tape, shape, gradient.dtype, "sum_to_size")
     if gradient.dtype != dtype:
         storage = tape.allocate(shape, dtype, "to")

@@ -27,7 +27,10 @@ def like(x: Tensor, rule: str, dtype: str | None = None) -> Tensor:
 
 def promote(*dtypes: str) -> str:
     """The dtype of a result over operands of these dtypes."""
-    if {"bf16", "fp16"} <= set(dtypes):
+    every = set(dtypes)
+    if len(every) == 1:
+        return dtypes[0]
+    if {"bf16", "fp16"} <= every:
         return "fp32"
     return max(dtypes, key=_PROMOTION.index)
 
@@ -51,6 +54,8 @@ def elementwise(rule: str, *operands: Tensor) -> Tensor:
 
 
 def _broadcast(x: Shape, y: Shape) -> Shape:
+    if not x or x == y:
+        return y
     length = max(len(x), len(y))
     pairs = zip((1,) * (length - len(x)) + x, (1,) * (length - len(y)) + y, strict=True)
     return tuple(b if a == 1 else a for a, b in pairs)

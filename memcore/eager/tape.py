@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
@@ -83,6 +83,33 @@ class Storage:
         self._tape = _NOWHERE
 
 
+class _Alike:
+    """Blocks that differ in nothing but their number."""
+
+    __slots__ = ("blocks", "next", "round")
+
+    def __init__(self) -> None:
+        self.blocks: list[int] = []
+        """Their indices by number."""
+        self.next = self.round = 0
+        """The number of the next one, and since when they are counted."""
+
+
+class _Within:
+    """A module that runs for a while; entered for every node of the graph, so it is not a generator."""
+
+    __slots__ = ("_modules", "_path")
+
+    def __init__(self, modules: list[str], path: str) -> None:
+        self._modules, self._path = modules, path
+
+    def __enter__(self) -> None:
+        self._modules.append(self._path)
+
+    def __exit__(self, *raised: object) -> None:
+        self._modules.pop()
+
+
 class Tape:
     """Records blocks and events, and carries the modes that PyTorch keeps per thread.
 
@@ -146,20 +173,26 @@ class Tape:
         """What the iteration of a loop allocates that stands for others, while it runs."""
         self.flight: list[tuple[ref[Storage], str, str | None]] | None = None
         """What a micro-batch allocates that stands for others in flight, with the place and how often it repeats."""
-        self._index: dict[tuple[object, ...], int] = {}
-        self._alike: dict[tuple[object, ...], int] = {}
+        self._alike: dict[tuple[object, ...], _Alike] = {}
+        self._round = 0
+        """How often blocks were numbered anew."""
         self._modules, self._phase = [""], ""
         self._open: tuple[tuple[int, int], str, int, str | None] | None = None
 
     def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
         """Allocate a block of `shape` elements of `dtype` for the module that is running."""
         key = (rule, self._modules[-1], shape, dtype, self._phase, self.pool, self.recomputing)
-        number = self._alike[key] = self._alike.get(key, -1) + 1
-        index = self._index.get((*key, number))
-        if index is None:
-            index = self._index[(*key, number)] = len(self.blocks)
+        found = self._alike.get(key)
+        if found is None:
+            found = self._alike[key] = _Alike()
+        if found.round != self._round:
+            found.round, found.next = self._round, 0
+        number = found.next
+        found.next += 1
+        if number == len(found.blocks):
+            found.blocks.append(len(self.blocks))
             self.blocks.append(Block(*key, number))
-        storage = Storage(self, index)
+        storage = Storage(self, found.blocks[number])
         if self.watched is not None:
             self.watched.append(ref(storage))
         if self.flight is not None:
@@ -182,21 +215,14 @@ class Tape:
         """The module that is running."""
         return self._modules[-1]
 
-    @contextmanager
-    def module(self, path: str) -> Iterator[None]:
+    def module(self, path: str) -> AbstractContextManager[None]:
         """Run a submodule: what is allocated inside belongs to `path` below the module that is running."""
         parent = self._modules[-1]
-        with self.at(f"{parent}.{path}" if parent else path):
-            yield
+        return self.at(f"{parent}.{path}" if parent else path)
 
-    @contextmanager
-    def at(self, path: str) -> Iterator[None]:
+    def at(self, path: str) -> AbstractContextManager[None]:
         """Run on behalf of the module `path`."""
-        self._modules.append(path)
-        try:
-            yield
-        finally:
-            self._modules.pop()
+        return _Within(self._modules, path)
 
     @contextmanager
     def wrapping(self) -> Iterator[None]:
@@ -308,7 +334,7 @@ class Tape:
     def enter(self, phase: str, place: str, repeats: str | None = None) -> None:
         """End the current segment and begin the next."""
         self.finish()
-        self._alike.clear()
+        self._round += 1
         self._phase = phase
         self._open = (self.turn, place, len(self.events), repeats)
 

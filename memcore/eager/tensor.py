@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from memcore.eager.tape import Storage, Tape
@@ -10,6 +11,12 @@ from memcore.symbols import Shape
 if TYPE_CHECKING:
     from memcore.eager.autograd import Node
     from memcore.eager.quantized import Quantization
+
+
+@cache
+def natural(rank: int) -> tuple[int, ...]:
+    """Axes that lie in memory in logical order."""
+    return tuple(range(rank))
 
 
 class Tensor:
@@ -49,7 +56,7 @@ class Tensor:
         self.storage = storage
         self.shape = shape
         self.dtype = dtype
-        self.order = tuple(range(len(shape))) if order is None else order
+        self.order = natural(len(shape)) if order is None else order
         self.cut = cut
         """The axis of which this is a slice: there are gaps in memory before it. The number of axes stands for gaps
         between elements."""
@@ -69,6 +76,8 @@ class Tensor:
 
     def mergeable(self, first: int, last: int) -> bool:
         """Whether the logical axes from `first` up to `last` lie in memory such that a view can merge them."""
+        if self.cut is None and self.spread is None and self.order == natural(len(self.shape)):
+            return True
         lying = [axis for axis in self.order if not self._unit(axis)]
         group = [axis for axis in range(first, last) if not self._unit(axis)]
         if self.behind_gap() in group[1:] or (self.spread in group and len(group) > 1):
