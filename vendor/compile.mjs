@@ -1,5 +1,6 @@
 // Compiles Python to bytecode with Pyodide itself, since stock Pyodide spends more than half its start compiling, and
-// keeps the memory of a Python that has imported memcore and answered the example, since importing takes longer still.
+// keeps the memory of a Python that has imported memcore, answered the example and recorded the steps that first edits
+// ask for, since importing takes longer still.
 //   node compile.mjs PYODIDE_FOLDER OUTPUT_FOLDER PACKAGE.whl INSTALLER.whl...
 // The installers are micropip and what it needs: with them a first Pyodide installs the package.
 // Writes library.zip, which holds bytecode of the standard library and of the installed package, without what a page
@@ -92,7 +93,9 @@ const answered = await loadPyodide({ ...options, env, _makeSnapshot: true });
 answered.runPython(`
 import asyncio, gc, random
 import memcore.page.actions
+from memcore.page.ahead import record_ahead
 from memcore.page.framing import keep_openings
+record_ahead()
 keep_openings()
 random.seed(0)
 gc.collect()
