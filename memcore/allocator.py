@@ -143,17 +143,24 @@ class Pool:
             if block >= 0:
                 index = bisect_left(free, wanted)
                 if index < len(free):
-                    key = free.pop(index)
-                    del starts[key & _PLACE]
+                    key = free[index]
+                    address = key & _PLACE
+                    del starts[address]
                 else:
                     key = take(wanted >> _ADDRESS)
-                address = key & _PLACE
+                    address, index = key & _PLACE, len(free)
+                    free.append(key)
                 if key >= split:
                     rest = key - served
                     starts[rest & _PLACE] = ends[address + (key >> _ADDRESS)] = rest
-                    insort(free, rest)
+                    if index and rest < free[index - 1]:
+                        del free[index]
+                        insort(free, rest)
+                    else:
+                        free[index] = rest
                     live[block].append(wanted | address)
                 else:  # as asked for, or up to 1 MiB more
+                    del free[index]
                     ends.pop(address + (key >> _ADDRESS), None)
                     live[block].append(key)
             else:

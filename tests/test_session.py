@@ -9,13 +9,14 @@ import pytest
 from memcore import Config, estimate
 from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
-from memcore.page import answering, exchanging, framing
+from memcore.page import ahead, answering, exchanging, framing
 from memcore.page.actions import ACTIONS, handle
 from memcore.page.answering import values_of
 from memcore.page.presets import presets
 from memcore.page.session import Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import form, page
+from memcore.step.record import program_of
 from memcore.units import format_bytes
 from memcore.words import LANGUAGES, WORDS, every, say, speaking
 from memcore.words_of_engines import ENGINES_IN_CHINESE
@@ -116,6 +117,27 @@ def test_a_newer_edit_ends_the_older():
 def edited(visit, **texts):
     """An edit's message."""
     return {"do": "edit", "texts": {**visit.texts, **texts}, "entry": 1}
+
+
+def test_steps_of_first_edits_are_recorded_ahead(monkeypatch):
+    """What a build works out ahead leaves a first edit nothing to record, whatever number is typed."""
+    monkeypatch.setattr(ahead, "presets", dict)
+    monkeypatch.setattr(ahead, "MODELS", ())
+    monkeypatch.setattr(ahead, "TASKS", ())
+    edits = {
+        "training.micro_batch_size": "7",
+        "training.precision": "fp16-mixed",
+        "parallelism.tensor_parallel_size": "4",
+        "training.activation_checkpointing.policy": "none",
+    }
+    monkeypatch.setattr(ahead, "SETTINGS", {path: SETTINGS[path] for path in edits})
+    ahead.record_ahead()
+    before = program_of.cache_info().misses
+    visit = Visit()
+    for name, value in edits.items():
+        visit.do("edit", texts={**values_of(page.fill(page.example())), name: value}, entry=1)
+        assert visit.session.config.get(name) is not None
+    assert program_of.cache_info().misses == before
 
 
 def test_the_first_answer_asks_no_allocator():
