@@ -348,6 +348,17 @@ def test_recipes_of_megatron_bridge():
     assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)
 
 
+def test_what_only_moves_work_in_time_is_named():
+    """It changes no number, and says so."""
+    job = {"model": GPT, "training": {"sequence_length": 128}, "engine": {"type": "megatron"}}
+    moved = {**job, "engine": {"type": "megatron", "delay_wgrad_compute": True}}
+    found = estimate(moved)
+    assert found.peak.peak == estimate(job).peak.peak
+    assert [each.path for each in found.assumptions if "counted as if it were off" in each.reason] == [
+        "engine.delay_wgrad_compute"
+    ]
+
+
 def test_muon():
     """Momentum of matrices of layers and of positions, two moments of what else there is; a step orthogonalizes."""
     job = {"model": GPT, "training": {"sequence_length": 1024, "optimizer": "muon"}, "engine": {"type": "megatron"}}

@@ -156,7 +156,6 @@ ROUTED = Experts(
     balancing="none",
     pre_softmax=False,
     padded=False,
-    shared_overlap=False,
 )
 ATTENTION = TOKENS * 2 * (2 * H + H + 2 * 2 * D + H) + STATISTIC + TOKENS * A * 4 + 512
 """Of LLAMA's layer: its norm, q, k, v, result and statistics."""

@@ -3,6 +3,7 @@
 import pytest
 
 from memcore import estimate
+from memcore.errors import ConfigError
 from memcore.serving.vllm_versions import facts
 from memcore.units import GiB, MiB
 
@@ -255,3 +256,14 @@ def test_every_server_answers_without_a_gpu():
         assert found.fits is None
         assert found.headroom is None
         assert found.ledger.sum("weights") > 0
+
+
+def test_data_parallel_attention_is_refused():
+    """It divides a tensor-parallel group, which is not modelled."""
+    job = {
+        "model": "llama-3.1-8b",
+        "engine": {"type": "sglang", "enable_dp_attention": True},
+        "inference": {"max_model_len": 512},
+    }
+    with pytest.raises(ConfigError, match="enable_dp_attention: found true, which is not modelled yet; allowed: false"):
+        estimate(job)

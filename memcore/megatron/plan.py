@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.defaults import Defaults
+from memcore.defaults import Assumption, Defaults
 from memcore.errors import UnsupportedError
 from memcore.megatron.ranks import Ranks
 from memcore.step.megatron import Experts, MegatronPlan, Recompute
@@ -27,6 +27,8 @@ _UNMODELLED: Mapping[str, tuple[object, ...]] = {
     "training.zero_grad": ("set-to-none",),
 }
 """Settings with the values that are modelled."""
+_OF_TIME = ("engine.delay_wgrad_compute", "engine.moe_shared_expert_overlap")
+"""Settings that only say when something runs; how much longer tensors live for it is not modelled."""
 
 
 def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
@@ -39,6 +41,9 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
         if value is not None and value not in allowed:
             also = f"; allowed: {allowed[0]}" if allowed else "; leave it out"
             raise UnsupportedError(path, f"found {value!r}, which is not modelled with Megatron yet{also}")
+    for path in filter(read.given, _OF_TIME):
+        reason = "counted as if it were off: how much longer tensors live is not modelled"
+        read.assumptions.append(Assumption(path, True, reason, notable=True))
     scaled = bool(read.given("engine.apply_query_key_layer_scaling"))
     return MegatronPlan(
         tensor=ranks.tensor > 1,
@@ -55,7 +60,6 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
         rope_fusion=not read.given("engine.no_rope_fusion"),
         deterministic=bool(read.given("engine.deterministic_mode")),
         masked=not read.given("engine.no_create_attention_mask_in_dataloader"),
-        delays_weight_gradients=bool(read.given("engine.delay_wgrad_compute")),
         defers_head_gradient=bool(read.given("engine.defer_embedding_wgrad_compute")),
     )
 
@@ -88,7 +92,6 @@ def _experts(read: Defaults, ranks: Ranks) -> Experts:
         balancing=str(read.take("engine.moe_router_load_balancing_type", "aux_loss")),
         pre_softmax=bool(read.given("engine.moe_router_pre_softmax")),
         padded=bool(read.given("engine.moe_pad_expert_input_to_capacity")),
-        shared_overlap=bool(read.given("engine.moe_shared_expert_overlap")),
         squared_relu_fusion=bool(read.given("engine.use_fused_weighted_squared_relu")),
     )
 

@@ -65,10 +65,11 @@ def options(read: Defaults, basics: Basics) -> Options:
     chunk = read.take("engine.chunked_prefill_size", tier.chunk)
     wide = basics.layout.tensor >= 4
     graphs = read.take("engine.cuda_graph_max_bs", tier.graphs_wide if wide else tier.graphs)
-    data = read.take("engine.enable_dp_attention", False)
+    if read.take("engine.enable_dp_attention", False):
+        read.refuse("engine.enable_dp_attention", "found true, which is not modelled yet; allowed: false")
     fraction = read.given("engine.mem_fraction_static")
     if fraction is None and basics.capacity is not None:
-        derived = round(1 - _reserved(basics, chunk, graphs, data) / memory, 3)
+        derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3)
         if basics.model.network.towers:
             derived = round(derived * _vision(basics), 3)
         fraction = read.take("engine.mem_fraction_static", derived, "SGLang's rule from GPU, chunk and graphs")
@@ -82,12 +83,10 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
 
 
-def _reserved(basics: Basics, chunk: int, graphs: int, data: bool) -> float:
+def _reserved(basics: Basics, chunk: int, graphs: int) -> float:
     """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb)."""
     layout = basics.layout
     found = 512 + 1.5 * max(chunk, 2048) + layout.tensor * layout.pipeline / 8 * 1024 + 2 * graphs
-    if data:
-        found += graphs * layout.data * (3 + (1.5 if graphs > 300 else 0))
     if "lk" in basics.sizes:
         found += 1.5 * 1024
     else:

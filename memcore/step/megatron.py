@@ -37,7 +37,6 @@ class Experts:
     pre_softmax: bool
     padded: bool
     """Every expert computes as many tokens as its capacity."""
-    shared_overlap: bool
     squared_relu_fusion: bool = False
     """Squared ReLU and the rows' weights are one kernel."""
 
@@ -97,7 +96,6 @@ class MegatronPlan:
     deterministic: bool
     masked: bool
     """The data loader makes an attention mask."""
-    delays_weight_gradients: bool = False
     defers_head_gradient: bool = False
     offload: Offload | None = None
     graphs: Graphs | None = None
