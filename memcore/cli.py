@@ -275,7 +275,7 @@ def _formulas(options: argparse.Namespace) -> int:
 
 def _convert(options: argparse.Namespace) -> int:
     config = _config(options)
-    found = exported(config, options.to)
+    found = exported(config, options.to, _taken(config))
     if options.json:
         print_json(
             {"config": config.to_dict(), "tool": found.tool.name, "text": found.text, "left_out": found.left_out}
@@ -285,6 +285,14 @@ def _convert(options: argparse.Namespace) -> int:
     for path in found.left_out:
         print(f"{path}: {found.tool.title} has no key for it", file=sys.stderr)
     return FITS
+
+
+def _taken(config: Config) -> Mapping[str, object]:
+    """What an estimate takes for what a config leaves open; nothing where there is none."""
+    try:
+        return {each.path: each.value for each in estimate(config).assumptions}
+    except MemcoreError:
+        return {}
 
 
 def _accuracy(options: argparse.Namespace) -> int:

@@ -431,6 +431,18 @@ def test_what_torchtitan_compiles(components, expected):
     assert (back["compile"], back.get("compile_loss")) == expected
 
 
+def test_what_is_left_open_is_said_where_a_tool_means_another_thing(capsys):
+    """Megatron's precision and dropout are others, and it takes a model by its sizes alone."""
+    assert main(["convert", "--model", "gpt2", "--engine", "megatron", "--seq", "64"]) == 0
+    printed = capsys.readouterr()
+    assert all(flag in printed.out for flag in ("--bf16", "--hidden-dropout 0.0", "--attention-dropout 0.0"))
+    assert "model: Megatron-LM has no key for it" in printed.err
+    assert main(["convert", "--model", "llama-3.1-8b", "--seq", "64"]) == 0
+    assert capsys.readouterr().out == (
+        'model_name_or_path: "meta-llama/Llama-3.1-8B"\nmax_length: 64\nper_device_train_batch_size: 1\n'
+    )
+
+
 def test_flags():
     """A setting by the name that the tool of the config gives it."""
     of = Config.from_dict

@@ -15,6 +15,7 @@ from memcore.formats.derived import derived, unread, whole_batch
 from memcore.formats.readers import read_file
 from memcore.formats.tool import Key, Tool
 from memcore.formats.tools import TOOLS, tool_of
+from memcore.model.catalog import full_name
 
 _UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""
@@ -172,8 +173,19 @@ def flag(config: Config, path: str, value: Any = None) -> str | None:
     return " ".join(_argument(name, said_as) for name, said_as in said) or None
 
 
-def exported(config: Config, to: str | None = None) -> Exported:
+_OURS: Mapping[str, Any] = {
+    "training.dropout.hidden": 0.0,
+    "training.dropout.attention": 0.0,
+    "parallelism.pipeline_schedule": "1f1b",
+}
+"""What a missing setting means here, where nothing is noted of it."""
+
+
+def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | None = None) -> Exported:
     """A config in the words of the tool that runs it, or of another one.
+
+    Where a missing key means something else to the tool than to the config, it is said: `taken` is what an estimate of
+    the config took for settings that it leaves open.
 
     Raises ConfigError for a tool that is not known, or that does not run the config's engine.
     """
@@ -182,6 +194,10 @@ def exported(config: Config, to: str | None = None) -> Exported:
     if engine not in tool.engines:
         runs = ", ".join(tool.engines)
         raise ConfigError([Problem("engine.type", f"found {engine!r}; {tool.title} is for {runs}")])
+    known = {**_OURS, **(taken or {})}
+    for path, theirs in tool.defaults.items():
+        if path in known and config.get(path) is None and known[path] != theirs:
+            config = config.replaced(path, known[path])
     given = [path for path in SETTINGS if path != "model" and config.get(path) is not None]
     said: dict[str, Any] = {}
     left_out = []
@@ -190,7 +206,9 @@ def exported(config: Config, to: str | None = None) -> Exported:
         said |= found
         if not found and path not in ("engine.type", "engine.framework", "engine.framework_version"):
             left_out.append(path)
-    said = {**_said_model(tool, config), **said}
+    model = _said_model(tool, config)
+    left_out += [] if model else ["model"]
+    said = {**model, **said}
     said |= {switch: True for name, switch in tool.alongside.items() if name in said}
     whole = whole_batch(config)
     if tool.batch and whole is not None and "training.gradient_accumulation_steps" in left_out:
@@ -225,7 +243,7 @@ def _said(tool: Tool, config: Config, path: str) -> Iterator[tuple[str, Any]]:
 def _said_model(tool: Tool, config: Config) -> dict[str, Any]:
     model = config.model
     if isinstance(model, str):
-        return {tool.model: model} if tool.model else {}
+        return {tool.model: full_name(model)} if tool.model else {}
     if tool.dimensions and model.get("model_type") == (tool.family or tool.name):
         return {theirs: model[ours] for theirs, ours in tool.dimensions.items() if model.get(ours) not in (None, False)}
     return {}

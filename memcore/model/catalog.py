@@ -34,6 +34,11 @@ def _names() -> Mapping[str, str]:
     return {name: hub_id for hub_id in catalog() for name in (nickname(hub_id), hub_id.lower())}
 
 
+def full_name(name: str) -> str:
+    """The hub id of a name, or the name itself where the catalog has none of it."""
+    return _names().get(name.strip().lower(), name)
+
+
 MATCHES = "part of an id, of a hub id or of a family, or a size such as >30b or <=9b"
 """What a word of a query may be."""
 _SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")

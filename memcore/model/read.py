@@ -16,7 +16,6 @@ from memcore.model.reader import Reader
 from memcore.model.short import expand, is_short
 from memcore.model.unknown import as_llama
 from memcore.model.weights import Linear, Norm, Weight
-from memcore.units import format_count
 
 
 def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
@@ -37,7 +36,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     else:
         model = _unknown(config)
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
-    return replace(model, name=str(title or f"a model of {format_count(model.parameters)} parameters"))
+    return replace(model, name=str(title or "a model like Llama"))
 
 
 def _short(config: Mapping[str, object]) -> Model:

@@ -159,7 +159,7 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
 def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, str]]:
     """Every textual export by kind: its title and its content, stamped with version and link."""
     stamp = f"memcore {memcore.__version__} {link}"
-    flags = exported(config)
+    flags = exported(config, taken={each.path: each.value for each in found.assumptions})
     every = {
         "flags": (
             say("export-flags", engine=flags.tool.title),
