@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from memcore.allocator import SMALL, Pool, Room, Surroundings, end_step, small_segments
+from memcore.allocator import SMALL, Move, Pool, Room, Surroundings, comes, end_step, goes, small_segments
 from memcore.hardware import matmul_workspaces
 from memcore.job import Job
 from memcore.speeds import SPEEDS, TERA
@@ -49,10 +49,10 @@ FLUSH = 256_000_000
 
 @dataclass(slots=True)
 class _Pass:
-    """The forward or the backward pass of a micro-batch: blocks by index when they come, by complement when they go."""
+    """The forward or the backward pass of a micro-batch."""
 
-    large: list[tuple[int, int]]
-    """With what is queued up to each since the one before."""
+    large: list[tuple[Move, int, bool]]
+    """What comes and goes, what is queued up to it since the one before, and whether a collective uses it."""
     queued: int = 0
     """What is queued after the last of them."""
     small: int = 0
@@ -94,10 +94,10 @@ class _Flights:
         self._sent.seconds = self._received.seconds = 0
         self._forward.workspaces = self._backward.workspaces = workspaces
         self._alike = _alike(program)
-        self._live: list[dict[int, list[int]]] = []
-        """Addresses by block, for each micro-batch in flight."""
+        self._live: list[list[list[int]]] = []
+        """What is in use of each block, for each micro-batch in flight; at the end, what is freed for others."""
         self._waiting: deque[tuple[int, float, int]] = deque()
-        """What collectives still use: until so much has been queued, or so late by the host's clock; and addresses."""
+        """What collectives still use: until so much is queued, or so late by the host's clock, and where it is."""
         self._queued = 0
         self._host = self._gpu = 0.0
         """Their clocks, in seconds."""
@@ -108,7 +108,7 @@ class _Flights:
     def pace(self, seconds: float) -> None:
         """Products take the GPU so long in a forward pass, and twice in a backward pass."""
         for events, times in ((self._forward, 1), (self._backward, 2)):
-            queued = sum(each for _, each in events.large) + events.queued
+            queued = sum(each for _, each, _ in events.large) + events.queued
             events.seconds = times * seconds / max(queued, 1)
 
     def fly(self) -> None:
@@ -145,7 +145,7 @@ class _Flights:
         """
         if self._receives:
             self._receive()
-        self._live.append(defaultdict(list))
+        self._live.append([[] for _ in range(len(self._sizes) + 1)])
         self._run(self._forward, self._live[-1])
         if self._sends:
             self.synchronize()
@@ -154,11 +154,8 @@ class _Flights:
         """The host waits for the GPU."""
         self._queued += AHEAD
         self._host = self._gpu = max(self._host, self._gpu)
-        self._recycle()
-
-    def _recycle(self) -> None:
-        while self._waiting and (self._waiting[0][0] <= self._queued or self._waiting[0][1] <= self._host):
-            self._pool.release(self._waiting.popleft()[2])
+        self._pool.release_all([key for _, _, key in reversed(self._waiting)])
+        self._waiting.clear()
 
     def _pass(self, spans: Sequence[Span]) -> _Pass:
         found = _Pass([])
@@ -166,7 +163,8 @@ class _Flights:
             size = self._sizes[max(event, ~event)]
             found.queued += queued
             if size > SMALL:
-                found.large.append((event, found.queued))
+                move = comes(event, size) if event >= 0 else goes(~event)
+                found.large.append((move, found.queued, event < 0 and ~event in self._program.communicated))
                 found.queued = 0
             else:
                 found.small += size if event >= 0 else -size
@@ -185,39 +183,45 @@ class _Flights:
         own = event >= 0 or ~event in program.communicated or ~event in program.gradients
         return COLLECTIVE * program.collectives[place] + own
 
-    def _run(self, events: _Pass, live: dict[int, list[int]]) -> None:
-        allocate, release, sizes = self._pool.allocate, self._pool.release, self._sizes
-        for event, queued in events.large:
-            self._queued += queued
-            self._host += queued * LAUNCH
-            self._gpu = max(self._host, self._gpu + queued * events.seconds)
-            if event >= 0:
-                self._recycle()
-                live[event].append(allocate(sizes[event]))
-                if events.workspaces or not events.tuned:
-                    self._begin(events, self._program.blocks[event].rule)
-                continue
-            address = live[~event].pop() if live[~event] else self._handed_on(live, ~event)
-            if ~event in self._program.communicated:
-                self._waiting.append((self._queued + AHEAD, self._gpu, address))
-            else:
-                release(address)
+    def _run(self, events: _Pass, live: list[list[int]]) -> None:
+        self._pool.serve(self._moves(events, live), live, lambda block: self._handed_on(live, block))
         self._queued += events.queued
         self.highest = max(self.highest, self._small + events.highest)
         self._small += events.small
 
+    def _moves(self, events: _Pass, live: list[list[int]]) -> Iterator[Move]:
+        """The moves of a pass; before something comes, what collectives are done with goes."""
+        waiting, freed = self._waiting, live[-1]
+        free = goes(len(live) - 1)
+        for move, queued, collective in events.large:
+            self._queued += queued
+            self._host += queued * LAUNCH
+            self._gpu = max(self._host, self._gpu + queued * events.seconds)
+            block = move[0]
+            if block >= 0:
+                while waiting and (waiting[0][0] <= self._queued or waiting[0][1] <= self._host):
+                    freed.append(waiting.popleft()[2])
+                    yield free
+                yield move
+                if events.workspaces or not events.tuned:
+                    self._begin(events, self._program.blocks[block].rule)
+            elif collective:
+                key = live[~block].pop() if live[~block] else self._handed_on(live, ~block)
+                waiting.append((self._queued + AHEAD, self._gpu, key))
+            else:
+                yield move
+
     def _begin(self, events: _Pass, rule: str) -> None:
         """What an operation asks for when it is the first of its kind."""
         if rule in _PRODUCTS:
-            for size in events.workspaces:
-                self._pool.allocate(size)
+            self._pool.allocate_all(events.workspaces)
             events.workspaces = ()
         if rule in _TUNED and not events.tuned:
-            self._pool.release(self._pool.allocate(FLUSH))
+            self._pool.release_all(self._pool.allocate_all((FLUSH,)))
             events.tuned = True
 
-    def _handed_on(self, live: dict[int, list[int]], block: int) -> int:
-        """The oldest address of a block like this one: a repeated layer frees what the one before it made."""
+    def _handed_on(self, live: list[list[int]], block: int) -> int:
+        """The oldest place of a block like this one: a repeated layer frees what the one before it made."""
         return next(live[each] for each in self._alike[block] if live[each]).pop(0)
 
 
