@@ -713,3 +713,11 @@ def test_fused_operations_keep_the_same_tensors():
     """TransformerEngine's operations save what its modules save: `LayerNorm`, `BasicLinear`, activations."""
     plain, fused = (estimate(changed(JOB, engine={"use_transformer_engine_op_fuser": on})) for on in (False, True))
     assert [rank.peak.peak for rank in plain.ranks] == [rank.peak.peak for rank in fused.ranks]
+
+
+@pytest.mark.parametrize("engine", [{"fp8_format": "hybrid"}, {"fp8_param_gather": True}])
+def test_fp8_is_a_precision(engine):
+    """FP8 is what a job multiplies in; a format alone is no such job."""
+    with pytest.raises(ConfigError, match="needs training.precision 'fp8-mixed'"):
+        estimate(changed(JOB, engine=engine))
+    assert estimate(changed(JOB, engine=engine, training={"precision": "fp8-mixed"})).peak.peak > 0

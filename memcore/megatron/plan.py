@@ -66,6 +66,9 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
 
 def _fp8(read: Defaults) -> str | None:
     if read.given("training.precision") != "fp8-mixed":
+        for path in ("engine.fp8_format", "engine.fp8_param_gather"):
+            if read.given(path):
+                read.refuse(path, f"found {read.given(path)!r}; needs training.precision 'fp8-mixed'")
         return None
     return str(read.take("engine.fp8_recipe", "delayed", "Megatron's default"))
 
