@@ -320,3 +320,24 @@ def _last_stage(model, plan, kernel, ranks):
     del tokens
     sizes["run 0"] = model.repeats[0] - 4
     return max(moment.peak for moment in Program(step.tape).moments(sizes))
+
+
+@pytest.mark.parametrize("inner", ["moe_act", "shared_experts"])
+def test_what_a_checkpoint_within_another_keeps(inner):
+    """A recomputed layer of experts keeps its input, whatever is recomputed within it."""
+    job = {
+        "model": {
+            "model_type": "megatron", "architecture": "gpt", "num_layers": 4, "hidden_size": 256,
+            "num_attention_heads": 4, "max_position_embeddings": 512, "vocab_size": 1024, "num_experts": 4,
+            "moe_ffn_hidden_size": 256, "moe_shared_expert_intermediate_size": 256, "swiglu": True,
+            "disable_bias_linear": True,
+        },
+        "training": {"sequence_length": 512},
+        "parallelism": {"pipeline_parallel_size": 2},
+        "engine": {"type": "megatron", "moe_grouped_gemm": True},
+    }  # fmt: skip
+    kept = []
+    for modules in (["moe"], ["moe", inner]):
+        job["training"]["activation_checkpointing"] = {"policy": "selective", "modules": modules}
+        kept.append(estimate(job).ranks[0].recorded[0].kept)
+    assert kept[0] == kept[1]

@@ -288,7 +288,7 @@ class Frame:
     ) -> None:
         self._tape = tape
         self._function = function
-        pack = tape.offload or Kept
+        pack = tape.offload or tape.pack or Kept
         self._inputs = [pack(memory_of(tensor)) for tensor in inputs]
         self._learns = [tensor.requires_grad for tensor in inputs]
         self._early_stop = early_stop

@@ -41,15 +41,19 @@ def discard(
     """
     tape = inputs[0].tape
     again: list[Tensor] = []
+    results: list[Tensor] = []
+    ran = False
 
     def remember(*given: Tensor) -> Tensor:
+        nonlocal ran
         found = function(*given)
-        if tape.recomputing:
+        if ran:
             again.extend(memory_of(each) for each in found)
-        results.extend(() if tape.recomputing else found)
+        else:
+            results.extend(found)
+        ran = True
         return found[0]
 
-    results: list[Tensor] = []
     with within:
         frame = Frame(tape, remember, inputs, False, None)
     with tape.packing(frame.pack):
