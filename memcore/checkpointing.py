@@ -7,7 +7,7 @@ from dataclasses import replace
 from memcore.defaults import Defaults
 from memcore.eager.selection import TORCHTITAN, Selection
 from memcore.errors import UnsupportedError
-from memcore.frameworks import is_early_titan
+from memcore.frameworks import checkpoints_layers, is_early_titan
 from memcore.model.network import Model
 from memcore.model.regrouping import regrouped, skipped
 from memcore.step.recipe import Checkpoints
@@ -18,7 +18,7 @@ _PATH = "training.activation_checkpointing"
 
 def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
     """The checkpoints, and the model written such that every so-manieth layer can have one."""
-    policy = read.take(f"{_PATH}.policy", "none")
+    policy = read.take(f"{_PATH}.policy", *checkpoints_layers(read))
     mode, every = _mode(read, policy)
     if policy == "none":
         return model, None

@@ -110,6 +110,28 @@ def upcasts_logits(read: Defaults, kind: str) -> bool:
     return kind == "cross-entropy-fp32" and (early or framework_of(read).upcasts_logits)
 
 
+def usual_precision(read: Defaults) -> tuple[str, str] | None:
+    """The precision that a framework gives a model on one GPU or with DDP where nothing else is asked for, and why.
+
+    Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
+    (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
+    """
+    if read.given("engine.type") not in (None, "none", "ddp"):
+        return None
+    name, version = str(read.given("engine.framework")).lower(), str(read.given("engine.framework_version") or "")
+    if name == "trl":
+        return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
+    if name == "transformers" and version.lstrip("v").partition(".")[0] in ("2", "3", "4"):
+        return "fp32", "transformers 4 loads in fp32; since 5 in the checkpoint's dtype"
+    return None
+
+
+def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:
+    """The policy of activation checkpoints that a framework has by default (trl/trainer/base_config.py)."""
+    trl = str(read.given("engine.framework")).lower() == "trl"
+    return ("full", "TRL's default") if trl else ("none", None)
+
+
 KERNELS = ("fused-linear", "cut-cross-entropy")
 """Losses with kernels of their own, which are given hidden states and the head."""
 

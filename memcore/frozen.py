@@ -7,7 +7,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import layer_code
-from memcore.frameworks import framework_of
+from memcore.frameworks import framework_of, usual_precision
 from memcore.model.adapters import ALL, targeted
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward
@@ -58,8 +58,16 @@ def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
             read.refuse(other, "concerns weights that bitsandbytes quantizes; leave it out with 'fp8'")
 
 
+def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
+    """The precision where none is asked for, and why."""
+    reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
+    usual = usual_precision(read) if engine.name in ("none", "ddp") else None
+    return usual or (engine.default_preset, reason)
+
+
 def stored_dtype(read: Defaults, engine: Engine) -> str:
     """The dtype in which parameters are stored."""
-    preset = engine.presets.get(read.given("training.precision"), engine.presets[engine.default_preset])
+    usual, _ = usual_preset(read, engine)
+    preset = engine.presets.get(read.given("training.precision"), engine.presets[usual])
     found: str = read.given("training.parameter_dtype") or preset.parameter
     return found

@@ -16,6 +16,7 @@ from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code, worst_imbalance
 from memcore.frameworks import framework_of
+from memcore.frozen import usual_preset
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
@@ -104,7 +105,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages * chunks, fake=fake)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
-    optimizer, implementation = _optimizer(read, fake=fake)
+    optimizer, implementation = _optimizer(read, engine, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards, sizes)
     ranks = num_gpus // (stages * tensors)
@@ -276,7 +277,7 @@ def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
         read.refuse(path, f"applies to engine.type {engines}, found engine.type {engine.name!r}")
 
 
-def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation]:
+def _optimizer(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimizer, Implementation]:
     name = read.take("training.optimizer.name", "adamw", "the usual optimizer for language models")
     momentum = read.given("training.optimizer.momentum")
     with_momentum = [row.removesuffix("-momentum") for row in OPTIMIZERS if row.endswith("-momentum")]
@@ -294,12 +295,14 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
         allowed = ", ".join((*row.implementations, *others))
         read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
     how = row.implementations.get(chosen, row.implementations[row.default])
-    _refuse_sharded(read, row, how)
-    _refuse_half(read, row)
-    row = _with_rank(read, row)
+    _refuse_sharded(read, engine, row, how)
+    _refuse_half(read, engine, row)
+    row = _with_rank(read, engine, row)
     # A simulated step is nobody's Trainer.
     exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
-    row = replace(_with_states(read, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks)
+    row = replace(
+        _with_states(read, engine, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks
+    )
     if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
         # What has stepped in the backward pass needs nothing at the end of it.
         return row, Implementation(step_on_device=how.step_on_device) if read.given("engine.optimizer_in_bwd") else how
@@ -308,38 +311,40 @@ def _optimizer(read: Defaults, *, fake: bool) -> tuple[Optimizer, Implementation
     return replace(row, on_host=True, maps=0), Implementation()
 
 
-def _refuse_sharded(read: Defaults, row: Optimizer, how: Implementation) -> None:
+def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Implementation) -> None:
     """An error where an engine shards what the step needs whole: FSDP2's DTensors gather for Muon alone."""
-    engine = read.given("engine.type")
-    muons = how.matrix and (engine in DEEPSPEED or read.given("engine.version") == 1)
-    if (row.whole or muons) and engine in ("fsdp", *DEEPSPEED):
+    muons = how.matrix and (engine.name in DEEPSPEED or engine.key)
+    if (row.whole or muons) and engine.name in ("fsdp", *DEEPSPEED):
+        found = f"found {read.given('training.optimizer.name')!r}; its step needs whole matrices"
         message = (
-            f"found {read.given('training.optimizer.name')!r}; its step needs whole matrices, which {engine} shards"
+            f"{found}, which {engine.name} shards; engine.type ddp keeps them whole, and muon gathers them (FSDP2)"
         )
         raise UnsupportedError("training.optimizer.name", message)
 
 
-def _refuse_half(read: Defaults, row: Optimizer) -> None:
+def _refuse_half(read: Defaults, engine: Engine, row: Optimizer) -> None:
     """An error where factorizations are asked of half-precision matrices, which PyTorch has none for."""
-    if any(state.of == "side" for state in row.states) and "fp32" not in _learned(read):
-        found = " and ".join(sorted(_learned(read)))
-        message = f"found {row.title} for parameters in {found}; it factorizes matrices in fp32"
+    if any(state.of == "side" for state in row.states) and "fp32" not in _learned(read, engine):
+        found = " and ".join(sorted(_learned(read, engine)))
+        message = (
+            f"found {row.title} for parameters in {found}; it factorizes matrices in fp32; bf16-mixed keeps them so"
+        )
         raise UnsupportedError("training.optimizer.name", message)
 
 
-def _with_rank(read: Defaults, row: Optimizer) -> Optimizer:
+def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
     """The row with the rank of its projections; GaLore keeps a slice of all singular vectors in fp32, else a copy."""
     path = "training.optimizer.rank"
     if not row.rank:
         if read.given(path) is not None:
             read.refuse(path, f"{row.title} projects no gradients; leave it out")
         return row
-    kept = "square" if "fp32" in _learned(read) else "thin"
+    kept = "square" if "fp32" in _learned(read, engine) else "thin"
     states = tuple(replace(state, of=kept) if state.of == "basis" else state for state in row.states)
     return replace(row, rank=read.take(path, row.rank, "its library's usual rank"), states=states)
 
 
-def _with_states(read: Defaults, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
+def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
     """The row with the states of an implementation, in the dtype that a config asks for."""
     path = "training.optimizer.state_dtype"
     row = row if how.states is None else replace(row, states=how.states)
@@ -349,18 +354,19 @@ def _with_states(read: Defaults, row: Optimizer, how: Implementation, chosen: st
     own = [state.dtype for state in row.states if state.dtype is not None]
     if own and own != [dtype] * len(own):
         read.refuse(path, f"found {dtype!r}; {row.title} keeps {own[0]}")
-    if chosen != "fused" and not own and dtype not in _learned(read):
-        kept = " and ".join(sorted(_learned(read)))
+    if chosen != "fused" and not own and dtype not in _learned(read, engine):
+        kept = " and ".join(sorted(_learned(read, engine)))
         read.refuse(path, f"found {dtype!r}; {row.title} ({chosen}) keeps states like the parameters, in {kept}")
     return replace(row, states=tuple(replace(state, dtype=dtype) for state in row.states))
 
 
-def _learned(read: Defaults) -> set[str]:
+def _learned(read: Defaults, engine: Engine) -> set[str]:
     """The dtypes that learned parameters can have."""
     if read.given("training.adapter.type") is not None:
         return {read.given("training.adapter.dtype") or "fp32"}
-    given = read.given("training.parameter_dtype"), read.given("training.precision")
-    return {given[0] or given[1] or "fp32"} if given[0] or given[1] in FLOATING else {"fp32"}
+    preset = read.given("training.precision") or usual_preset(read, engine)[0]
+    found = read.given("training.parameter_dtype") or preset
+    return {found if found in FLOATING else "fp32"}
 
 
 def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:

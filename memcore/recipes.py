@@ -13,7 +13,15 @@ from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.expert_parallel import dispatcher, layer_code
-from memcore.frameworks import KERNELS, compiles_loss, framework_of, is_early_titan, keeps_outputs, upcasts_logits
+from memcore.frameworks import (
+    KERNELS,
+    compiles_loss,
+    framework_of,
+    is_early_titan,
+    keeps_outputs,
+    upcasts_logits,
+)
+from memcore.frozen import usual_preset
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
@@ -29,8 +37,7 @@ from memcore.symbols import Axis, split_over
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
-    reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
-    name = read.take("training.precision", engine.default_preset, reason)
+    name = read.take("training.precision", *usual_preset(read, engine))
     if name not in engine.presets:
         read.refuse("training.precision", f"found {name!r}; with {engine.title}: {', '.join(engine.presets)}")
         name = engine.default_preset

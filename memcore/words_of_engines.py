@@ -141,5 +141,5 @@ ENGINES_IN_CHINESE: Mapping[str, str] = {
         "由谁驱动引擎。自写的循环（peft、accelerate、lit-gpt）在反向传播期间持有模型的输出；LitGPT 与 torchtune 不以 "
         "32 位保存嵌入的矩。"
     ),
-    "engine.framework_version": "其版本；仅作记录。",
+    "engine.framework_version": "其版本或提交：transformers 4 以 fp32 加载，torchtitan 的层与损失也随之变化。",
 }

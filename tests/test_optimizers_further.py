@@ -178,3 +178,31 @@ def test_sparse_gradients_alone():
     """SparseAdam is refused with its reason: no parameter of these models has a sparse gradient."""
     with pytest.raises(ConfigError, match=r"sparse-adam.*takes sparse gradients.*adam, adamw-8bit"):
         memcore.estimate({"model": "gpt2", "training": {"optimizer": "sparse-adam"}})
+
+
+def test_what_factorizes_needs_fp32_and_whole_matrices():
+    """One GPU trains in the checkpoint's bf16, eight shard by default: both are refused before anything is asked for."""
+    with pytest.raises(UnsupportedError, match="parameters in bf16; it factorizes matrices in fp32"):
+        memcore.estimate({"model": "gpt2", "training": {"optimizer": "soap"}})
+    with pytest.raises(UnsupportedError, match="which fsdp shards; engine.type ddp keeps them whole"):
+        memcore.estimate({"model": "gpt2", "training": {"optimizer": "soap"}, "hardware": {"num_gpus": 8}})
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "each", "checkpoints"),
+    [
+        (None, None, 2, "none"),
+        ("transformers", "4.57.1", 4, "none"),
+        ("transformers", "5.2", 2, "none"),
+        ("trl", None, 4, "full"),
+    ],
+)
+def test_what_frameworks_load(framework, version, each, checkpoints):
+    """transformers 4 and TRL load in fp32, transformers 5 in the checkpoint's dtype; TRL checkpoints layers."""
+    engine = {"type": "none", "framework": framework, "framework_version": version}
+    config = {"model": "gpt2", "training": {"sequence_length": 64}, "engine": engine}
+    rank = memcore.estimate({**config, "hardware": {"num_gpus": 1}}).ranks[0]
+    assert {entry.bytes for entry in rank.initial.entries if entry.module == "transformer.wte.weight"} == {
+        50257 * 768 * each
+    }
+    assert (rank.job.recipe.checkpoints is not None) == (checkpoints == "full")

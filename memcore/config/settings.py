@@ -309,13 +309,17 @@ class Engine(DeepSpeedFlags):
         Text(),
         "Framework",
         "Who drives the engine. A loop of one's own (peft, accelerate, lit-gpt) holds the model's outputs through the "
-        "backward pass; LitGPT and torchtune keep no embedding's moments in 32 bits.",
+        "backward pass; LitGPT and torchtune keep no embedding's moments in 32 bits; TRL loads in fp32.",
         flag="framework",
         default="transformers' Trainer",
         advanced=True,
     )
     framework_version: str | None = setting(
-        Text(), "Framework version", "Its version; for the record.", flag="framework-version", advanced=True
+        Text(),
+        "Framework version",
+        "Its version or commit: transformers 4 loads in fp32, and torchtitan's layers and losses changed.",
+        flag="framework-version",
+        advanced=True,
     )
 
 
