@@ -146,6 +146,25 @@ def test_an_edit_is_answered_and_remembered(watched, site):
     answered(watched, config)
 
 
+def test_what_is_of_the_job_before_is_marked(watched, site):
+    """Every part of an answer is marked until its piece has come; a curve stays, and says that it is of another job."""
+    live(watched, site)
+    watched.locator("[data-do=curve]").click()
+    expect(watched.locator("#curve-details")).to_be_attached()
+    expect(watched.locator("#curve-earlier")).to_be_hidden()
+    watched.evaluate(
+        """window.marked = 0;
+           new MutationObserver(() => { marked = Math.max(marked, document.querySelectorAll(".before").length); })
+             .observe(document.querySelector("main"), { subtree: true, attributeFilter: ["class"] });"""
+    )
+    watched.locator(SEQUENCE).fill("4096")
+    expect(watched.locator("#verdict")).to_contain_text("30.0 GiB")
+    expect(watched.locator("#curve-earlier")).to_be_visible()
+    expect(watched.locator("html")).to_have_attribute("data-answer", "whole")
+    expect(watched.locator(".before")).to_have_count(0)
+    assert watched.evaluate("marked") > 3
+
+
 def test_a_link_restores_everything(watched, site):
     """A link fills the form and answers; other people's links work the same."""
     fragment = "v1&model=gemma-2-2b&seq=2048&grad-accum=4&optimizer=sgd&momentum=0.9&accelerator=rtx-4090"
