@@ -245,6 +245,12 @@ FILES = {
         ("bf16.enabled is 'auto': bf16 is taken, the trainer decides",
          "how many GPUs there are is not said; name them with --gpus",
          "train_batch_size is left out: how many micro-batches that is takes the number of GPUs")),
+    "deepspeed --num_gpus 8 train.py --model_name_or_path a/b --bf16 True --deepspeed ds_zero3.json": (
+        {"engine.type": "deepspeed", "engine.zero_stage": 3, "hardware.num_gpus": 8, "training.precision": "bf16-mixed"},
+        ("deepspeed: ds_zero3.json is another file; taken from its name is ZeRO stage 3",)),
+    "torchrun --nproc_per_node 4 sft.py --model_name_or_path a/b --max_length 8": (
+        {"engine.type": "ddp", "hardware.num_gpus": 4, "training.sequence_length": 8},
+        ("several processes without FSDP or DeepSpeed: taken as DDP",)),
     "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
 }  # fmt: skip
 

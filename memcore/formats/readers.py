@@ -9,9 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memcore.errors import ConfigError, Problem
+from memcore.formats.settled import GPUS
 from memcore.formats.shell import END, words
 from memcore.formats.yaml import read_yaml
 
+_TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
+_PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
+_SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
 _BRACKETS = re.compile(r"\[[a-z][\w ]*\]")
 _FLAG = re.compile(r"--?[A-Za-z]")
 
@@ -29,13 +33,22 @@ def read_file(text: str) -> tuple[str, Mapping[str, Any]]:
     if re.search(r"^\s*\[[\w.]+\]\s*$", text, re.MULTILINE):
         return "toml", flat(_toml(text))
     if _is_command(text):
-        return "argv", read_command(text)
+        found = read_command(text)
+        return ("yaml", _as_file(found)) if _TRAINERS & set(found) else ("argv", found)
     content = read_yaml(text)
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
         return "argv", _tested(content["MODEL_ARGS"])
     if not isinstance(content, Mapping):
         raise ConfigError([Problem("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")])
     return "yaml", flat(content)
+
+
+def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
+    gpus = next((found[name] for name in _PROCESSES if name in found), None)
+    named = {name[2:]: value for name, value in found.items() if name.startswith("--") and name not in _PROCESSES}
+    keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
+    return keys if gpus is None else {**keys, GPUS: gpus}
 
 
 def _tested(arguments: Mapping[Any, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+GPUS = "*gpus"
+"""The key of the processes that a launcher starts."""
 Settled = tuple[Mapping[str, Any], tuple[str, ...]]
 ENGINE, VERSION, RESHARD, OFFLOAD, CHECKPOINTS = "*engine", "*version", "*reshard", "*offload", "*checkpoints"
 STAGE, OPTIMIZER, PARAMETERS, RANKS, MODEL = "*stage", "*optimizer", "*parameters", "*ranks", "*"
@@ -55,6 +57,9 @@ def sharded(found: Mapping[str, Any]) -> Settled:
         settled |= plain
         notes += more
     settled |= {key: value for key, value in found.items() if key.startswith("deepspeed.")}
+    if ENGINE not in settled and found.get(GPUS, 1) != 1:
+        settled[ENGINE] = "ddp"
+        notes.append("several processes without FSDP or DeepSpeed: taken as DDP")
     return settled, tuple(notes)
 
 

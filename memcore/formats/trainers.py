@@ -3,6 +3,7 @@
 from memcore.formats.settled import (
     CHECKPOINTS,
     ENGINE,
+    GPUS,
     OFFLOAD,
     OPTIMIZER,
     PARAMETERS,
@@ -19,6 +20,7 @@ from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 _CHECKPOINTS = "training.activation_checkpointing"
 _SCRIPT = ("none", "ddp", "fsdp")
 _FSDP = (
+    Key(path="hardware.num_gpus", name=GPUS),
     Key(path="engine.type", name=ENGINE),
     Key(path="engine.version", name=VERSION),
     Key(path="engine.reshard_after_forward", name=RESHARD),

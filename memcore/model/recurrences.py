@@ -64,9 +64,7 @@ class Mamba:
         hidden = reader.sizes["h"]
         reader.symbol(
             "D",
-            reader.integer("intermediate_size", 0, least=0)
-            if self._sized(reader)
-            else reader.integer(self.expand) * hidden,
+            reader.integer("intermediate_size") if self._sized(reader) else reader.integer(self.expand) * hidden,
         )
         state, rank = reader.integer(self.state), _rank(reader, self.rank)
         reader.symbol("N", state)
