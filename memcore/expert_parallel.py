@@ -1,7 +1,7 @@
 """Expert parallelism, from its settings to a model and sizes: routed experts as torchtitan divides them.
 
-Source: torchtitan/distributed/parallel_dims.py and fsdp.py. Expert parallelism takes its ranks from those of data
-and context parallelism; the ranks that have the same experts shard them among themselves.
+Source: torchtitan/distributed/parallel_dims.py and fsdp.py. Expert parallelism takes its ranks from those of data,
+context and tensor parallelism; the ranks that have the same experts shard them among themselves.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     """Ranks that share the same experts, and the rows that a rank's experts are given."""
     if "E" not in sizes:
         return {}
-    rows = sizes["b"] * sizes["s"] * sizes["e"]
+    rows = _tokens(sizes) * sizes["e"]
     if ranks > 1:
         worst = most_rows(ranks, sizes) / rows
         uneven = read.take(IMBALANCE, 1.0, f"every rank's experts are chosen equally often; at worst it is {worst:g}")
@@ -63,7 +63,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
 
 def arrived(rows: int, ranks: int, sizes: Mapping[str, int]) -> int:
     """Tokens that so many rows are of, each of which is sent to a rank once: at random, a share of all tokens."""
-    tokens, own = sizes["b"] * sizes["s"] * ranks, sizes["E"] // ranks
+    tokens, own = _tokens(sizes) * ranks, sizes["E"] // ranks
     others = Fraction(comb(sizes["E"] - own, sizes["e"]), comb(sizes["E"], sizes["e"]))
     each = Fraction(sizes["e"], ranks) / (1 - others)
     return min(ceil(rows / each), tokens)
@@ -83,12 +83,17 @@ def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> flo
     """How often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
     if ranks == 1 or read.given(IMBALANCE) is not None:
         return None
-    return most_rows(ranks, sizes) / (sizes["b"] * sizes["s"] * sizes["e"])
+    return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
 
 
 def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
     """Rows if every token of every rank chose this rank's experts."""
-    return sizes["b"] * sizes["s"] * ranks * min(sizes["e"], sizes["E"] // ranks)
+    return _tokens(sizes) * ranks * min(sizes["e"], sizes["E"] // ranks)
+
+
+def _tokens(sizes: Mapping[str, int]) -> int:
+    """Those that a rank routes: tensor-parallel ranks share a sequence."""
+    return sizes["b"] * sizes["s"] // sizes.get("tp", 1)
 
 
 def layer_code(read: Defaults) -> str:

@@ -7,9 +7,11 @@ from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.model.network import Model
+from memcore.model.parts import Experts
 from memcore.model.tensor_parallel import obstacles, uneven
 
 _SIZE = "parallelism.tensor_parallel_size"
+_EXPERTS = "parallelism.expert_parallel_size"
 _SEQUENCE = "parallelism.sequence_parallel"
 _LOSS = "parallelism.loss_parallel"
 
@@ -39,9 +41,14 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
 def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
     if engine.name not in ("none", "fsdp"):
         read.refuse(_SIZE, f"found {ranks}; modelled with engine.type 'none' and 'fsdp', found {engine.name!r}")
-    found = obstacles(model.network)
+    titan = read.given("training.implementation") == "torchtitan"
+    found = obstacles(model.network, titan=titan)
     if found:
         message = f"found {ranks}; tensor parallelism is not modelled for {', '.join(found)} ({model.name})"
+        raise UnsupportedError(_SIZE, message)
+    routed = any(isinstance(layer.feed_forward, Experts) for layer in model.network.kinds)
+    if routed and ((read.given(_EXPERTS) or 1) == 1 or read.given(_SEQUENCE) is False):
+        message = f"found {ranks}; routed experts are modelled with {_EXPERTS} of 2 or more and sequence parallelism"
         raise UnsupportedError(_SIZE, message)
     for axis in uneven(model.network, model.sizes, ranks):
         read.refuse(_SIZE, f"found {ranks}; {model.name}'s {axis} = {model.sizes[str(axis)]} cannot be shared equally")
@@ -57,7 +64,7 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
             "engine.reshard_after_forward", f"found {reshard}; FSDP2 cannot with DTensors; allowed: true, false"
         )
     loss = str(read.given("training.loss"))
-    chunked = loss.startswith("chunked") and read.given("training.implementation") != "torchtitan"
+    chunked = loss.startswith("chunked") and not titan
     if chunked or loss.startswith("fused"):
         read.refuse("training.loss", f"found {loss!r}, which is not modelled under tensor parallelism")
     masks = {mixer.mask for layer in model.network.kinds for mixer in layer.mixers}

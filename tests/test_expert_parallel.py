@@ -186,6 +186,43 @@ def _last_forward(found):
     return places[-1]
 
 
+def beside_tensors(experts=4, gpus=8, model=None, **training):
+    """The same model under tensor parallelism, too."""
+    config = {
+        "model": model or LATENT,
+        "training": {"sequence_length": 128, "micro_batch_size": 2, "implementation": "torchtitan", **training},
+        "parallelism": {"expert_parallel_size": experts, "tensor_parallel_size": 2},
+        "engine": {"type": "fsdp"},
+        "hardware": {"num_gpus": gpus},
+    }
+    return estimate(Config.from_dict(config))
+
+
+@pytest.mark.parametrize("model", [QWEN, LATENT], ids=["qwen3_moe", "deepseek_v3"])
+def test_tensor_parallel_ranks_route_their_own_tokens(model):
+    """Half of the tokens of 64 rows, and experts of all 8 GPUs: two ranks have the same ones of 4 times 4."""
+    found = beside_tensors(model=model)
+    assert rows_sent(found) == [2 * 64 * 4 * 256 * 2] * 2
+    assert stored(found) == dict.fromkeys(("w1", "w2", "w3"), 4 // 2 * 128 * 256 * 4)
+    assert found.job.sizes["ze"] == 2
+
+
+def test_latent_spaces_are_whole_on_every_rank():
+    """Matrices into them, 256 x 96 and 256 x 80, are not shared by tensor-parallel ranks; those out of them are."""
+    entries = {entry.module.rpartition("self_attn.")[2]: entry.each for entry in beside_tensors().rank.initial.entries}
+    sharded = 4  # by FSDP
+    assert entries["q_a_proj.weight"] == 256 * 96 * 4 // sharded
+    assert entries["kv_a_proj_with_mqa.weight"] == 256 * 80 * 4 // sharded
+    assert entries["q_b_proj.weight"] == 96 * 8 * 48 * 4 // sharded // 2
+    assert entries["o_proj.weight"] == 256 * 8 * 32 * 4 // sharded // 2
+
+
+def test_routed_experts_need_ranks_of_their_own_beside_tensor_parallelism():
+    """Without expert parallelism torchtitan divides each expert's matrices, which is not modelled."""
+    with pytest.raises(MemcoreError, match="routed experts are modelled with"):
+        beside_tensors(experts=1)
+
+
 def piped(stages=2, **engine):
     """The same model in PithTrain's pipeline, whose ranks have two stages each."""
     config = {

@@ -37,6 +37,11 @@ def prepared(x: Tensor) -> Tensor:
     return from_parts(x, 1) if parallel.sequence else from_replica(x)
 
 
+def shared(x: Tensor) -> Tensor:
+    """What all ranks have before matrices sharded by columns: its gradient is a sum over them."""
+    return x if x.tape.parallel is None else from_replica(x)
+
+
 def finished(y: Tensor, part: Linear) -> Tensor:
     """What a linear layer returns: that of a matrix sharded by rows is a sum over ranks (`RowwiseParallel`)."""
     return _summed(y) if part.split == "inner" else y

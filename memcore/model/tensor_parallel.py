@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from memcore.model.network import Ends, Layer, Model, Network
-from memcore.model.parts import Attention, FeedForward
+from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.model.weights import Linear, Norm
 from memcore.symbols import Axis, Shape, measure, split_over
 
@@ -23,14 +24,27 @@ def parallelized(model: Model) -> Model:
     return replace(model, network=_network(model.network))
 
 
-def obstacles(network: Network) -> list[str]:
-    """What a network has that is not modelled under tensor parallelism."""
-    found = dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer))
+def obstacles(network: Network, *, titan: bool) -> list[str]:
+    """What a network has that is not modelled under tensor parallelism; `titan`: with torchtitan's layers."""
+    found = dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer, titan=titan))
     return [*found, *_of_ends(network)]
 
 
-def _of_layer(layer: Layer) -> Iterator[str]:
+def _of_layer(layer: Layer, *, titan: bool) -> Iterator[str]:
     attention, feed = layer.mixer, layer.feed_forward
+    if not (titan and isinstance(attention, LatentAttention) and layer.second_mixer is None):
+        yield from _of_attention(layer)
+    if layer.second_feed_forward is not None or not isinstance(feed, FeedForward | Experts if titan else FeedForward):
+        yield "routed experts"
+    elif isinstance(feed, FeedForward):
+        yield from _of_feed(feed)
+    if layer.residual != "sequential" or layer.extra is not None:
+        yield f"layers wired as {layer.residual!r}"
+    yield from (f"norms of kind {norm.kind!r}" for norm in layer.norms if norm.kind != "rms")
+
+
+def _of_attention(layer: Layer) -> Iterator[str]:
+    attention = layer.mixer
     plain = isinstance(attention, Attention) and attention.variant == "attention"
     if not isinstance(attention, Attention) or not plain or layer.second_mixer is not None:
         yield "other mixers than attention"
@@ -40,15 +54,13 @@ def _of_layer(layer: Layer) -> Iterator[str]:
         yield "a bias that all ranks add to a sum over them"
     elif attention.norm_place == "row":
         yield "norms over all heads together"
-    if not isinstance(feed, FeedForward) or layer.second_feed_forward is not None:
-        yield "routed experts"
-    elif feed.fused or feed.gate is None or feed.activation_weights:
+
+
+def _of_feed(feed: FeedForward) -> Iterator[str]:
+    if feed.fused or feed.gate is None or feed.activation_weights:
         yield "other feed-forward layers than gated ones of three matrices"
     elif feed.down.bias:
         yield "a bias that all ranks add to a sum over them"
-    if layer.residual != "sequential" or layer.extra is not None:
-        yield f"layers wired as {layer.residual!r}"
-    yield from (f"norms of kind {norm.kind!r}" for norm in layer.norms if norm.kind != "rms")
 
 
 def _of_ends(network: Network) -> Iterator[str]:
@@ -67,8 +79,10 @@ def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[A
     """Sizes that the ranks cannot share equally."""
     shared: list[Axis] = ["V"]
     for layer in network.kinds:
-        if isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward):
-            shared += [layer.mixer.heads.query, layer.mixer.heads.key, layer.feed_forward.up.outer[0]]
+        if isinstance(layer.mixer, Attention | LatentAttention):
+            shared += [layer.mixer.heads.query, layer.mixer.heads.key]
+        feed = layer.feed_forward.shared if isinstance(layer.feed_forward, Experts) else layer.feed_forward
+        shared += [feed.up.outer[0]] if isinstance(feed, FeedForward) else []
     return (axis for axis in dict.fromkeys(shared) if measure(axis, sizes) % ranks)
 
 
@@ -79,13 +93,28 @@ def _network(network: Network) -> Network:
 
 def _layer(layer: Layer) -> Layer:
     mixer, feed = layer.mixer, layer.feed_forward
-    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward) or feed.gate is None:
-        raise TypeError(layer)
-    heads = replace(mixer.heads, query=split_over(mixer.heads.query), key=split_over(mixer.heads.key))
-    inputs = tuple(map(_columns, mixer.inputs))
-    mixer = replace(mixer, heads=heads, inputs=inputs, output=_rows(mixer.output))
-    feed = replace(feed, gate=_columns(feed.gate), up=_columns(feed.up), down=_rows(feed.down))
+    if isinstance(mixer, Attention):
+        mixer = replace(mixer, inputs=tuple(map(_columns, mixer.inputs)), **_attended(mixer))
+    elif isinstance(mixer, LatentAttention):
+        queries = (*mixer.queries[:-1], _columns(mixer.queries[-1]))
+        mixer = replace(mixer, queries=queries, expand=_columns(mixer.expand), **_attended(mixer))
+    if isinstance(feed, Experts):
+        feed = replace(feed, shared=None if feed.shared is None else _fed(feed.shared))
+    elif isinstance(feed, FeedForward):
+        feed = _fed(feed)
     return replace(layer, mixer=mixer, feed_forward=feed, norms=tuple(map(_whole, layer.norms)))
+
+
+def _attended(mixer: Attention | LatentAttention) -> dict[str, Any]:
+    """Heads, and the matrix out of them; into a latent space every rank has all of it."""
+    heads = replace(mixer.heads, query=split_over(mixer.heads.query), key=split_over(mixer.heads.key))
+    return {"heads": heads, "output": _rows(mixer.output)}
+
+
+def _fed(feed: FeedForward) -> FeedForward:
+    if feed.gate is None:
+        raise TypeError(feed)
+    return replace(feed, gate=_columns(feed.gate), up=_columns(feed.up), down=_rows(feed.down))
 
 
 def _ends(ends: Ends) -> Ends:

@@ -10,7 +10,7 @@ from memcore.eager.basics import cat, contiguous, permute
 from memcore.eager.ring import ring_attention
 from memcore.eager.slices import expand, split_sizes, unsqueeze
 from memcore.eager.tensor import Tensor
-from memcore.layers.tensor_parallel import prepared
+from memcore.layers.tensor_parallel import prepared, shared
 from memcore.layers.torchtitan.parts import Weights, norm, project, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
 from memcore.model.parts import Attention, LatentAttention
@@ -47,12 +47,13 @@ def latent_attention(x: Tensor, weights: Weights, part: LatentAttention, step: S
     """
     heads = heads_of(part)
     with x.tape.module(part.module):
-        q = _queries(x, weights, part)
+        given = prepared(x)
+        q = _queries(given, weights, part)
         q_nope, q_pe = split_sizes(q, 3, ("p", "r"))
-        kv, k_pe = split_sizes(project(x, weights, part.compress), 2, ("lk", "r"))
-        q_pe, k_pe = rotate(q_pe, "r"), rotate(unsqueeze(k_pe, 2), "r")
+        kv, k_pe = split_sizes(project(given, weights, part.compress), 2, ("lk", "r"))
+        q_pe, k_pe = rotate(q_pe, "r"), rotate(unsqueeze(shared(k_pe), 2), "r")
         q = cat([q_nope, q_pe], q.shape)
-        kv = project(norm(kv, weights, part.latent_norm), weights, part.expand)
+        kv = project(shared(norm(kv, weights, part.latent_norm)), weights, part.expand)
         k_nope, v = split_sizes(kv, 3, ("p", part.heads.value))
         k = cat([k_nope, expand(k_pe, 2, part.heads.query)], q.shape)
         query, key, value = (permute(each, 0, 2, 1, 3) for each in (q, k, v))
@@ -67,4 +68,4 @@ def _queries(x: Tensor, weights: Weights, part: LatentAttention) -> Tensor:
     if part.query_norm is None:
         return project(x, weights, part.queries[0])
     q = project(x, weights, part.queries[0])
-    return project(norm(q, weights, part.query_norm), weights, part.queries[1])
+    return project(shared(norm(q, weights, part.query_norm)), weights, part.queries[1])

@@ -17,6 +17,7 @@ from memcore.eager.running import masked_fill
 from memcore.eager.slices import reshape, unsqueeze
 from memcore.eager.tensor import Tensor
 from memcore.layers.compiled import gated
+from memcore.layers.tensor_parallel import prepared
 from memcore.layers.torchtitan.dispatch import DISPATCHERS
 from memcore.layers.torchtitan.parts import Weights, feed_forward, leaf
 from memcore.model.parts import Experts
@@ -33,7 +34,10 @@ SCORES: Mapping[str, str] = {
 def mixture(
     x: Tensor, weights: Weights, part: Experts, *, dispatcher: str, compiled: bool = False, delays: bool = False
 ) -> Tensor:
-    """`MoE.forward`; `delays`: weight gradients of routed experts wait for all gradients of inputs."""
+    """`MoE.forward`, over a tensor-parallel rank's own tokens.
+
+    `delays`: weight gradients of routed experts wait for all gradients of inputs.
+    """
     tape = x.tape
     with tape.module(part.module):
         x = identity(x)
@@ -44,7 +48,7 @@ def mixture(
         out = DISPATCHERS[dispatcher](x, top_scores, expert_ids, run, compiled)
         del routing_map
         if part.shared is not None:
-            shared = feed_forward(x, weights, part.shared, leaf(part.shared.module), compiled=compiled)
+            shared = feed_forward(prepared(x), weights, part.shared, leaf(part.shared.module), compiled=compiled)
             out = add(out, shared)
         del counts, expert_ids
         return out
@@ -55,7 +59,9 @@ def _route(x: Tensor, weights: Weights, part: Experts) -> tuple[Tensor, Tensor, 
     tape = x.tape
     with tape.module(leaf(part.router.name)), tape.selecting(lambda operation, make: make()):
         upcast = to(x, "fp32")
-        gate = to(weights[f"{part.router.name}.weight"], "fp32")
+        weight = weights[f"{part.router.name}.weight"]
+        weight.partial = tape.parallel is not None  # each tensor-parallel rank routes its own tokens
+        gate = to(weight, "fp32")
         scores = linear(upcast, gate)
         del upcast, gate
     scores = sigmoid(scores) if SCORES[part.variant] == "sigmoid" else softmax(scores)
