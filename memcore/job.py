@@ -97,8 +97,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
-    holders = shards * tensors
-    experts, model = expert_ranks(read, engine, model, holders), as_kept(read, model)
+    experts, model = expert_ranks(read, engine, model, shards * tensors), as_kept(read, model)
     sequence = _sequence(read, model)
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
     images, side = _images(read, model, sequence)
@@ -108,14 +107,14 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
     optimizer, implementation = _optimizer(read, engine, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
-    sizes |= expert_sizes(read, experts, holders, sizes)
+    sizes |= expert_sizes(read, experts, shards * tensors, sizes)
     ranks = num_gpus // (stages * tensors)
     if engine.name in _OWN_LAYERS:
         share, recipe = _OWN_LAYERS[engine.name](read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
     else:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
-        share = expert_share(read, model if tensor is None else parallelized(model), experts, holders)
+        share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
         recipe = recipe_of(
             read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake
         )
