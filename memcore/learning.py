@@ -125,7 +125,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
 def _expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
     """The stacked matrices of experts that get adapters (PEFT's `target_parameters`)."""
     path = "training.adapter.target_parameters"
-    names = _names(read.given(path) or ())
+    names = [name.rpartition(".")[2] for name in _names(read.given(path) or ())]
     if not names:
         return ()
     feeds = [each for layer in model.network.kinds for each in layer.feeds if isinstance(each, Experts)]

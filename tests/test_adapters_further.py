@@ -311,7 +311,7 @@ def test_adapters_beside_stacked_experts():
     Kept besides, for each layer: the matrices with what was added, both factors in bf16, and the rows that go in, of 2
     experts for each of 512 tokens.
     """
-    plain, found = sparse(), sparse(target_parameters=["gate_up_proj", "down_proj"])
+    plain, found = sparse(), sparse(target_parameters=["mlp.experts.gate_up_proj", "down_proj"])
     sides = ((768, 256), (256, 384))
     assert trainable(found.job.share) - trainable(plain.job.share) == 3 * sum(
         64 * (out + inner) for out, inner in sides

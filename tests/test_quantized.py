@@ -106,6 +106,16 @@ def test_what_cannot_be_quantized_is_refused(change, path):
         memcore.estimate({"model": MODEL, **change})
 
 
+def test_formats_that_are_known_by_name():
+    """Formats of other libraries are not modelled, and some have no backward pass at all."""
+    with pytest.raises(ConfigError, match="'hqq' is not modelled yet; allowed: nf4"):
+        memcore.estimate(job("hqq"))
+    with pytest.raises(ConfigError, match="'mxfp4' has no backward pass in transformers"):
+        memcore.estimate(job("mxfp4"))
+    with pytest.raises(ConfigError, match="activation_memory_budget.*not modelled yet"):
+        memcore.estimate(job(None, activation_memory_budget=0.5))
+
+
 def test_fp8_keeps_nothing_of_its_inputs():
     """The gradient of an input needs a copy of the matrix in its dtype, and its scales, repeated for each row."""
     plain, found = (memcore.estimate(job(each)).ranks[0] for each in (None, "fp8"))

@@ -8,7 +8,7 @@ from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
 from memcore.config.learning import DTYPE, Adapter, Offload, Optimizer
 from memcore.config.megatron import MEGATRON
 from memcore.config.schema import section, setting
-from memcore.model.quantized import STORAGES
+from memcore.model.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class Training:
     adapter: Adapter = section(Adapter, shorthand="type")
     offload: Offload = section(Offload)
     quantization: str | None = setting(
-        Choice(tuple(STORAGES), {name: row.title for name, row in STORAGES.items()}),
+        Choice(tuple(STORAGES), TITLES, UNMODELLED, UNTRAINABLE),
         "Frozen weights",
         "How frozen linear layers are stored beside an adapter: by bitsandbytes (QLoRA), or by transformers in fp8.",
         flag="frozen-weights",

@@ -45,6 +45,14 @@ STORAGES: Mapping[str, Storage] = {
     "fp8": Storage(title="transformers' FineGrainedFP8: an fp32 scale for each 128 by 128", bits=8, floating=True),
 }
 """By the value of `training.quantization`."""
+TITLES: Mapping[str, str] = {name: row.title for name, row in STORAGES.items()}
+UNMODELLED = ("gptq", "awq", "hqq", "aqlm", "eetq", "quanto")
+"""What PEFT trains adapters beside as well."""
+_INFERENCE = (
+    "has no backward pass in transformers (quantizers, `is_trainable`): dequantize it on loading, or choose nf4"
+)
+UNTRAINABLE: Mapping[str, str] = dict.fromkeys(("mxfp4", "nvfp4"), _INFERENCE)
+"""What nothing can be trained beside, and why."""
 
 
 @dataclass(frozen=True, slots=True)
