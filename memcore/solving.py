@@ -24,6 +24,12 @@ SMALLEST = (ACCELERATOR, "hardware.num_gpus", "parallelism.")
 LAYERS = "model.layers"
 """No setting, but the number of layers in the model's config.json."""
 SOLVABLE = (*(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer) or path == ACCELERATOR), LAYERS)
+WORDS: Mapping[str, str] = {
+    "users": "inference.batch_size",
+    "context": "inference.max_model_len",
+    "sequence": "training.sequence_length",
+}
+"""What people call a setting, beside its path and its flag."""
 LIMIT = 2**30
 """Nothing is tried beyond it."""
 
@@ -86,7 +92,7 @@ def solve_by_piece(
 
 
 def _path(setting: str) -> str:
-    by_flag = {flag_of(path): path for path in SOLVABLE}
+    by_flag = {**{flag_of(path): path for path in SOLVABLE}, **WORDS}
     path = by_flag.get(setting.removeprefix("--"), setting)
     if path not in SOLVABLE:
         message = f"found {setting!r}; allowed: {', '.join(by_flag)}"

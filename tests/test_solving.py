@@ -111,3 +111,15 @@ def test_layers_that_are_listed_are_not_counted():
     """Nothing is said about models whose layers are of kinds that their file names one by one."""
     with pytest.raises(ConfigError, match="one by one"):
         solve({"model": {**content_of("gpt2"), "layer_types": ["full_attention"] * 12}}, "layers")
+
+
+def test_what_people_call_a_setting():
+    """Users of a server, and the context of each, beside the settings' own names."""
+    server = {
+        "model": "gpt2",
+        "engine": {"type": "vllm"},
+        "inference": {"max_model_len": 512},
+        "hardware": {"accelerator": "t4"},
+    }
+    assert solve(server, "users").setting == "inference.batch_size"
+    assert solve(server, "users").value == solve(server, "--batch").value
