@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memcore.advising import Advice, Advised, advise
+    from memcore.advising.advise import Advice, Advised, advise
     from memcore.config.settings import Config
     from memcore.costs import Roofline
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
     from memcore.estimation import Estimate, estimate
-    from memcore.reconciling import Reconciled, reconcile
+    from memcore.reconciling.reconcile import Reconciled, reconcile
     from memcore.searching.found import Found, Progress
     from memcore.searching.layouts import Layout
     from memcore.searching.search import search
@@ -48,8 +48,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Advice": "memcore.advising",
-    "Advised": "memcore.advising",
+    "Advice": "memcore.advising.advise",
+    "Advised": "memcore.advising.advise",
     "Config": "memcore.config.settings",
     "ConfigError": "memcore.errors",
     "Estimate": "memcore.estimation",
@@ -58,13 +58,13 @@ _HOMES = {
     "MemcoreError": "memcore.errors",
     "Problem": "memcore.errors",
     "Progress": "memcore.searching.found",
-    "Reconciled": "memcore.reconciling",
+    "Reconciled": "memcore.reconciling.reconcile",
     "Roofline": "memcore.costs",
     "Solution": "memcore.solving",
     "UnsupportedError": "memcore.errors",
-    "advise": "memcore.advising",
+    "advise": "memcore.advising.advise",
     "estimate": "memcore.estimation",
-    "reconcile": "memcore.reconciling",
+    "reconcile": "memcore.reconciling.reconcile",
     "search": "memcore.searching.search",
     "solve": "memcore.solving",
 }

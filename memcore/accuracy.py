@@ -15,8 +15,8 @@ from typing import Any
 
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
-from memcore.rank import outside
-from memcore.readings import Reading
+from memcore.ranks.rank import outside
+from memcore.ranks.readings import Reading
 from memcore.render.text import table
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted

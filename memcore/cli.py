@@ -25,7 +25,7 @@ from memcore.formulas import compare
 from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.model.read import known_families
-from memcore.places import PHASES
+from memcore.ranks.places import PHASES
 from memcore.render import data, text
 from memcore.render.formulas import comparison_data, comparison_text
 from memcore.render.model import model_data, model_text

@@ -29,7 +29,7 @@ from functools import lru_cache
 from memcore.config.deepspeed import DEEPSPEED
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.job import Job
+from memcore.job.job import Job
 from memcore.megatron.job import MegatronJob
 from memcore.model.network import Model
 from memcore.model.parts import Attention, Experts, LatentAttention

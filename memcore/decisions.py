@@ -13,13 +13,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from memcore.advising import advise
+from memcore.advising.advise import advise
 from memcore.config.kinds import Integer
 from memcore.config.settings import Config
 from memcore.costs import Roofline, roofline_of
 from memcore.errors import ConfigError, Problem
 from memcore.hardware import ACCELERATORS
-from memcore.reconciling import READINGS, reconcile
+from memcore.reconciling.reconcile import READINGS, reconcile
 from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
 from memcore.render.reconciled import case_text, reconciled_data, reconciled_text
 from memcore.render.search import search_data, search_text

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from memcore.config.settings import SETTINGS
 from memcore.estimation import Estimate
-from memcore.ledger import Entry
 from memcore.model.glossary import SYMBOLS, meaning
-from memcore.places import PHASES, place
+from memcore.ranks.ledger import Entry
+from memcore.ranks.places import PHASES, place
 from memcore.timeline import Moment
 from memcore.units import format_bytes
-from memcore.words import say
+from memcore.words.page import say
 
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memcore import readings
 from memcore.config.megatron import MEGATRON
 from memcore.config.settings import Config
-from memcore.defaults import Assumption
 from memcore.errors import ConfigError, Problem
-from memcore.job import Job, resolve
-from memcore.ledger import Ledger
+from memcore.job.defaults import Assumption
+from memcore.job.job import Job, resolve
 from memcore.megatron.stages import stages_of
-from memcore.rank import Rank, ranks_of
-from memcore.readings import Reading
+from memcore.ranks import readings
+from memcore.ranks.ledger import Ledger
+from memcore.ranks.rank import Rank, ranks_of
+from memcore.ranks.readings import Reading
 from memcore.serving.estimate import ServingEstimate, estimate_serving
 from memcore.serving.job import given_below, is_serving
 from memcore.timeline import Moment

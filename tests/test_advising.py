@@ -5,12 +5,12 @@ from itertools import pairwise
 import pytest
 
 from memcore import advise, estimate
-from memcore.changes import CHANGES, KINDS, RISKS
+from memcore.advising.changes import CHANGES, KINDS, RISKS
+from memcore.advising.native import DIALECTS
 from memcore.cli import main
 from memcore.costs import Plan, cost, cost_of, roofline_of, work_of
 from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import find_model
-from memcore.native import DIALECTS
 from memcore.render.advice import advice_data, advice_html, advice_text
 from memcore.speeds import SPEEDS
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.allocator import _ADDRESS, _PLACE, LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
+from memcore.ranks.allocator import _ADDRESS, _PLACE, LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
 from memcore.units import MiB
 
 

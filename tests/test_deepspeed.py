@@ -2,7 +2,7 @@
 
 import pytest
 
-from memcore.advising import advise
+from memcore.advising.advise import advise
 from memcore.config.settings import Config
 from memcore.costs import TRAFFIC
 from memcore.engines import ENGINES

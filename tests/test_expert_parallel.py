@@ -7,7 +7,7 @@ import pytest
 from memcore import Config, estimate
 from memcore.communicators import deep_ep
 from memcore.errors import MemcoreError
-from memcore.rank import outside
+from memcore.ranks.rank import outside
 
 QWEN = {
     "model_type": "qwen3_moe",

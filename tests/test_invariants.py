@@ -13,7 +13,7 @@ from memcore.config.url import decode_fragment, encode_fragment
 from memcore.engines import ENGINES
 from memcore.errors import MemcoreError
 from memcore.layers import IMPLEMENTATIONS
-from memcore.ledger import CATEGORIES
+from memcore.ranks.ledger import CATEGORIES
 from memcore.render import html, svg
 from memcore.step.step import Step
 from memcore.timeline import Program

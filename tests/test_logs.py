@@ -9,8 +9,8 @@ import pytest
 import memcore
 from memcore import hardware
 from memcore.accuracy import accuracy
-from memcore.logs import LARGEST, sightings
-from memcore.reconciling import reconcile
+from memcore.reconciling.logs import LARGEST, sightings
+from memcore.reconciling.reconcile import reconcile
 from memcore.render.reconciled import case_text, reconciled_data, reconciled_html, reconciled_text
 from memcore.units import GB, GiB, MiB
 

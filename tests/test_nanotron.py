@@ -2,11 +2,11 @@
 
 import pytest
 
-from memcore import turns
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.estimation import estimate_training
 from memcore.model.nanotron import placed
+from memcore.ranks import turns
 
 SIZES = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 32}
 MODEL = {"model_type": "llama", **SIZES, "intermediate_size": 8192, "vocab_size": 131072, "tie_word_embeddings": True}

@@ -8,8 +8,8 @@ import pytest
 
 import memcore
 from memcore.cli import main
-from memcore.host_phases import host_phases
-from memcore.phases import phases
+from memcore.ranks.host_phases import host_phases
+from memcore.ranks.phases import phases
 
 MODEL = {
     "model_type": "llama",

@@ -3,10 +3,10 @@
 import pytest
 
 from memcore import ConfigError, UnsupportedError, estimate
-from memcore import pipeline as pipelines
 from memcore.config.settings import Config
 from memcore.model.catalog import find_model
 from memcore.model.stages import layers_of, stage_of
+from memcore.ranks import pipeline as pipelines
 
 
 def job(stages=4, micro_batches=8, engine="none", **more):

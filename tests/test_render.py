@@ -148,7 +148,7 @@ def test_files_replace_the_model_or_everything():
 
 def test_every_category_has_its_colours():
     """Each category, the unused rest and what lies outside have a colour on light and on dark ground."""
-    from memcore.ledger import CATEGORIES
+    from memcore.ranks.ledger import CATEGORIES
 
     assert {svg.slug(name) for name in CATEGORIES} | {"unused", "outside"} == set(svg.COLOURS)
     assert colours().count("light-dark(") == len({**svg.COLOURS, **svg.STRIP_COLOURS})

@@ -10,7 +10,7 @@ import pytest
 from memcore import ConfigError, MemcoreError, estimate, search
 from memcore.cli import main
 from memcore.config.settings import Config
-from memcore.job import resolve
+from memcore.job.job import resolve
 from memcore.render.search import flags_of, scatter, search_data, search_html, search_text
 from memcore.searching.found import pareto
 from memcore.searching.layouts import Layout, config_of

@@ -18,9 +18,9 @@ from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import form, page
 from memcore.step.record import program_of
 from memcore.units import format_bytes
-from memcore.words import LANGUAGES, WORDS, every, say, speaking
-from memcore.words_of_engines import ENGINES_IN_CHINESE
-from memcore.words_of_help import HELP_IN_CHINESE
+from memcore.words.engines import ENGINES_IN_CHINESE
+from memcore.words.help import HELP_IN_CHINESE
+from memcore.words.page import LANGUAGES, WORDS, every, say, speaking
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from memcore.config.settings import Config
-from memcore.job import resolve
+from memcore.job.job import resolve
 from memcore.step.record import program_of
 
 pytestmark = pytest.mark.machine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import setting
 from memcore.dtypes import FLOATING
-from memcore.optimizers import OPTIMIZERS
+from memcore.optimizers.table import OPTIMIZERS
 
 DTYPE = Choice(FLOATING)
 """A dtype that parameters can have."""

@@ -33,7 +33,7 @@ class Block:
     """One kind of allocation: what the caching allocator was asked for, and by what."""
 
     rule: str
-    """The operation or engine rule that allocated it; a key of `memcore.rules.RULES`."""
+    """The operation or engine rule that allocated it; a key of `memcore.rules.table.RULES`."""
     module: str
     """Dotted module path, with `*` for the index of a layer."""
     shape: Shape

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memcore.defaults import Defaults
 from memcore.errors import UnsupportedError
+from memcore.job.defaults import Defaults
 from memcore.model.megatron.adapted import ALL, USUAL, adapted, targets_of
 from memcore.model.network import Model
 from memcore.model.parts import SpecialMixer

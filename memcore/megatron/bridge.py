@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.settings import Config
-from memcore.defaults import Assumption
+from memcore.job.defaults import Assumption
 
 _FEW_BITS: Mapping[str, object] = {
     "engine.distributed_optimizer": True,

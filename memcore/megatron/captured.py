@@ -16,13 +16,13 @@ from operator import mul
 
 from memcore.eager.tape import CAPTURED, Block
 from memcore.layers.megatron.graphs import captured, covers, module_of, routes
-from memcore.ledger import Entry, Ledger, block_entries, ledger
 from memcore.megatron.graphs import Capture
 from memcore.megatron.job import ChunkJob
 from memcore.megatron.persistent import MegatronPersistent
 from memcore.megatron.rank import MegatronRank, Recorded, recorded
 from memcore.megatron.workspaces import total
-from memcore.rank import levels_of
+from memcore.ranks.ledger import Entry, Ledger, block_entries, ledger
+from memcore.ranks.rank import levels_of
 from memcore.symbols import split_over
 from memcore.timeline import Moment, Sample
 

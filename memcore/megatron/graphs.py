@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memcore.defaults import Defaults
+from memcore.job.defaults import Defaults
 from memcore.model.parts import Experts as Routed
 from memcore.step.megatron import Graphs, Recompute
 from memcore.step.recipe import Recipe

@@ -9,12 +9,13 @@ from math import ceil
 
 from memcore.communicators import node, opened
 from memcore.config.settings import SETTINGS, Config
-from memcore.defaults import Defaults
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem
 from memcore.hardware import Accelerator, Overhead, find_accelerator
-from memcore.job import Job
+from memcore.job.defaults import Defaults
+from memcore.job.job import Job
+from memcore.job.recipes import unit_axes, with_dropout
 from memcore.megatron.adapters import with_adapters
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.graphs import Capture, capture_of
@@ -30,8 +31,7 @@ from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward, LatentAttention, SpecialMixer
 from memcore.model.stages import cut
-from memcore.optimizers import OPTIMIZERS
-from memcore.recipes import unit_axes, with_dropout
+from memcore.optimizers.table import OPTIMIZERS
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.step.step import run_name
 from memcore.symbols import measure, product

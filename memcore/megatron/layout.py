@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from memcore.defaults import Defaults
 from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.job.defaults import Defaults
 from memcore.megatron.ranks import Ranks
 from memcore.model.megatron.parts import ENCODER
 from memcore.model.megatron.placement import Chunk, LayoutError, even, even_chunks, laid_out, predicting

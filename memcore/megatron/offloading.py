@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.defaults import Defaults
+from memcore.job.defaults import Defaults
 from memcore.step.megatron import Offload, Recompute
 from memcore.step.recipe import Recipe
 

@@ -9,12 +9,12 @@ from fractions import Fraction
 from functools import cached_property
 from math import lcm, prod
 
-from memcore.allocator import Surroundings
 from memcore.dtypes import ITEMSIZE
 from memcore.layers import IMPLEMENTATIONS
-from memcore.ledger import Entry
 from memcore.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
 from memcore.megatron.workspaces import Stored, Workspaces, total
+from memcore.ranks.allocator import Surroundings
+from memcore.ranks.ledger import Entry
 from memcore.symbols import Quotient, Shape, Smaller, Total, product
 from memcore.timeline import aligned
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.defaults import Assumption, Defaults
 from memcore.errors import UnsupportedError
+from memcore.job.defaults import Assumption, Defaults
 from memcore.megatron.ranks import Ranks
 from memcore.step.megatron import Experts, MegatronPlan, Recompute
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
 
-from memcore.allocator import reserved
 from memcore.errors import UnsupportedError
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.megatron.offloading import RETURN
-from memcore.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.megatron.job import ChunkJob, MegatronJob
 from memcore.megatron.persistent import MegatronPersistent
 from memcore.megatron.schedule import Live, Schedule, schedule, without
 from memcore.megatron.workspaces import total
-from memcore.places import place
-from memcore.rank import Rank, levels_of
+from memcore.ranks.allocator import reserved
+from memcore.ranks.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
+from memcore.ranks.places import place
+from memcore.ranks.rank import Rank, levels_of
 from memcore.step.record import program_of
 from memcore.timeline import Moment, Program, Sample
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.communicators import Communicator
-from memcore.defaults import Defaults
+from memcore.job.defaults import Defaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memcore.defaults import Defaults
+from memcore.job.defaults import Defaults
 
 _FUSED = ("adam", "adamw")
 _MOMENTS = {**dict.fromkeys(_FUSED, ("fp32", "fp32")), "sgd": ("fp32",), "muon": ("fp32", "fp32")}

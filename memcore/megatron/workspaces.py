@@ -9,13 +9,13 @@ from math import prod
 
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
-from memcore.ledger import Entry
 from memcore.megatron.job import MegatronJob
 from memcore.model.adapters import learns
 from memcore.model.megatron.parts import PATH
 from memcore.model.parts import Experts
 from memcore.model.weights import Weight
-from memcore.rules import RULES
+from memcore.ranks.ledger import Entry
+from memcore.rules.table import RULES
 from memcore.step.megatron import MegatronPlan
 from memcore.symbols import Shape, product, split_over
 from memcore.timeline import aligned

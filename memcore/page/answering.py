@@ -21,7 +21,7 @@ from memcore.render import html, page
 from memcore.render.curve import curve_options
 from memcore.render.form import applies, default_option, is_of_task, is_select, is_shown
 from memcore.render.page import Form
-from memcore.words import say
+from memcore.words.page import say
 
 PASTED = "model-json"
 """The name of the field with a config.json."""

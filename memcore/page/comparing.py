@@ -13,7 +13,7 @@ from memcore.render.ranks import Row, grid
 from memcore.render.serving_svg import CLASSES
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
-from memcore.words import label, say
+from memcore.words.page import label, say
 
 MOST = 6
 """Results that stand side by side at most."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from memcore.advising import Advised, advice_by_piece
+from memcore.advising.advise import Advised, advice_by_piece
 from memcore.config.url import encode_fragment
 from memcore.errors import MemcoreError
 from memcore.page.answering import config_of, form_of
 from memcore.page.session import Message, Patch, Session
 from memcore.render.advice import advice_html
-from memcore.words import say
+from memcore.words.page import say
 
 
 def suggest(session: Session, message: Message) -> Iterator[Patch]:

@@ -27,7 +27,7 @@ from memcore.render.serving_svg import serving_bar
 from memcore.render.svg import bar, standalone
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
-from memcore.words import say
+from memcore.words.page import say
 
 WIDTH = 900
 """Pixels of an exported picture."""

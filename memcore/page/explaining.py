@@ -8,12 +8,12 @@ from html import escape
 from memcore.describe import symbols
 from memcore.estimation import Estimate
 from memcore.page.session import Found, Message, Patch, Session
-from memcore.rank import outside
+from memcore.ranks.rank import outside
 from memcore.render.html import exact
 from memcore.render.svg import TITLES, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.words import say
+from memcore.words.page import say
 
 MOST = 60
 """Tensors that are shown; the ledger has all."""

@@ -13,7 +13,7 @@ from memcore.page.answering import config_of, form_of
 from memcore.page.session import Message, Patch, Session
 from memcore.render.curve import CURVES, Point, curve_html
 from memcore.solving import SOLVABLE, Solution, solve_by_piece
-from memcore.words import label, say
+from memcore.words.page import label, say
 
 WORKING = "working"
 """The text below a field whose answer is on its way, and the name of that state."""

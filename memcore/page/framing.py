@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from memcore import words
 from memcore.page.answering import answer_form, form_of, load, open_link, values_of
 from memcore.page.presets import presets
 from memcore.page.reconciling import reading_options
@@ -14,7 +13,8 @@ from memcore.page.tasks import task_of, titles
 from memcore.render.form import Values, form
 from memcore.render.html import html_table
 from memcore.render.page import Form
-from memcore.words import say
+from memcore.words import page as words
+from memcore.words.page import say
 
 _KEPT: dict[str, tuple[Session, tuple[Patch, ...]]] = {}
 """What was said when the page opened with nothing but the example, by language, and the session after that."""

@@ -15,7 +15,7 @@ from memcore.render.layouts import Layout, layouts_html
 from memcore.render.search import is_open, policy_of
 from memcore.searching.found import Found, Progress
 from memcore.searching.search import search as searched
-from memcore.words import say
+from memcore.words.page import say
 
 KEEP = 30
 """The best layouts, which are shown."""

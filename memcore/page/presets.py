@@ -9,7 +9,7 @@ from typing import Any
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
-from memcore.words import language
+from memcore.words.page import language
 
 
 @dataclass(frozen=True, slots=True)

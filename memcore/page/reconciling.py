@@ -7,9 +7,9 @@ from html import escape
 
 from memcore.errors import MemcoreError
 from memcore.page.session import Log, Message, Patch, Session
-from memcore.reconciling import READINGS, reconciled
+from memcore.reconciling.reconcile import READINGS, reconciled
 from memcore.render.reconciled import case_text, reconciled_html
-from memcore.words import say
+from memcore.words.page import say
 
 WHERE = "pasted into the page"
 

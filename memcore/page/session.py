@@ -16,7 +16,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import Estimate
 from memcore.render.page import Form
 from memcore.serving.estimate import ServingEstimate
-from memcore.words import speaking
+from memcore.words.page import speaking
 
 Message = Mapping[str, Any]
 Patch = dict[str, Any]

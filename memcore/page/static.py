@@ -7,7 +7,6 @@ from html import escape
 from typing import Any
 
 import memcore
-from memcore import words
 from memcore.config.json_schema import json_schema
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
@@ -21,6 +20,7 @@ from memcore.render.curve import curve_options
 from memcore.render.form import Values, form
 from memcore.render.page import defaults, example, sections
 from memcore.render.svg import COLOURS, STRIP_COLOURS
+from memcore.words import page as words
 
 
 def parts() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memcore.config.inference import SERVERS
 from memcore.config.settings import SETTINGS
-from memcore.words import say
+from memcore.words.page import say
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from memcore.advising import Advice, Advised
-from memcore.advising_server import ServerAdvice
-from memcore.changes import KINDS
+from memcore.advising.advise import Advice, Advised
+from memcore.advising.changes import KINDS
+from memcore.advising.server import ServerAdvice
 from memcore.describe import verdict
 from memcore.describe_serving import serving_verdict
 from memcore.render.text import section, table

@@ -13,7 +13,7 @@ from memcore.render.html import exact, html_table
 from memcore.render.svg import caption, picture
 from memcore.solving import SOLVABLE
 from memcore.units import GiB, format_bytes, format_count
-from memcore.words import label, say
+from memcore.words.page import label, say
 
 CURVES = tuple(
     path for path in SOLVABLE if path.startswith(("training.", "inference.", "parallelism.", "hardware.num"))

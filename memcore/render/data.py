@@ -7,12 +7,12 @@ from typing import Any
 import memcore
 from memcore.describe import symbols, verdict, when
 from memcore.estimation import Estimate
-from memcore.host_phases import host_phases
-from memcore.ledger import Entry
-from memcore.phases import phases
-from memcore.places import PHASES, place
-from memcore.rank import outside
-from memcore.readings import Reading
+from memcore.ranks.host_phases import host_phases
+from memcore.ranks.ledger import Entry
+from memcore.ranks.phases import phases
+from memcore.ranks.places import PHASES, place
+from memcore.ranks.rank import outside
+from memcore.ranks.readings import Reading
 from memcore.timeline import Moment
 
 

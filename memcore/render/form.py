@@ -17,7 +17,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
 from memcore.model.catalog import catalog, nickname
 from memcore.solving import SMALLEST, SOLVABLE
-from memcore.words import explanation, label, say
+from memcore.words.page import explanation, label, say
 
 QUICK = ("model", "hardware.accelerator", "hardware.num_gpus")
 """The fields of the first answer, beside the task."""

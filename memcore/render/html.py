@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
-from memcore.defaults import Assumption
 from memcore.describe import reason, spelled, symbols, verdict, when
 from memcore.errors import Problem
 from memcore.estimation import Estimate
-from memcore.ledger import CATEGORIES, Entry
-from memcore.rank import outside
+from memcore.job.defaults import Assumption
+from memcore.ranks.ledger import CATEGORIES, Entry
+from memcore.ranks.rank import outside
 from memcore.render import svg
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count

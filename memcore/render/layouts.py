@@ -8,7 +8,7 @@ from html import escape
 
 from memcore.render.svg import caption, picture
 from memcore.units import GiB, format_bytes
-from memcore.words import say
+from memcore.words.page import say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

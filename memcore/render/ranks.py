@@ -12,7 +12,7 @@ from memcore.render.serving_svg import CLASSES
 from memcore.render.svg import caption, picture, segment, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.words import say
+from memcore.words.page import say
 
 ROW, TOP, LEFT = 30, 22, 18.0
 """Height of a row and of what stands above them, in pixels; where bars begin, in percent."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from memcore.logs import LARGEST
-from memcore.reconciling import Match, Reconciled, Row
+from memcore.reconciling.logs import LARGEST
+from memcore.reconciling.reconcile import Match, Reconciled, Row
 from memcore.render.html import html_table
 from memcore.render.text import table
 from memcore.units import format_bytes, format_count
-from memcore.words import say
+from memcore.words.page import say
 
 _COUNTS = frozenset({"kv_cache_tokens", "kv_cache_blocks"})
 _COLUMNS = ("log-quantity", "log-says", "log-predicted", "log-difference", "log-range")

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from memcore.advising.native import dialect_of, native
 from memcore.config.settings import Config
-from memcore.native import dialect_of, native
 from memcore.render.svg import caption, picture
 from memcore.render.text import section, table
 from memcore.searching.found import Found, Progress

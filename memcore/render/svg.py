@@ -12,11 +12,11 @@ from html import escape
 
 from memcore.describe import reason, verdict, when
 from memcore.estimation import Estimate
-from memcore.ledger import CATEGORIES
-from memcore.places import PHASES
+from memcore.ranks.ledger import CATEGORIES
+from memcore.ranks.places import PHASES
 from memcore.timeline import Sample
 from memcore.units import GiB, format_bytes
-from memcore.words import say
+from memcore.words.page import say
 
 COLOURS = {
     "parameters": ("#0072b2", "#56b4e9"),

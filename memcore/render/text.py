@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from memcore.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.estimation import Estimate
-from memcore.host_phases import host_phases, processes
-from memcore.job import Job
-from memcore.phases import phases
-from memcore.places import PHASES, place
-from memcore.rank import outside
-from memcore.rules import RULES
+from memcore.job.job import Job
+from memcore.ranks.host_phases import host_phases, processes
+from memcore.ranks.phases import phases
+from memcore.ranks.places import PHASES, place
+from memcore.ranks.rank import outside
+from memcore.rules.table import RULES
 from memcore.timeline import Moment
 from memcore.units import format_bytes, format_count
 

@@ -12,7 +12,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.hardware import context, find_accelerator
-from memcore.job import Job
+from memcore.job.job import Job
 from memcore.searching.found import Found
 from memcore.searching.kinds import Kind, config_as, kinds_of
 from memcore.searching.layouts import PATHS, SHARES, Layout, Settings

@@ -9,7 +9,7 @@ from memcore.config.settings import Config
 from memcore.costs import IDLE, Plan
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem
-from memcore.job import Job
+from memcore.job.job import Job
 from memcore.megatron.job import MegatronJob
 from memcore.model.parts import Attention, Experts
 from memcore.searching.layouts import Layout, Settings

@@ -20,10 +20,10 @@ from operator import mul
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
-from memcore.job import Job, resolve
+from memcore.job.job import Job, resolve
 from memcore.model.network import Layer
-from memcore.persistent import Persistent, bytes_of, persistent
-from memcore.pipeline import stage_job
+from memcore.ranks.persistent import Persistent, bytes_of, persistent
+from memcore.ranks.pipeline import stage_job
 from memcore.searching.growth import RUN, grown
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names

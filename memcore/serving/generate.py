@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from memcore.defaults import Defaults
 from memcore.hardware import matmul_workspaces
+from memcore.job.defaults import Defaults
 from memcore.model.network import Layer
 from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.budget import Budget, RankBudget

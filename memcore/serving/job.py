@@ -8,9 +8,9 @@ from typing import Any
 
 from memcore.config.inference import SERVERS
 from memcore.config.settings import SETTINGS, Config
-from memcore.defaults import Assumption, Defaults
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, find_accelerator
+from memcore.job.defaults import Assumption, Defaults
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
 from memcore.serving.budget import Budget

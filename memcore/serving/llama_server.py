@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memcore.defaults import Defaults
 from memcore.errors import UnsupportedError
+from memcore.job.defaults import Defaults
 from memcore.model.network import Model
 from memcore.model.parts import LatentAttention
 from memcore.serving.budget import Budget, RankBudget

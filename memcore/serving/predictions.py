@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.readings import Reading
+from memcore.ranks.readings import Reading
 from memcore.serving.entries import Ledger, Range
 from memcore.serving.estimate import ServingEstimate
 

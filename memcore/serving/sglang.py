@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memcore.defaults import Defaults
+from memcore.job.defaults import Defaults
 from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.cache import Kept
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from memcore.defaults import Defaults
 from memcore.hardware import matmul_workspaces
+from memcore.job.defaults import Defaults
 from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of

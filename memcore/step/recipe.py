@@ -249,7 +249,7 @@ class Buffer:
     """Memory that a model or an engine holds from the start to the end of the job."""
 
     rule: str
-    """A key of `memcore.rules.RULES`."""
+    """A key of `memcore.rules.table.RULES`."""
     module: str
     shape: Shape
     dtype: str

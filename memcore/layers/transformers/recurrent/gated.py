@@ -1,7 +1,8 @@
 """The real-gated linear recurrent unit (`RecurrentGemmaRecurrentBlock`), for which there are no kernels.
 
-A module keeps its last state until the next step computes another: see `memcore.recurrence.constants`. If a checkpoint
-recomputed it, that is the end of a graph through which no backward pass goes, and all that this graph saved stays, too.
+A module keeps its last state until the next step computes another: see `memcore.step.recurrence.constants`. If a
+checkpoint recomputed it, that is the end of a graph through which no backward pass goes, and all that this graph saved
+stays, too.
 """
 
 from __future__ import annotations

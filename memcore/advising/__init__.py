@@ -1,0 +1,1 @@
+"""What to change: tables of knobs, tools' own words, and the answer."""

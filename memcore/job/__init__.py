@@ -1,0 +1,1 @@
+"""A config with nothing left open: what is run, by whose loop, and how it is divided."""

@@ -1,0 +1,67 @@
+"""Activation checkpointing, from its settings to the recipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memcore.eager.selection import TORCHTITAN, Selection
+from memcore.errors import UnsupportedError
+from memcore.job.defaults import Defaults
+from memcore.job.frameworks import checkpoints_layers, is_early_titan
+from memcore.model.network import Model
+from memcore.model.regrouping import regrouped, skipped
+from memcore.step.recipe import Checkpoints
+from memcore.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
+
+_PATH = "training.activation_checkpointing"
+
+
+def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
+    """The checkpoints, and the model written such that every so-manieth layer can have one."""
+    policy = read.take(f"{_PATH}.policy", *checkpoints_layers(read))
+    mode, every = _mode(read, policy)
+    if policy == "none":
+        return model, None
+    model = regrouped(model, every)
+    checkpoints = Checkpoints(
+        reentrant=_reentrant(read, mode),
+        early_stop=read.take(f"{_PATH}.early_stop", True),
+        selection=_selection(read, model) if mode == "op" else None,
+        skipped=skipped(model, every),
+        every=every,
+    )
+    return model, checkpoints
+
+
+def _reentrant(read: Defaults, mode: str) -> bool:
+    """Whether checkpoints are of the old form, which selects nothing and stops nowhere."""
+    path = f"{_PATH}.use_reentrant"
+    found = bool(read.take(path, False))
+    if found and (mode == "op" or read.given(f"{_PATH}.early_stop") is not None):
+        read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
+    if found and read.given("engine.type") not in (None, "none", "ddp"):
+        raise UnsupportedError(path, "found true; modelled with engine.type none or ddp only; allowed: false")
+    return found
+
+
+def _selection(read: Defaults, model: Model) -> Selection:
+    """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
+    foreign = set() if model.network.sdpa else {"sdpa"}
+    sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
+    magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()
+    return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent | magnitudes)
+
+
+def _mode(read: Defaults, policy: str) -> tuple[str, int]:
+    """What a selective policy selects, and the period of checkpointed layers."""
+    every = read.given(f"{_PATH}.every")
+    if policy != "selective":
+        for name in ("mode", "every"):
+            if read.given(f"{_PATH}.{name}") is not None:
+                read.refuse(f"{_PATH}.{name}", f"applies to policy 'selective', found policy {policy!r}")
+        return "layer", 1
+    default, reason = ("op", "as in torchtitan's configurations") if every is None else ("layer", "a period is given")
+    mode = str(read.take(f"{_PATH}.mode", default, reason))
+    if mode == "op" and every is not None:
+        read.refuse(f"{_PATH}.every", "applies to mode 'layer', found mode 'op'")
+    return mode, read.take(f"{_PATH}.every", 2, "torchtitan's default") if mode == "layer" else 1

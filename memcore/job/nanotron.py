@@ -1,0 +1,145 @@
+"""nanotron, from its settings to the recipe of a step and a rank's share of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.engines.base import Engine
+from memcore.job.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
+from memcore.job.layout import STAGES
+from memcore.model.nanotron import check, converted, uneven
+from memcore.model.network import Model
+from memcore.step.nanotron import NanotronPlan
+from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
+from memcore.symbols import Axis, split_over
+
+_TENSOR = "parallelism.tensor_parallel_size"
+_SEQUENCE = "parallelism.sequence_parallel"
+SORTED = 3072
+"""Tokens whose gradients are added to an embedding's without sorting (Embedding.cu, embedding_dense_backward_cuda)."""
+_ONLY: Mapping[str, object] = {
+    "training.implementation": "nanotron",
+    "training.attention": "flash",
+    "training.loss": "vocab-parallel",
+    "training.attention_mask": "none",
+    "training.zero_grad": "set-to-none",
+    "engine.pipeline_runtime": "nanotron",
+}
+"""Settings that nanotron leaves no choice of."""
+_ABSENT = (
+    *WITH_OWN_LAYERS_ABSENT,
+    "training.dropout.hidden",
+    "training.dropout.attention",
+)
+"""Settings of other engines."""
+
+
+def nanotron_job(
+    read: Defaults,
+    model: Model,
+    engine: Engine,
+    sizes: Mapping[str, int],
+    micro_batches: int,
+    checkpoints: Checkpoints | None,
+) -> tuple[Model, Recipe]:
+    """What one rank has of the model, and the recipe of its step."""
+    check(model)
+    _refuse(read, model, sizes, micro_batches)
+    share = converted(model, sizes["tp"])
+    precision, fp32 = _precision(read, engine)
+    checkpointed = read.given("training.activation_checkpointing.policy") or "none"
+    if checkpointed == "selective":
+        read.refuse("training.activation_checkpointing.policy", "found 'selective'; nanotron has: none, full")
+    return share, Recipe(
+        network=share.network,
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
+        implementation="nanotron",
+        attention="flash",
+        padded=False,
+        windowed=False,
+        precision=precision,
+        loss=Loss(kind="vocab-parallel", shifts_labels=False),
+        sharding=Sharding(engine=engine.name, gathers=sizes["z"] > 1),
+        checkpoints=checkpoints,
+        micro_batches=2 if micro_batches > 1 else 1,
+        keeps_gradients=False,
+        units=frozenset(_units(sizes)),
+        nanotron=_plan(read, sizes, fp32),
+        pipeline=_pipeline(read),
+    )
+
+
+def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batches: int) -> None:
+    for path, only in _ONLY.items():
+        value = read.given(path)
+        if value is not None and value != only:
+            read.refuse(path, f"found {value!r}; nanotron has {only!r} only")
+    read.refuse_all(_ABSENT, "nanotron")
+    ranks = sizes["tp"]
+    for axis in uneven(model, ranks):
+        read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} cannot be shared equally")
+    stages = read.given(STAGES) or 1
+    if micro_batches < stages - 1:
+        path = "training.gradient_accumulation_steps"
+        read.refuse(path, f"found {micro_batches}; nanotron's pipeline needs at least {stages - 1} micro-batches")
+
+
+def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
+    """The dtypes, and whether gradients accumulate in fp32."""
+    usual = "bf16" if read.given("engine.accumulate_grad_in_fp32") is False else engine.default_preset
+    preset = read.take("training.precision", usual, "nanotron's recipes")
+    if preset not in engine.presets:
+        read.refuse("training.precision", f"found {preset!r}; with nanotron: {', '.join(engine.presets)}")
+        preset = engine.default_preset
+    precision = engine.presets[preset]
+    fp32 = bool(read.take("engine.accumulate_grad_in_fp32", preset.endswith("mixed")))
+    if fp32 != preset.endswith("mixed"):
+        wanted = "bf16-mixed" if fp32 else "bf16"
+        read.refuse("training.precision", f"found {preset!r}; accumulate_grad_in_fp32 {fp32} is {wanted!r}")
+    gradient = read.given("training.gradient_dtype")
+    if gradient is not None and gradient != ("fp32" if fp32 else "bf16"):
+        read.refuse("training.gradient_dtype", f"found {gradient!r}; accumulate_grad_in_fp32 decides it, here {fp32}")
+    return precision, fp32
+
+
+def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool) -> NanotronPlan:
+    tensor = sizes["tp"] > 1
+    by_sequence = read.given(_SEQUENCE)
+    mode = read.take("engine.tp_mode", "REDUCE_SCATTER" if by_sequence else "ALL_REDUCE")
+    scatters = mode == "REDUCE_SCATTER"
+    if tensor and by_sequence is not None and by_sequence != scatters:
+        read.refuse(_SEQUENCE, f"found {by_sequence}; engine.tp_mode is {mode!r}")
+    if tensor and scatters and sizes["s"] % sizes["tp"]:
+        message = f"found {sizes['s']}, which {sizes['tp']} ranks cannot share equally"
+        read.refuse("training.sequence_length", message)
+    stage = read.take("engine.zero_stage", 0)
+    if stage > 1:
+        read.refuse("engine.zero_stage", f"found {stage}; nanotron has 0 and 1")
+    usual = scatters if tensor else read.given("engine.tp_mode") != "ALL_REDUCE"
+    overlaps = bool(read.take("engine.tp_linear_async_communication", usual, "nanotron's recipes"))
+    if overlaps and not scatters and tensor:
+        read.refuse("engine.tp_linear_async_communication", "found true; nanotron's rows need tp_mode 'REDUCE_SCATTER'")
+    return NanotronPlan(
+        tensor=tensor,
+        scatters=tensor and scatters,
+        overlaps=overlaps,
+        gathers_again=bool(read.take("engine.tp_recompute_allgather", True)),
+        fp32_gradients=fp32,
+        sorts=sizes["b"] * sizes["s"] > SORTED,
+        zero_stage=stage,
+    )
+
+
+def _pipeline(read: Defaults) -> Pipeline | None:
+    if (read.given(STAGES) or 1) == 1:
+        return None
+    return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime="nanotron", returns_outputs=False)
+
+
+_AXES = ("b", "s", "a", "k")
+"""Sizes that shapes have as axes of their own, where an axis of one element changes what must be copied."""
+
+
+def _units(sizes: Mapping[str, int]) -> list[Axis]:
+    found: list[Axis] = [name for name in _AXES if sizes.get(name) == 1]
+    return found + [split_over(name) for name in _AXES if sizes.get(name) == sizes["tp"]]

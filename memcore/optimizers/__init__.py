@@ -1,0 +1,1 @@
+"""Optimizers: what each keeps for a parameter, and what its step needs for a moment."""

@@ -1,0 +1,1 @@
+"""What runs print of memory, found in logs, beside a prediction."""

@@ -1,0 +1,1 @@
+"""Rules: what is claimed of each allocation, with its formula and source."""

@@ -1,0 +1,134 @@
+"""Rules of Megatron-Core and TransformerEngine: rows of `memcore.rules.table.RULES`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.rules.rule import Rule
+
+_MEGATRON = "Megatron-LM, megatron/core"
+
+MEGATRON: Mapping[str, Rule] = {
+    # What Megatron-Core keeps.
+    "main_gradient": Rule(
+        "gradients in a flat buffer that stays", f"{_MEGATRON}/distributed/param_and_grad_buffer.py", "gradients"
+    ),
+    "orthogonalization": Rule(
+        "Newton-Schulz iteration in fp32",
+        "Emerging-Optimizers, emerging_optimizers/orthogonalized_optimizers/muon_utils.py",
+        "temporaries",
+    ),
+    "divided_input": Rule(
+        "a tensor-parallel rank's part of a checkpoint's input",
+        f"{_MEGATRON}/tensor_parallel/random.py: distribute_saved_activations",
+        "activations",
+    ),
+    "bucket_padding": Rule(
+        "padding of parameters and buckets in flat buffers", f"{_MEGATRON}/optimizer/param_layout.py", "buffers"
+    ),
+    "master_weight": Rule(
+        "master weight", f"{_MEGATRON}/optimizer/distrib_optimizer.py, optimizer.py", "optimizer states"
+    ),
+    "moment_1": Rule("Adam's first moment", "TransformerEngine, pytorch/optimizers/fused_adam.py", "optimizer states"),
+    "moment_2": Rule("Adam's second moment", "TransformerEngine, pytorch/optimizers/fused_adam.py", "optimizer states"),
+    "fp8_weight": Rule(
+        "FP8 copy of a weight and its transpose",
+        "TransformerEngine, pytorch/module/base.py: quantize_weight",
+        "parameters",
+    ),
+    "gradient_copy": Rule(
+        "fp32 copy of this rank's gradients for the optimizer",
+        f"{_MEGATRON}/optimizer/distrib_optimizer.py: _copy_model_grads_to_main_grads",
+        "temporaries",
+    ),
+    "state_scratch": Rule(
+        "optimizer states in fp32 while the step runs",
+        "TransformerEngine, pytorch/optimizers/fused_adam.py: step",
+        "temporaries",
+    ),
+    "te_workspace": Rule(
+        "TransformerEngine's cuBLAS workspace",
+        "TransformerEngine, pytorch/cpp_extensions/gemm.py: get_cublas_workspace_size_bytes",
+        "buffers",
+    ),
+    "dummy_gradient": Rule(
+        "stands for a fused weight gradient, one of each shape",
+        "TransformerEngine, pytorch/module/base.py: get_dummy_wgrad",
+        "buffers",
+    ),
+    "gather_buffer": Rule(
+        "the sequence gathered for the output head", f"{_MEGATRON}/utils.py: GlobalMemoryBuffer", "buffers"
+    ),
+    "score_buffer": Rule(
+        "what unfused attention adds its scores to", f"{_MEGATRON}/transformer/dot_product_attention.py", "buffers"
+    ),
+    "last_input": Rule(
+        "a chunk's last input, and its gradient, which the model still refers to",
+        f"{_MEGATRON}/transformer/transformer_block.py: set_input_tensor",
+        "communication",
+    ),
+    "deferred_gradient": Rule(
+        "input of the head and gradient of its logits, until its weight's gradient is computed",
+        f"{_MEGATRON}/tensor_parallel/layers.py and pipeline_parallel/schedules.py: finish_embedding_wgrad_compute",
+        "logits and loss",
+    ),
+    "fsdp_gathered": Rule(
+        "parameters gathered from all data-parallel ranks",
+        f"{_MEGATRON}/distributed/fsdp: AllGatherPipeline; what is no layer stays gathered",
+        "communication",
+    ),
+    "fsdp_gradients": Rule(
+        "gradients of layers before they are scattered",
+        f"{_MEGATRON}/distributed/fsdp: GradReducePipeline",
+        "communication",
+    ),
+    "expert_buffer": Rule(
+        "all ranks' tokens, gathered for the experts of each",
+        f"{_MEGATRON}/transformer/moe/token_dispatcher.py: MoEAllGatherTokenDispatcher, use_global_buffer",
+        "buffers",
+    ),
+    "routing_weights": Rule(
+        "weights of all experts for each token, which the dispatcher refers to",
+        f"{_MEGATRON}/transformer/moe/token_dispatcher.py: self.probs",
+        "buffers",
+    ),
+    "routing_map": Rule(
+        "which experts were chosen, which the dispatcher refers to",
+        f"{_MEGATRON}/transformer/moe/token_dispatcher.py: self.routing_map, self.local_map",
+        "buffers",
+    ),
+    "layer_wise_gather": Rule(
+        "updated parameters of all ranks",
+        f"{_MEGATRON}/optimizer/layer_wise_optimizer.py: allgather_params",
+        "temporaries",
+    ),
+    "graph_input": Rule(
+        "input of a layer's CUDA graph, one for each in flight",
+        f"{_MEGATRON}/transformer/cuda_graphs.py: _get_sample_arguments",
+        "buffers",
+    ),
+    "graph_mask": Rule(
+        "mask that a layer's CUDA graph is given",
+        f"{_MEGATRON}/transformer/transformer_layer.py: get_layer_static_inputs",
+        "buffers",
+    ),
+    "graph_gradient": Rule(
+        "gradient of a CUDA graph's output, which all of one kind share",
+        "TransformerEngine, pytorch/graph.py: static_grad_outputs",
+        "buffers",
+    ),
+    "reloaded_activation": Rule(
+        "saved tensors of a module, back from the host one group ahead of their use",
+        f"{_MEGATRON}/pipeline_parallel/fine_grained_activation_offload.py: bulk_reload_group",
+        "activations",
+    ),
+    "pinned_activation": Rule(
+        "saved tensors of modules, in pinned memory that is used again",
+        f"{_MEGATRON}/pipeline_parallel/fine_grained_activation_offload.py: OffloadTensorPool",
+        "activations",
+    ),
+    "expert_counts": Rule(
+        "tokens of each expert and the bias of its choice", f"{_MEGATRON}/transformer/moe/router.py", "buffers"
+    ),
+}
+"""Rows by name."""

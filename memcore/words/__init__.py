@@ -1,0 +1,1 @@
+"""Every text of the page, in two languages."""
