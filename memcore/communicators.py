@@ -87,13 +87,17 @@ def deep_ep(tokens: int, hidden: int, chosen: int, ranks: int, near: int) -> int
     if far == 1:
         size = tokens * max(there * ranks, back * min(ranks, chosen))
     else:
-        queues = far * (tokens + _QUEUES)
+        queues = far * (tokens + _CHANNELS)
         sent = there * (ranks * tokens + tokens + queues)
         size = max(sent, back * ((min(near, chosen) * far + min(far, chosen)) * tokens + queues))
     return _aligned(size, _PAGE)
 
 
-_LINE, _PAGE, _QUEUES = 32, 2 * MiB, 1280
+_LINE = 32
+"""Bytes that parts of a token are aligned to."""
+_PAGE = 2 * MiB
+_CHANNELS = 8 * 160
+"""Tokens of room beside those of a rank (`kNumMaxChannels`: 8 for each of 160 multiprocessors)."""
 
 
 def _aligned(size: int, to: int) -> int:

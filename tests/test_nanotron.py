@@ -158,6 +158,33 @@ def test_collectives_keep_blocks_while_the_host_is_ahead(monkeypatch):
     assert 8 * 4 <= waiting <= 2 * 8 * 4
 
 
+def test_how_far_the_host_is_ahead_is_said_to_be_assumed():
+    """Where it decides: with tensor parallelism, whose collectives keep blocks."""
+    said = "the driver queues 1,000 launches, and that the host needs 5 µs for each"
+    assert said in job(parallelism__tensor_parallel_size=4).reserved.range_because
+    assert said not in job().reserved.range_because
+
+
+def test_further_turns_find_what_earlier_ones_have_left(monkeypatch):
+    """Of many alike turns three are replayed; eight need no more, with and without a pipeline."""
+    reserved = {}
+    for turns_replayed in (3, 8):
+        monkeypatch.setattr(turns, "STEADY", turns_replayed)
+        reserved[turns_replayed] = [
+            rank.reserved
+            for stages in (1, 4)
+            for rank in job(
+                parallelism__tensor_parallel_size=4,
+                parallelism__pipeline_parallel_size=stages,
+                engine__tp_mode="REDUCE_SCATTER",
+                training__gradient_accumulation_steps=16,
+                hardware__accelerator="h100-sxm-80gb",
+            ).ranks
+        ]
+    assert len(reserved[3]) == 1 + 4
+    assert reserved[3] == reserved[8]
+
+
 LLAMA = {**MODEL, "hidden_size": 4096, "num_hidden_layers": 32, "intermediate_size": 14336}
 
 

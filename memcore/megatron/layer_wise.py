@@ -15,9 +15,9 @@ _START = 64
 _BUCKET = 128
 """Elements that a bucket's end is aligned to, beside the ranks that share it."""
 _CAP = 1.3
-"""How much more than an even part of a bucket a rank may have."""
+"""How much more than an even part of a bucket a rank may have (`1 + _NUMEL_EPSILON`)."""
 _FLOOR = 0.9
-"""A bucket is at least this part of its largest parameter on every rank."""
+"""A bucket is at least this part of its largest parameter on every rank (`PADDING_FLOOR`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.hardware import matmul_workspaces
+from memcore.ranks import turns
 from memcore.ranks.rank import Rank, outside
 
 FRAGMENTATION = 1.29
@@ -60,13 +61,14 @@ def reserved(rank: Rank) -> Reading:
     expandable = rank.job.config.engine.expandable_segments
     expected, least = rank.reserved, rank.least_reserved
     low, high = _published(rank, "reserved", expected)
+    because = "what published jobs had; from no fragmentation to as much as simulated jobs had"
     return Reading(
         name="reserved",
         instrument="torch.cuda.max_memory_reserved",
         low=min(low, least, expected),
         expected=expected,
         high=int(max(high, rank.most_reserved, expected * REPLAY, 0 if expandable else least * FRAGMENTATION)),
-        range_because="what published jobs had; from no fragmentation to as much as simulated jobs had",
+        range_because="; ".join(filter(None, (because, turns.assumed(rank.job)))),
     )
 
 

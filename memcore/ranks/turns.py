@@ -4,6 +4,9 @@ What a collective reads or writes on a stream of its own is free only when the G
 `insert_events` and `process_events` of c10/cuda/CUDACachingAllocator.cpp). The host is ahead of the GPU by what the
 driver queues. In a pipeline it waits for the GPU where a stage sends or receives. Between these it gets ahead if
 products take the GPU longer than launches take the host, and where the GPU waits for what a stage receives.
+
+Nobody documents how much a driver queues or how long a launch takes: `AHEAD` and `LAUNCH` are what a user of CUDA
+measured once, taken for every driver and host.
 """
 
 from __future__ import annotations
@@ -26,13 +29,15 @@ from memcore.timeline import Program, Span
 STEPS = 3
 """The first is without optimizer states, the second has them, the third finds what the second left."""
 STEADY = 3
-"""Forward and backward passes in turn, of any number that all find the same."""
+"""Forward and backward passes in turn that are replayed at the most: later ones are taken to find what these have
+left, and to need no more (tests/test_nanotron.py replays eight)."""
 AHEAD = 1000
-"""How much the driver queues before the host waits: about a thousand launches (NVIDIA's developer forum, 68937: CUDA
-streams are blocked when launching lots of kernels). nanotron has all streams in one queue
+"""How much the driver is taken to queue before the host waits: about a thousand launches (measured in NVIDIA's
+developer forum, 68937: CUDA streams are blocked when launching lots of kernels). nanotron has all streams in one queue
 (`CUDA_DEVICE_MAX_CONNECTIONS=1`, parallel/utils.py), in which events and waits for them have their places too."""
 LAUNCH = 5e-6
-"""Seconds that the host takes for a launch (there too: four to five microseconds)."""
+"""Seconds that the host is taken to need for a launch (measured there too: four to five microseconds). What Python
+does between launches does not count."""
 COLLECTIVE = 5
 """Places of a collective: an event and a wait before its kernel and after it (ProcessGroupNCCL.cpp, `syncStreams`)."""
 _BACKWARD = ("gradient of the loss", "received gradient")
@@ -133,7 +138,10 @@ class _Flights:
         self._run(self._backward, self._live.pop(0))
 
     def _receive(self) -> None:
-        """The host waits for the GPU to learn a shape, and goes on; what has it may come when the queue is full."""
+        """The host waits for the GPU to learn a shape, and goes on.
+
+        Where the stage waits for others, the tensor itself is taken to come no sooner than the queue is full.
+        """
         self.synchronize()
         if self._waits:
             self._gpu += AHEAD * LAUNCH
@@ -247,6 +255,15 @@ def _alike(program: Program) -> list[list[int]]:
 def apply(job: Job) -> bool:
     """Whether micro-batches are all alike: nanotron's leave no gradients but in a buffer that is there."""
     return job.recipe.nanotron is not None and job.recipe.nanotron.fp32_gradients
+
+
+def assumed(job: Job) -> str | None:
+    """What the replay takes for granted, where collectives keep blocks while the host is ahead."""
+    if job.recipe.nanotron is None or not job.recipe.nanotron.tensor or not apply(job):
+        return None
+    return (
+        f"it is assumed that the driver queues {AHEAD:,} launches, and that the host needs {LAUNCH * 1e6:g} µs for each"
+    )
 
 
 def reserved(job: Job, around: Surroundings, room: Room, *, expandable: bool = False) -> int:
