@@ -331,3 +331,100 @@ def test_what_stacked_experts_do_not_take():
         sparse(target_parameters="w1")
     with pytest.raises(ConfigError, match="matrices of experts: none"):
         rank("lora", target_parameters="down_proj")
+
+
+TINY = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "moe_intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 128,
+    "num_experts_per_tok": 2,
+}
+GROUPED = {"n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1}
+LATENT = {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+SHARED = {"num_experts": 4, "shared_expert_intermediate_size": 48}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "keys", "learn"),
+    [
+        ("qwen3_moe", {"num_experts": 4}, 30784),
+        ("olmoe", {"num_experts": 4}, 51264),
+        ("mixtral", {"num_local_experts": 4}, 51264),
+        ("minimax_m2", {"num_local_experts": 4, "rotary_dim": 8}, 51264),
+        ("deepseek_v3", {**GROUPED, **LATENT}, 20640),  # its dense layer and its shared expert lose theirs
+        ("glm4_moe", GROUPED, 18976),
+        ("hunyuan_v1_moe", {"num_experts": 4, "moe_topk": 2}, 51264),
+        ("qwen2_moe", SHARED, 13584),  # no row of PEFT's table: neither router nor routed experts
+        ("gpt_oss", {"num_local_experts": 4}, 7168),
+        ("granitemoe", {"num_local_experts": 4}, 7168),
+    ],
+)
+def test_all_linear_of_models_with_routed_experts(model_type, keys, learn):
+    """What learns with `target_modules="all-linear"` and rank 8, as PEFT 0.21.2 with transformers 5.23 counts it."""
+    adapter = {"type": "lora", "rank": 8, "target_modules": "all-linear"}
+    training = {"sequence_length": 64, "adapter": adapter}
+    found = memcore.estimate({"model": {**TINY, "model_type": model_type, **keys}, "training": training})
+    assert trainable(found.ranks[0].job.share) == learn
+
+
+SMALL_LATENT = {
+    **{key: size for key, size in SPARSE.items() if key not in ("head_dim", "num_experts")},
+    "model_type": "deepseek_v3",
+    "moe_intermediate_size": 128,
+    "num_key_value_heads": 4,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "n_group": 2,
+    "topk_group": 1,
+    "q_lora_rank": 32,
+    "kv_lora_rank": 32,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 32,
+}
+SMALL_MIXTRAL = {
+    **{key: size for key, size in SPARSE.items() if key not in ("moe_intermediate_size", "num_experts")},
+    "model_type": "mixtral",
+    "intermediate_size": 384,
+    "num_local_experts": 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "first", "peak"),
+    [
+        (SPARSE, "fp32", 68186624, 72711680),
+        (SMALL_MIXTRAL, "bf16", 58045952, 60310016),
+        (SMALL_LATENT, "fp32", 34760704, 36523008),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else None,
+)
+def test_all_linear_of_routed_experts_in_simulated_steps(model, dtype, first, peak):
+    """Peaks of the first and of a later step, as PyTorch 2.13, transformers 5.23 and PEFT 0.21 have them."""
+    adapter = {"type": "lora", "rank": 8, "target_modules": "all-linear", "dtype": dtype}
+    training = {"sequence_length": 256, "micro_batch_size": 2, "precision": "bf16", "adapter": adapter}
+    training |= {"optimizer": {"name": "adamw", "implementation": "foreach"}, "loss": "cross-entropy-fp32"}
+    found = memcore.estimate({"model": model, "training": training}, fake=True)
+    assert (found.rank.first_step, found.peak.peak) == (first, peak)
+
+
+def test_names_of_matrices_in_transformers_4():
+    """They stand for the stacked matrices, whose adapter has twice the rank where it is of two."""
+    before = ["q_proj", "k_proj", "v_proj", "o_proj", "gate", "gate_proj", "up_proj", "down_proj"]
+    shares = [trainable(sparse(target_modules=targets).job.share) for targets in (before, "all-linear")]
+    assert shares[0] == shares[1]
+    with pytest.raises(ConfigError, match="gate_proj and up_proj; PEFT takes both or neither"):
+        sparse(target_modules=["q_proj", "up_proj"])
+    with pytest.raises(ConfigError, match="without dropout alone"):
+        sparse(target_modules="all-linear", dropout=0.05)
+    settings = {"type": "lora", "rank": 8, "target_modules": "all-linear"}
+    config = {"model": SPARSE, "training": {"sequence_length": 512, "precision": "bf16", "adapter": settings}}
+    engine = {"type": "none", "framework": "transformers", "framework_version": "4.57"}
+    with pytest.raises(UnsupportedError, match=r"nn\.Linear for each expert"):
+        memcore.estimate({**config, "engine": engine})

@@ -262,3 +262,29 @@ def test_what_a_t4_measured(length, attention, measured):
     hardware = {"accelerator": "t4", "num_gpus": 1}
     config = {"model": TINYLLAMA, "training": training, "engine": engine, "hardware": hardware}
     assert memcore.estimate(config).allocated.expected == pytest.approx(measured, rel=0.012)
+
+
+ROUTED = {
+    "model_type": "mixtral",
+    "hidden_size": 256,
+    "intermediate_size": 384,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "vocab_size": 1024,
+}
+
+
+def test_stacked_experts_stay_unquantized_and_say_so():
+    """transformers 5: four matrices of attention become 4 bits; router and experts are no `nn.Linear`."""
+    adapter = {"type": "lora", "rank": 8, "target_modules": ["q_proj"]}
+    training = {"sequence_length": 64, "precision": "bf16", "adapter": adapter, "quantization": "nf4"}
+    found = memcore.estimate({"model": ROUTED, "training": training})
+    few = {weight.name for weight, _, _ in found.rank.job.share.tensors if weight.quantized}
+    assert few == {f"self_attn.{each}_proj.weight" for each in "qkvo"}
+    assert "routed experts are not quantized" in found.job.model.warnings[0]
+    engine = {"type": "none", "framework": "transformers", "framework_version": "4.57.1"}
+    with pytest.raises(UnsupportedError, match=r"each expert's nn\.Linear"):
+        memcore.estimate({"model": ROUTED, "training": training, "engine": engine})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import autocast, clone, new, only, permute
+from memcore.eager.basics import autocast, clone, like, new, only, permute
 from memcore.eager.tensor import Tensor
 from memcore.symbols import Axis, Shape
 
@@ -72,8 +72,11 @@ def bmm(x: Tensor, y: Tensor, groups: Sequence[Shape]) -> Tensor:
     return out
 
 
-def baddbmm(bias: Tensor, x: Tensor, y: Tensor, groups: Sequence[Shape]) -> Tensor:
-    """The same with a bias that is broadcast over it."""
+def baddbmm(bias: Tensor, x: Tensor, y: Tensor, groups: Sequence[Shape], *, scaled: bool = False) -> Tensor:
+    """The same with a bias that is broadcast over it.
+
+    With `scaled` (`alpha`) each gradient is multiplied once more (tools/autograd/derivatives.yaml, `maybe_multiply`).
+    """
     y, x, bias = autocast(y), autocast(x), autocast(bias)
     batch, rows, inner, columns = groups
     x_needs, y_needs = tracked(x), tracked(y)
@@ -84,7 +87,11 @@ def baddbmm(bias: Tensor, x: Tensor, y: Tensor, groups: Sequence[Shape]) -> Tens
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         _as_matrices(gradients, (len(batch), len(rows), len(columns)))
         for_x = new(tape, (*batch, *rows, *inner), dtype, "bmm_backward") if x_needs else None
+        if for_x is not None and scaled:
+            for_x = like(for_x, "mul_backward")
         for_y = new(tape, (*batch, *inner, *columns), dtype, "bmm_backward") if y_needs else None
+        if for_y is not None and scaled:
+            for_y = like(for_y, "mul_backward")
         return [gradients[0], for_x, for_y]
 
     if tracked(bias, x, y):

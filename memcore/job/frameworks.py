@@ -118,12 +118,17 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     """
     if read.given("engine.type") not in (None, "none", "ddp"):
         return None
-    name, version = str(read.given("engine.framework")).lower(), str(read.given("engine.framework_version") or "")
-    if name == "trl":
+    if str(read.given("engine.framework")).lower() == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
-    if name == "transformers" and version.lstrip("v").partition(".")[0] in ("2", "3", "4"):
+    if is_transformers_4(read):
         return "fp32", "transformers 4 loads in fp32; since 5 in the checkpoint's dtype"
     return None
+
+
+def is_transformers_4(read: Defaults) -> bool:
+    """Whether a config names a version of transformers before 5."""
+    name, version = str(read.given("engine.framework")).lower(), str(read.given("engine.framework_version") or "")
+    return name == "transformers" and version.lstrip("v").partition(".")[0] in ("2", "3", "4")
 
 
 def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:

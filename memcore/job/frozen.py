@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memcore.dtypes import ITEMSIZE
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.job.defaults import Defaults
 from memcore.job.expert_parallel import layer_code
-from memcore.job.frameworks import framework_of, usual_precision
+from memcore.job.frameworks import framework_of, is_transformers_4, usual_precision
 from memcore.model.adapters import ALL, targeted
 from memcore.model.network import Model
-from memcore.model.parts import Attention, FeedForward
+from memcore.model.parts import Attention, Experts, FeedForward
 from memcore.model.quantized import STORAGES, quantized
 
 
@@ -28,6 +30,7 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
         raise UnsupportedError(path, f"found {storage!r}; of models with vision towers it is not modelled yet")
     if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
         raise UnsupportedError(path, f"found {storage!r}; only attention and feed-forward layers are modelled yet")
+    model = _with_experts(read, model)
     row = STORAGES[storage]
     bits = row.bits
     if row.floating:
@@ -39,6 +42,27 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
         read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
     dtype = stored_dtype(read, engine)
     return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
+
+
+def _with_experts(read: Defaults, model: Model) -> Model:
+    """The model with a warning about routed experts, whose stacked matrices stay as they are.
+
+    Source: transformers 5.23, integrations/bitsandbytes.py (`replace_with_bnb_linear`: `type(module) is nn.Linear`) and
+    quantizers/base.py (`MODULES_TO_PATCH_FOR_QUANTIZATION`: Llama 4's experts become lists).
+    """
+    path = "training.quantization"
+    found = [feed for layer in model.network.kinds for feed in layer.feeds if isinstance(feed, Experts)]
+    if not found:
+        return model
+    if is_transformers_4(read):
+        raise UnsupportedError(path, "quantizes each expert's nn.Linear with transformers 4; modelled as 5 stacks them")
+    if any(feed.variant == "llama4" for feed in found):
+        raise UnsupportedError(path, "transformers takes Llama 4's experts apart to quantize them: not modelled")
+    warning = (
+        "its routed experts are not quantized: transformers 5 stacks their matrices, and bitsandbytes finds nn.Linear "
+        "alone (transformers 4 had one for each expert)"
+    )
+    return replace(model, warnings=(*model.warnings, warning))
 
 
 def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from memcore.dtypes import FLOATING
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
+from memcore.job.adapted_experts import converted, expert_targets, names_of
 from memcore.job.defaults import Defaults
 from memcore.job.expert_parallel import layer_code
 from memcore.job.frameworks import KERNELS
@@ -26,7 +27,7 @@ from memcore.model.adapters import (
 )
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
-from memcore.model.parts import Attention, Experts
+from memcore.model.parts import Attention
 from memcore.model.weights import Weight
 from memcore.symbols import Shape, product
 
@@ -51,10 +52,6 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
             f"the embedding and the head learn in {' and '.join(sorted(dtypes))}; FSDP2 takes one dtype for a group"
         )
         raise UnsupportedError("training.adapter.dtype", message)
-
-
-def _names(value: object) -> Sequence[str]:
-    return [value] if isinstance(value, str) else list(value)  # type: ignore[call-overload]
 
 
 def _special(read: Defaults, model: Model, kind: str) -> Model | None:
@@ -93,9 +90,10 @@ def _adapted(read: Defaults, model: Model) -> Model:
     special = _special(read, model, kind)
     if special is not None:
         return special
-    parameters = _expert_targets(read, model, kind)
+    parameters = expert_targets(read, model, kind)
     alone = parameters and read.given(f"{path}.target_modules") is None
-    targets = () if alone else _names(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
+    targets = () if alone else names_of(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
+    targets, parameters, doubled = converted(read, model, kind, targets, parameters)
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
     known = linear_names(model.network)
@@ -116,27 +114,11 @@ def _adapted(read: Defaults, model: Model) -> Model:
         rank=_rank(read, kind),
         targets=tuple(targets),
         parameters=tuple(parameters),
+        doubled=doubled,
         dtype=read.take(f"{path}.dtype", "fp32"),
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return _with_saved(read, adapted(model, adapter))
-
-
-def _expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
-    """The stacked matrices of experts that get adapters (PEFT's `target_parameters`)."""
-    path = "training.adapter.target_parameters"
-    names = [name.rpartition(".")[2] for name in _names(read.given(path) or ())]
-    if not names:
-        return ()
-    feeds = [each for layer in model.network.kinds for each in layer.feeds if isinstance(each, Experts)]
-    known = {matrix.rpartition(".")[2] for each in feeds for matrix in each.stacked}
-    for unknown in [each for each in names if each not in known]:
-        read.refuse(path, f"found {unknown!r}; matrices of experts: {', '.join(sorted(known)) or 'none'}")
-    if kind != "lora" or read.given("training.adapter.dropout"):
-        read.refuse(path, "lora.ParamWrapper takes LoRA without dropout alone")
-    if layer_code(read) != "transformers":
-        raise UnsupportedError(path, f"modelled with layers of transformers, found {layer_code(read)!r}")
-    return names
 
 
 def _refuse_at_head(read: Defaults, kind: str) -> None:
@@ -162,7 +144,7 @@ def _kind(read: Defaults) -> str:
 def _with_saved(read: Defaults, model: Model) -> Model:
     """The model with trained copies of its embedding or head."""
     path = "training.adapter.modules_to_save"
-    names = _names(read.given(path) or ())
+    names = names_of(read.given(path) or ())
     if not names:
         return model
     known = around(model.network)
@@ -170,7 +152,7 @@ def _with_saved(read: Defaults, model: Model) -> Model:
         read.refuse(path, f"found {unknown!r}; trained copies are modelled of {' and '.join(known)}")
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, "LitGPT's LoRA trains no copies of modules; leave it out")
-    if set(names) & set(_names(read.given("training.adapter.target_modules") or ())):
+    if set(names) & set(names_of(read.given("training.adapter.target_modules") or ())):
         read.refuse(path, f"found {', '.join(names)}; a module has an adapter or learns as a whole, not both")
     return model if read.problems else with_saved(model, names)
 
@@ -291,7 +273,7 @@ def _with_rows(read: Defaults, model: Model) -> Model:
     for name in ("rank", "dropout", *(each for each in ADAPTER_SETTINGS if _OWN.get(each, ()) not in ((), _ROWS))):
         if read.given(f"{path}.{name}") is not None:
             read.refuse(f"{path}.{name}", "trainable-tokens has none; leave it out")
-    for target in _names(read.given(f"{path}.target_modules") or embedding):
+    for target in names_of(read.given(f"{path}.target_modules") or embedding):
         if target.rpartition(".")[2] != embedding.rpartition(".")[2]:
             read.refuse(f"{path}.target_modules", f"found {target!r}; rows of {embedding} learn; leave it out")
     tokens = read.take(f"{path}.num_trainable_tokens", 2, "the tokens that begin and end a sequence")
@@ -347,7 +329,7 @@ def _trainable(read: Defaults, model: Model) -> Model:
     given = read.given(path)
     if given is None or given == "all":
         return model
-    parts = tuple(_names(given))
+    parts = tuple(names_of(given))
     if model.network.adapted:
         read.refuse(path, f"found {given!r}; with an adapter only the adapter learns")
     known = {part for weight, _, _ in model.tensors for part in weight.name.split(".")}

@@ -40,7 +40,9 @@ class Adapter:
     projections: int = 64
     """TinyLoRA's `u`."""
     parameters: tuple[str, ...] = ()
-    """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`)."""
+    """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`), and of a router's."""
+    doubled: tuple[str, ...] = ()
+    """Those of them that stand for two matrices, whose rank is twice as large."""
 
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
         """What decides the shapes beside a linear layer."""
@@ -162,7 +164,7 @@ def targeted(network: Network, targets: Collection[str]) -> list[Linear]:
 
 def _linears(part: Any) -> list[Linear]:
     if isinstance(part, Linear):
-        return [part]
+        return [part] if part.module != "own" or part.adapter_dtype is not None else []
     if isinstance(part, tuple):
         return [each for item in part for each in _linears(item)]
     if is_dataclass(part) and not isinstance(part, Weight):
@@ -185,7 +187,7 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
     """The part with every targeted linear layer replaced."""
     if isinstance(part, Linear):
         name = part.name.rpartition(".")[2]
-        if ALL not in adapter.targets and name not in adapter.targets:
+        if not _is_adapted(part, adapter):
             return part
         kind = "ia3-input" if adapter.kind == "ia3" and name in _FEEDS else adapter.kind
         part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
@@ -204,14 +206,23 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
     return part
 
 
+def _is_adapted(part: Linear, adapter: Adapter) -> bool:
+    if part.module == "own":
+        return any(f".{part.name}.weight".endswith(f".{each}") for each in adapter.parameters)
+    return ALL in adapter.targets or part.name.rpartition(".")[2] in adapter.targets
+
+
 def _of_experts(part: Experts, adapter: Adapter) -> Iterator[Weight]:
     """Both matrices beside those of all experts, each in one tensor (peft/tuners/lora/layer.py, `ParamWrapper`)."""
     wanted = [name for name in part.stacked if name.rpartition(".")[2] in adapter.parameters]
     for weight in [each for each in part.experts if each.name in wanted]:
         many, *sides = weight.axes
         outer, inner = reversed(sides) if part.transposes else sides
-        for matrix, axes in (("lora_A", ((*many, "ra"), inner)), ("lora_B", (outer, ("ra", *many)))):
-            yield Weight(f"{weight.name}.{matrix}.default.weight", axes, "adapter", dtype=adapter.dtype)
+        rank: Shape = (2, "ra") if weight.name.rpartition(".")[2] in adapter.doubled else ("ra",)
+        for matrix, axes in (("lora_A", ((*many, *rank), inner)), ("lora_B", (outer, (*rank, *many)))):
+            learns = not (adapter.frozen and matrix == "lora_A")
+            name = f"{weight.name}.{matrix}.default.weight"
+            yield Weight(name, axes, "adapter", dtype=adapter.dtype, trainable=learns)
 
 
 def trainable(model: Model) -> int:

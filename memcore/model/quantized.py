@@ -79,6 +79,8 @@ def quantized(model: Model, storage: str, dtype: str, values: int, *, head: bool
 
 def _quantized(part: Any, storage: str, dtype: str, values: int) -> Any:
     if isinstance(part, Linear):
+        if part.module != "linear":
+            return part
         return replace(part, quantized=storage, dtype=dtype, packs=values)
     if isinstance(part, tuple):
         return tuple(_quantized(item, storage, dtype, values) for item in part)

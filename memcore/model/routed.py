@@ -45,6 +45,8 @@ class Routed:
     shared_gate: str | None = None
     routing: tuple[Weight, ...] = ()
     """Further parameters of the router, named relative to the module."""
+    router_module: str = "own"
+    """What holds its matrix, as in `Linear.module`."""
     router_dtype: str | None = None
     """The dtype that the code gives the router, whatever the model's."""
     correction: str | None = None
@@ -78,7 +80,14 @@ class Routed:
         correction = f"{prefix}{self.correction}" if self.correction and decided(reader, self.correction_if) else None
         return Experts(
             module=self.module,
-            router=Linear(f"{prefix}{self.router}", (many,), ("h",), self.router_bias, dtype=self.router_dtype),
+            router=Linear(
+                f"{prefix}{self.router}",
+                (many,),
+                ("h",),
+                self.router_bias,
+                dtype=self.router_dtype,
+                module=self.router_module,
+            ),
             experts=tuple(self._experts(f"{prefix}{self.experts}", many, m, source)),
             activation=self.fixed_activation or activation_of(reader, self.activation),
             gated=self.layout != "ungated",

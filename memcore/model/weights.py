@@ -154,6 +154,9 @@ class Linear:
 
     adapter_frozen: bool = False
     """The first of its adapter's matrices does not learn (LoRA-FA)."""
+    module: str = "linear"
+    """What holds it: an `nn.Linear`; `derived`, a class derived from it, which PEFT adapts and bitsandbytes leaves; or
+    `own`, a parameter of a module of its own, which neither finds."""
 
     def adapter_name(self, matrix: str) -> str:
         """The name of an adapter's matrix in PEFT's checkpoints."""

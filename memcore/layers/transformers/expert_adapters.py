@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from memcore.eager.autograd import attach, tracked
 from memcore.eager.basics import in_order, permute, to, view
 from memcore.eager.contractions import baddbmm
+from memcore.eager.operations import add, matmul, scale
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.model.parts import Experts
-from memcore.model.weights import Weight
+from memcore.model.weights import Linear, Weight
 from memcore.symbols import Shape
 
 
@@ -22,17 +23,19 @@ class Folded:
 
     def __init__(self, matrices: Parameter, factors: tuple[Parameter, Parameter], *, transposed: bool) -> None:
         first, second = (_reshaped(each) for each in factors)
-        many, rank = len(matrices.outer), 1
+        many = len(matrices.outer)
+        ranks = factors[0].outer[many:]
+        rank = len(ranks)
         wide = len(second.shape) - many - rank
         narrow = len(first.shape) - many - rank
         # (out, rank, experts) to (experts, out, rank); the first is (experts, rank, in).
         second = permute(second, *range(wide + rank, wide + rank + many), *range(wide + rank))
-        groups = [first.shape[:many], second.shape[many:-1], ("ra",), first.shape[many + 1 :]]
+        groups = [first.shape[:many], second.shape[many:-rank], ranks, first.shape[many + rank :]]
         left, right = second, first
         if transposed:
-            places = range(many + 1, many + 1 + narrow)
-            left = permute(first, *range(many), *places, many)
-            right = permute(second, *range(many), many + wide, *range(many, many + wide))
+            places = range(many + rank, many + rank + narrow)
+            left = permute(first, *range(many), *places, *range(many, many + rank))
+            right = permute(second, *range(many), *range(many + wide, many + wide + rank), *range(many, many + wide))
             groups[1], groups[3] = groups[3], groups[1]
         self._matrices = matrices
         self._left, self._right = (to(each, matrices.dtype) for each in (left, right))
@@ -41,7 +44,7 @@ class Folded:
     def __call__(self) -> Tensor:
         """The matrices with what the adapter adds; autocast is off."""
         with self._matrices.tape.autocasting(None):
-            return baddbmm(self._matrices, self._left, self._right, self._groups)
+            return baddbmm(self._matrices, self._left, self._right, self._groups, scaled=True)
 
 
 def folding(weights: Mapping[str, Parameter], part: Experts) -> Callable[[Weight], Tensor]:
@@ -61,6 +64,20 @@ def folding(weights: Mapping[str, Parameter], part: Experts) -> Callable[[Weight
         return held[-1]
 
     return folded
+
+
+def with_router(weights: Mapping[str, Tensor], part: Linear) -> Mapping[str, Tensor]:
+    """The weights where the router's is what its adapter makes of it (`Linear.get_delta_weight`).
+
+    The sum is made once where the parametrization is registered, and once for the forward pass, which keeps it.
+    """
+    if part.module != "own" or part.adapter_dtype is None:
+        return weights
+    name = f"{part.name}.weight"
+    down, up = (weights[part.adapter_name(each)] for each in ("lora_A", "lora_B"))
+    delta = to(scale(matmul(up, down)), weights[name].dtype)
+    add(weights[name], delta)
+    return {**weights, name: add(weights[name], delta)}
 
 
 def _reshaped(factor: Parameter) -> Tensor:

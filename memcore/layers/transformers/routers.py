@@ -15,30 +15,33 @@ from memcore.eager.operations import add, add_scalar, linear, mul, scale, softma
 from memcore.eager.running import clamp, masked_fill, softplus
 from memcore.eager.slices import reshape
 from memcore.eager.tensor import Tensor
-from memcore.layers.transformers.context import Weights, leaf
+from memcore.layers.transformers.context import leaf
+from memcore.layers.transformers.expert_adapters import with_router
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.sparsemixer import sparsemixer
 from memcore.model.parts import Experts
 from memcore.model.weights import Norm
 from memcore.symbols import Quotient
 
+Matrices = Mapping[str, Tensor]
+"""Parameters by name, or what an adapter makes of them."""
 Routed = tuple[Tensor, Tensor, Tensor]
 """Logits, weights and indices."""
 
 
-def route(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def route(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     """Run the part's router."""
     module, _, name = part.router.name.rpartition(".")
     with hidden_states.tape.module(name if module == part.module else leaf(module)):
-        return ROUTERS[part.variant](hidden_states, weights, part)
+        return ROUTERS[part.variant](hidden_states, with_router(weights, part.router), part)
 
 
-def _logits(hidden_states: Tensor, weights: Weights, part: Experts) -> Tensor:
+def _logits(hidden_states: Tensor, weights: Matrices, part: Experts) -> Tensor:
     name = part.router.name
     return linear(hidden_states, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
 
-def _logits_fp32(hidden_states: Tensor, weights: Weights, part: Experts) -> Tensor:
+def _logits_fp32(hidden_states: Tensor, weights: Matrices, part: Experts) -> Tensor:
     return linear(to(hidden_states, "fp32"), to(weights[f"{part.router.name}.weight"], "fp32"))
 
 
@@ -55,7 +58,7 @@ def _corrected(scores: Tensor, part: Experts) -> Tensor:
 # Softmax over all experts, then the best of them.
 
 
-def _mixtral(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _mixtral(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     router_logits = _logits(hidden_states, weights, part)
     router_probs = softmax(to(router_logits, "fp32"))
@@ -64,7 +67,7 @@ def _mixtral(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
     return router_logits, router_top_value, router_indices
 
 
-def _qwen(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _qwen(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     router_logits = _logits(hidden_states, weights, part)
     router_probs = softmax(router_logits, "fp32")
@@ -75,14 +78,14 @@ def _qwen(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
     return router_logits, router_top_value, router_indices
 
 
-def _jamba(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _jamba(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     router_logits = _logits(hidden_states, weights, part)
     routing_weights = softmax(router_logits, "fp32")
     top_k_weights, top_k_index = topk(routing_weights, part.routed)
     return router_logits, to(top_k_weights, hidden_states.dtype), top_k_index
 
 
-def _hunyuan(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _hunyuan(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     weight = weights[f"{part.router.name}.weight"]
     if weight.dtype == "fp32":
@@ -94,7 +97,7 @@ def _hunyuan(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
     return router_logits, to(routing_weights, router_logits.dtype), selected_experts
 
 
-def _ernie(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _ernie(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     with hidden_states.tape.without_autocast():
         router_logits = _logits_fp32(hidden_states, weights, part)
         routing_weights = softmax(router_logits, "fp32")
@@ -105,7 +108,7 @@ def _ernie(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
     return router_logits, routing_weights, selected_experts
 
 
-def _deepseek_v2(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _deepseek_v2(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     router_logits = _logits_fp32(hidden_states, weights, part)
     scores = softmax(router_logits, "fp32")
@@ -116,7 +119,7 @@ def _deepseek_v2(hidden_states: Tensor, weights: Weights, part: Experts) -> Rout
     return router_logits, topk_weights, topk_indices
 
 
-def _phimoe(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _phimoe(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     router_logits = _logits(hidden_states, weights, part)
     routing_weights, selected_experts = sparsemixer(router_logits)
     return router_logits, routing_weights, selected_experts
@@ -125,14 +128,14 @@ def _phimoe(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
 # The best logits, then softmax over them.
 
 
-def _granite(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _granite(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     router_logits = to(_logits(hidden_states, weights, part), "fp32")
     top_k_logits, top_k_index = topk(router_logits, part.routed)
     top_k_weights = to(softmax(top_k_logits), hidden_states.dtype)
     return router_logits, top_k_weights, top_k_index
 
 
-def _gpt_oss(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _gpt_oss(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     router_logits = _logits(hidden_states, weights, part)
     router_top_value, router_indices = topk(router_logits, part.routed)
     router_scores = softmax(router_top_value, router_top_value.dtype)
@@ -142,14 +145,14 @@ def _gpt_oss(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
 # Sigmoid scores, and a buffer that corrects the choice.
 
 
-def _deepseek_v3(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _deepseek_v3(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     router_logits = _logits_fp32(hidden_states, weights, part)
     scores = sigmoid(router_logits)
     return _chosen(router_logits, scores, part)
 
 
-def _mistral4(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _mistral4(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     router_logits = _logits(hidden_states, weights, part)
     scores = softmax(router_logits)
@@ -190,7 +193,7 @@ def _within_groups(scores: Tensor, part: Experts, *, by_sum: bool = True) -> lis
     return [scores, group_scores, group_idx, group_mask, score_mask]
 
 
-def _minimax_m2(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _minimax_m2(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     weight = weights[f"{part.router.name}.weight"]
     router_logits = linear(to(hidden_states, weight.dtype), weight)
@@ -202,7 +205,7 @@ def _minimax_m2(hidden_states: Tensor, weights: Weights, part: Experts) -> Route
     return router_logits, top_k_weights, top_k_index
 
 
-def _hy_v3(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _hy_v3(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     hidden_states = identity(hidden_states)
     router_logits = _logits_fp32(hidden_states, weights, part)
     routing_weights = sigmoid(router_logits)
@@ -214,7 +217,7 @@ def _hy_v3(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
     return router_logits, top_k_weights, top_k_index
 
 
-def _lfm2(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _lfm2(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     router_logits = _logits(hidden_states, weights, part)
     routing_weights = sigmoid(router_logits)
     if part.correction is not None:
@@ -229,8 +232,8 @@ def _lfm2(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
     return router_logits, routing_weights, selected_experts
 
 
-def _gemma4(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
-    hidden_states = norm(hidden_states, weights, Norm("norm", "rms-power-plain"))
+def _gemma4(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
+    hidden_states = norm(hidden_states, {}, Norm("norm", "rms-power-plain"))
     hidden_states = scale(mul(hidden_states, weights["router.scale"]))
     with hidden_states.tape.module("proj"):
         expert_scores = _logits(hidden_states, weights, part)
@@ -241,7 +244,7 @@ def _gemma4(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
     return router_probabilities, top_k_weights, top_k_index
 
 
-def _deepseek_v4(hidden_states: Tensor, weights: Weights, part: Experts) -> Routed:
+def _deepseek_v4(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed:
     flat = identity(hidden_states)
     logits = _logits(flat, weights, part)
     scores = sqrt(softplus(logits))
@@ -254,7 +257,7 @@ def _deepseek_v4(hidden_states: Tensor, weights: Weights, part: Experts) -> Rout
     return logits, scale(chosen), indices
 
 
-ROUTERS: Mapping[str, Callable[[Tensor, Weights, Experts], Routed]] = {
+ROUTERS: Mapping[str, Callable[[Tensor, Matrices, Experts], Routed]] = {
     "mixtral": _mixtral,
     "qwen": _qwen,
     "jamba": _jamba,

@@ -128,6 +128,7 @@ SPARSE: Mapping[str, Family] = {
         feeds={
             "sparse": Routed(
                 variant="phimoe",
+                router_module="derived",
                 router="router",
                 width="intermediate_size",
                 count="num_local_experts",
@@ -173,6 +174,7 @@ SPARSE: Mapping[str, Family] = {
         feeds={
             "sparse": Routed(
                 variant="dbrx",
+                router_module="linear",
                 module="ffn",
                 router="router.layer",
                 experts="experts.mlp",
@@ -234,6 +236,7 @@ SPARSE: Mapping[str, Family] = {
             "dense": Dense(module="feed_forward", width="intermediate_size_mlp"),
             "sparse": Routed(
                 variant="llama4",
+                router_module="derived",
                 module="feed_forward",
                 router="router",
                 experts_first=True,
@@ -277,6 +280,7 @@ SPARSE: Mapping[str, Family] = {
         feeds={
             "sparse": Routed(
                 variant="hunyuan",
+                router_module="linear",
                 router="gate.wg",
                 router_dtype="fp32",
                 width="intermediate_size",

@@ -329,6 +329,7 @@ SPECIAL: Mapping[str, Family] = {
         feeds={"dense": Dense(width=_gemma4_width)},
         second_feed=Routed(
             variant="gemma4",
+            router_module="linear",
             module="",
             router="router.proj",
             chosen="top_k_experts",
