@@ -71,7 +71,7 @@ LAYERS = (
     {"job", "job.defaults"},
     {"job.frameworks"},
     {"job.checkpointing", "job.tensor_parallel", "job.expert_parallel"},
-    {"job.frozen"},
+    {"job.adapted_experts", "job.frozen"},
     {"job.layout", "job.learning"},
     {"job.nanotron", "job.deepspeed"},
     {"job.recipes"},
