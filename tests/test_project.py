@@ -69,6 +69,7 @@ LAYERS = (
     {"config"},
     {"formats"},
     {"job", "job.defaults"},
+    {"job.synonyms"},
     {"job.frameworks"},
     {"job.checkpointing", "job.tensor_parallel", "job.expert_parallel"},
     {"job.adapted_experts", "job.frozen"},

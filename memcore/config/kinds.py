@@ -170,8 +170,12 @@ class Choice:
     """Words that are known but stand for nothing that is modelled."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Words that are known, and why they stand for nothing."""
+    also: Mapping[str, str] = field(default_factory=dict)
+    """Other words for an option."""
 
     def check(self, value: object) -> object:
+        if isinstance(value, str):
+            value = self.also.get(value, value)
         if isinstance(value, str) and value in self.impossible:
             raise ValueError(f"{value!r} {self.impossible[value]}")
         if value in self.planned:
@@ -189,7 +193,7 @@ class Choice:
         return str(value)
 
     def schema(self) -> JsonSchema:
-        return {"enum": list(self.options)}
+        return {"enum": [*self.options, *self.also]}
 
 
 @dataclass(frozen=True, slots=True)

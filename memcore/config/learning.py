@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
@@ -9,8 +10,33 @@ from memcore.config.schema import setting
 from memcore.dtypes import FLOATING
 from memcore.optimizers.table import OPTIMIZERS
 
-DTYPE = Choice(FLOATING)
+_STORED = (
+    "is no dtype of what learns; frozen weights in few bits are training.quantization, and products in FP8 are "
+    "training.precision 'fp8-mixed'; allowed: fp32, bf16, fp16"
+)
+_FEW_BITS = ("int8", "int4", "nf4", "mxfp4", "nvfp4")
+TF32: Mapping[str, str] = {"tf32": "fp32"}
+"""Tensor cores read 19 bits of each number; in memory it has 32."""
+DTYPE = Choice(FLOATING, impossible=dict.fromkeys(("fp8", "mxfp8", *_FEW_BITS), _STORED), also=TF32)
 """A dtype that parameters can have."""
+COMPUTE = Choice(
+    (*FLOATING, "fp8", "mxfp8"),
+    {"fp8": "matrix products in FP8: the precision fp8-mixed", "mxfp8": "the same in blocks of 32"},
+    impossible=dict.fromkeys(_FEW_BITS, f"{_STORED}, fp8, mxfp8"),
+    also=TF32,
+)
+"""A dtype that layers can compute in."""
+MASTER = Choice(
+    ("none", "fp32"),
+    {"none": "the optimizer reads the parameters themselves", "fp32": "it has a copy in fp32"},
+    impossible=dict.fromkeys(
+        ("bf16", "fp16", "fp8", "mxfp8", *_FEW_BITS),
+        "is no dtype of master copies here; Megatron's precision-aware optimizer has engine.main_params_dtype; "
+        "allowed: none, fp32",
+    ),
+    also=TF32,
+)
+"""A dtype of the optimizer's own copy of the parameters."""
 _SPARSE = (
     "raises an error at its first step (torch/optim/sparse_adam.py): it takes sparse gradients, which only "
     "nn.Embedding(sparse=True) makes, and all parameters of these models have dense ones; adam, adamw-8bit and "
@@ -235,17 +261,20 @@ class Adapter:
     )
 
 
+_DEVICES: Mapping[str, str] = {"cpu": "on the host", "nvme": "on a disk (DeepSpeed's ZeRO-3)"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
     """What is kept on the host."""
 
     optimizer: str | None = setting(
-        Choice(("cpu",)),
+        Choice(("cpu", "nvme"), _DEVICES),
         "Offloaded optimizer",
         "Optimizer states, and the step itself, on the host (Megatron's HybridDeviceOptimizer, torchao's "
-        "CPUOffloadOptimizer).",
+        "CPUOffloadOptimizer, DeepSpeed's offload_optimizer).",
         flag="offload-optimizer",
-        engines=("megatron", "megatron-fsdp", "none", "ddp", "fsdp"),
+        engines=("megatron", "megatron-fsdp", "none", "ddp", "fsdp", "deepspeed", "megatron-deepspeed"),
         default="none",
         advanced=True,
     )
@@ -259,11 +288,12 @@ class Offload:
         advanced=True,
     )
     parameters: str | None = setting(
-        Choice(("cpu",)),
+        Choice(("cpu", "nvme"), _DEVICES),
         "Offloaded parameters",
-        "FSDP keeps shards, gradients and optimizer on the host: the same as its CPU offload.",
+        "FSDP keeps shards, gradients and optimizer on the host: the same as its CPU offload. DeepSpeed's ZeRO-3 keeps "
+        "the parameters there: its offload_param.",
         flag="offload-parameters",
-        engines=("fsdp",),
+        engines=("fsdp", "deepspeed", "megatron-deepspeed"),
         default="none",
         advanced=True,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
-from memcore.config.learning import DTYPE, Adapter, Offload, Optimizer
+from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Offload, Optimizer
 from memcore.config.megatron import MEGATRON
 from memcore.config.schema import section, setting
 from memcore.model.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
@@ -205,9 +205,9 @@ class Training:
         advanced=True,
     )
     compute_dtype: str | None = setting(
-        DTYPE,
+        COMPUTE,
         "Compute dtype",
-        "The parameters as the layers see them; FSDP gathers in this dtype.",
+        "The parameters as the layers see them; FSDP gathers in this dtype. FP8 is the preset fp8-mixed.",
         flag="compute-dtype",
         default="by the preset",
         advanced=True,
@@ -230,11 +230,11 @@ class Training:
         advanced=True,
     )
     master_dtype: str | None = setting(
-        Choice(("none",)),
+        MASTER,
         "Master copy",
         "A separate copy of the parameters for the optimizer; PyTorch's engines have none.",
         flag="master-dtype",
-        default="none",
+        default="the engine's",
         advanced=True,
     )
     optimizer: Optimizer = section(Optimizer, shorthand="name")

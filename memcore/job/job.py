@@ -23,6 +23,7 @@ from memcore.job.learning import PREPENDED, learning_model
 from memcore.job.megatron_deepspeed import converted, megatron_deepspeed_job
 from memcore.job.nanotron import nanotron_job
 from memcore.job.recipes import recipe_of
+from memcore.job.synonyms import understood
 from memcore.job.tensor_parallel import tensor_parallel, tensor_ranks
 from memcore.layers import IMPLEMENTATIONS
 from memcore.layers.fused_loss import chunk_sizes
@@ -89,7 +90,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled. `fake`
     describes the same step on fake tensors, as simulations run it.
     """
-    read = Defaults(config)
+    config, read = understood(config)
     _refuse_megatrons(read)
     engine = _engine(read)
     model = converted(learning_model(read, find_model(config.model), engine), engine)

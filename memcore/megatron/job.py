@@ -16,6 +16,8 @@ from memcore.hardware import Accelerator, Overhead, find_accelerator
 from memcore.job.defaults import Defaults
 from memcore.job.job import Job
 from memcore.job.recipes import unit_axes, with_dropout
+from memcore.job.synonyms import understood
+from memcore.layers.megatron.core_attention import KERNELS
 from memcore.megatron.adapters import with_adapters
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.graphs import Capture, capture_of
@@ -83,9 +85,10 @@ def resolve(config: Config) -> MegatronJob:
     Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
     """
     found = find_model(config.model)
+    config, said = understood(config)
     config, noted = with_recipe(config, found.name)
     read = Defaults(config)
-    read.assumptions += noted
+    read.assumptions += said.assumptions + noted
     engine = ENGINES[str(read.given("engine.type"))]
     _refuse_foreign(read, engine)
     model = as_megatron(found)
@@ -323,6 +326,10 @@ def _recipe(
     local = implementation == "megatron-local"
     usual = ("math", "Megatron-Core's own attention") if local else ("flash", "TransformerEngine's usual choice")
     kernel = str(read.take("training.attention", *usual))
+    kernels = ("math",) if local else tuple(KERNELS)
+    if kernel not in kernels:
+        read.refuse("training.attention", f"found {kernel!r}; with {implementation}: {', '.join(kernels)}")
+        kernel = kernels[0]
     loss = read.take("training.loss", "vocab-parallel")
     if loss != "vocab-parallel":
         read.refuse("training.loss", f"found {loss!r}; Megatron's is 'vocab-parallel'")

@@ -20,8 +20,6 @@ _UNMODELLED: Mapping[str, tuple[object, ...]] = {
     "training.trainable": ("all",),
     "training.compile": (False,),
     "training.attention_mask": ("none",),
-    "training.parameter_dtype": (),
-    "training.compute_dtype": (),
     "training.use_cache": (False,),
     "training.images_per_sequence": (0,),
     "training.zero_grad": ("set-to-none",),

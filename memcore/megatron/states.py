@@ -50,6 +50,13 @@ def states_of(read: Defaults, precision: str) -> States:
     name = read.take("training.optimizer.name", "adam", "Megatron's default")
     if name not in _MOMENTS:
         read.refuse("training.optimizer.name", f"found {name!r}; modelled with Megatron: {', '.join(_MOMENTS)}")
+    if read.given("training.optimizer.implementation") not in (None, "fused"):
+        found = read.given("training.optimizer.implementation")
+        read.refuse("training.optimizer.implementation", f"found {found!r}; Megatron's optimizers are 'fused'")
+    momentum = read.given("training.optimizer.momentum")
+    if momentum is not None and (name != "sgd" or not momentum):
+        has = "modelled above 0" if name == "sgd" else f"applies to sgd, found {name!r}"
+        read.refuse("training.optimizer.momentum", f"found {momentum}; {has}")
     strategy = _strategy(read)
     whole = _whole(read, name, strategy)
     sharded = bool(read.take("engine.distributed_optimizer", False)) if strategy is None else strategy != "no_shard"
@@ -68,6 +75,7 @@ def states_of(read: Defaults, precision: str) -> States:
     fraction = _offloaded(read)
     decoupled = aware and _decoupled(read, fraction)
     master = None if half == "fp32" else _remainders(read, half) if decoupled else "fp32"
+    _check_dtypes(read, half, master)
     return States(
         parameter=half,
         gradient=gradient,
@@ -83,6 +91,16 @@ def states_of(read: Defaults, precision: str) -> States:
         shares_gradients=strategy in ("optim_grads", "optim_grads_params"),
         shares_parameters=strategy == "optim_grads_params",
     )
+
+
+def _check_dtypes(read: Defaults, half: str, master: str | None) -> None:
+    """Dtypes that the config names must be those that Megatron's precision has."""
+    own = {"parameter": half, "compute": half, "master": master or "none"}
+    for name, dtype in own.items():
+        path = f"training.{name}_dtype"
+        if read.given(path) not in (None, dtype):
+            why = "which training.precision decides" if name != "master" else "by its precision and optimizer"
+            read.refuse(path, f"found {read.given(path)!r}; Megatron's is {dtype!r} here, {why}")
 
 
 def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
