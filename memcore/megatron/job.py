@@ -85,10 +85,9 @@ def resolve(config: Config) -> MegatronJob:
     Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
     """
     found = find_model(config.model)
-    config, said = understood(config)
     config, noted = with_recipe(config, found.name)
-    read = Defaults(config)
-    read.assumptions += said.assumptions + noted
+    config, read = understood(config)
+    read.assumptions += noted
     engine = ENGINES[str(read.given("engine.type"))]
     _refuse_foreign(read, engine)
     model = as_megatron(found)
