@@ -11,7 +11,7 @@ from memcore import ConfigError, MemcoreError, estimate, search
 from memcore.cli import main
 from memcore.config.settings import Config
 from memcore.job.job import resolve
-from memcore.render.search import flags_of, scatter, search_data, search_html, search_text
+from memcore.render.search import flags_of, scatter, search_data, search_text
 from memcore.searching.found import pareto
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Fixed, Peaks
@@ -348,13 +348,12 @@ def test_a_layout_is_a_config():
 
 
 def test_faces(capsys, tmp_path):
-    """Terminal, JSON, page and picture show the same layouts; the command writes and resumes."""
+    """Terminal, JSON and picture show the same layouts; the command writes and resumes."""
     config = Config.from_dict(TRANSFORMERS)
     *_, last = search(config, keep=2, micro_batches=(1,))
     text, data = search_text(last, config), search_data(last, config)
     assert data["found"][0]["allocated"] == last.best[0].allocated
     assert "cheapest first" in text
-    assert search_html(last, config).count("<tr") == len(last.best) + 1
     assert scatter(last).count("<circle") == len(last.best)
     output = tmp_path / "sweep.jsonl"
     command = [

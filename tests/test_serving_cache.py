@@ -3,7 +3,7 @@
 import pytest
 
 from memcore.model.catalog import find_model
-from memcore.serving.cache import CACHE_TYPES, Caching, Kept, kept, per_sequence, per_token
+from memcore.serving.cache import CACHE_TYPES, Caching, Kept, kept, per_token
 from memcore.serving.paging import Pages, page
 from memcore.serving.stages import Layout, stages, vllm_partition
 
@@ -48,6 +48,12 @@ def test_indexers_cache_too():
     """DeepSeek's sparse attention keeps an fp8 key of 128 and a scale beside the latent vector."""
     model = find_model("deepseek-v3.2-exp")
     assert per_token(model, caching(model)) == 61 * (576 * 2 + 132)
+
+
+def per_sequence(model, caching):
+    """Bytes of the recurrent states of one sequence."""
+    layers = [(kept(layer, caching), count) for layer, count in model.layers]
+    return sum(count * each.bytes for own, count in layers for each in own if each.kind == "state")
 
 
 @pytest.mark.parametrize(

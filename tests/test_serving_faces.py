@@ -9,11 +9,12 @@ from test_serving_servers import serve
 
 from memcore import Config
 from memcore.config.settings import SETTINGS
+from memcore.config.url import decode_fragment
 from memcore.describe_serving import answers, serving_verdict
 from memcore.render import page
 from memcore.render.form import Values, form, is_shown
 from memcore.render.serving_data import serving_explanation_data, serving_summary_data
-from memcore.render.serving_html import serving_attributes, serving_sections
+from memcore.render.serving_html import serving_attributes, serving_stages
 from memcore.render.serving_svg import CLASSES, serving_bar, users_chart
 from memcore.render.serving_text import serving_explanation, serving_summary
 from memcore.render.svg import COLOURS, slug
@@ -49,7 +50,7 @@ def test_text_and_data(found):
 @pytest.mark.parametrize("found", FOUND, ids=NAMES)
 def test_pages(found):
     """Every part of the page is well formed, and pictures say in words what they show."""
-    for name, markup in serving_sections(found).items():
+    for name, markup in (each for stage in serving_stages(found) for each in stage.items()):
         whole = markup.replace("&nbsp;", " ").replace("<br>", "<br/>")
         assert ET.fromstring(f"<div>{whole}</div>") is not None, name
     bar = ET.fromstring(serving_bar(found))
@@ -112,7 +113,7 @@ def test_links_of_servers():
     """A config of a server survives a link, its version, draft and flags too."""
     config = FOUND[0].job.config.replaced("inference.draft_model", "llama-3.2-1b")
     answer = page.answer_config(config)
-    assert page.read_link(answer.fragment) == config
+    assert decode_fragment(answer.fragment) == config
     assert page.answer(page.fill(config)).attributes["data-phase"] == "serving"
 
 

@@ -14,8 +14,7 @@ from memcore.model.adapters import learns
 from memcore.model.megatron.parts import PATH
 from memcore.model.parts import Experts
 from memcore.model.weights import Weight
-from memcore.ranks.ledger import Entry
-from memcore.rules.table import RULES
+from memcore.ranks.ledger import Entry, entry_of
 from memcore.step.megatron import MegatronPlan
 from memcore.symbols import Shape, product, split_over
 from memcore.timeline import aligned
@@ -268,16 +267,7 @@ class Workspaces:
     ) -> Entry:
         """A row of the ledger; `elements` of the shape, if they are known already."""
         size = product(shape, self.job.sizes) if elements is None else elements
-        return Entry(
-            rule=rule,
-            category=RULES[rule].category or "temporaries",
-            module=module,
-            shape=shape,
-            dtype=dtype,
-            copies=copies,
-            each=aligned(size * ITEMSIZE[dtype]),
-            lifetime=lifetime,
-        )
+        return entry_of(rule, module, shape, dtype, copies, aligned(size * ITEMSIZE[dtype]), lifetime)
 
 
 def _of_experts(weight: Weight) -> bool:

@@ -13,8 +13,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.job.job import Job
 from memcore.model.adapters import learns
 from memcore.model.weights import Weight
-from memcore.ranks.ledger import Entry
-from memcore.rules.table import RULES
+from memcore.ranks.ledger import Entry, entry_of
 from memcore.step.record import program_of
 from memcore.symbols import Shape, product
 
@@ -57,13 +56,4 @@ def _hosted(job: Job, weight: Weight, path: str, count: int, *, parameters: bool
 
 
 def _entry(job: Job, rule: str, module: str, shape: Shape, dtype: str, copies: int, lifetime: str) -> Entry:
-    return Entry(
-        rule=rule,
-        category=RULES[rule].category or "temporaries",
-        module=module,
-        shape=shape,
-        dtype=dtype,
-        copies=copies,
-        each=product(shape, job.sizes) * ITEMSIZE[dtype],
-        lifetime=lifetime,
-    )
+    return entry_of(rule, module, shape, dtype, copies, product(shape, job.sizes) * ITEMSIZE[dtype], lifetime)

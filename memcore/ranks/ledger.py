@@ -98,6 +98,21 @@ def _is_sharded(axis: object) -> bool:
     return isinstance(axis, Quotient) and axis.divisor == "z"
 
 
+def entry_of(rule: str, module: str, shape: Shape, dtype: str, copies: int, each: int, lifetime: str) -> Entry:
+    """A row in the category of its rule; `each`: bytes of one copy."""
+    category = RULES[rule].category or "temporaries"
+    return Entry(
+        rule=rule,
+        category=category,
+        module=module,
+        shape=shape,
+        dtype=dtype,
+        copies=copies,
+        each=each,
+        lifetime=lifetime,
+    )
+
+
 @dataclass(frozen=True)
 class Ledger:
     """Everything in memory at one moment, largest first."""

@@ -16,9 +16,8 @@ from memcore.model.quantized import beside
 from memcore.model.weights import Weight
 from memcore.optimizers.states import Implementation, State
 from memcore.ranks.allocator import Surroundings
-from memcore.ranks.ledger import Entry
+from memcore.ranks.ledger import Entry, entry_of
 from memcore.ranks.stepping import sharded_newton_schulz, temporaries
-from memcore.rules.table import RULES
 from memcore.step.recipe import Buffer
 from memcore.step.recurrence import constants
 from memcore.symbols import Shape, measure, product, split_over
@@ -261,16 +260,7 @@ class Persistent:
             yield self._entry(rule, each.path, shape, each.updated, each.learning * times, lifetime)
 
     def _entry(self, rule: str, module: str, shape: Shape, dtype: str, copies: int, lifetime: str) -> Entry:
-        return Entry(
-            rule=rule,
-            category=RULES[rule].category or "temporaries",
-            module=module,
-            shape=shape,
-            dtype=dtype,
-            copies=copies,
-            each=_size(shape, dtype, self.job),
-            lifetime=lifetime,
-        )
+        return entry_of(rule, module, shape, dtype, copies, _size(shape, dtype, self.job), lifetime)
 
 
 _Made = tuple[list[tuple[str, Weight]], int]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from memcore.config.settings import Config
 from memcore.config.texts import from_texts, to_texts
-from memcore.config.url import decode_fragment, encode_fragment
+from memcore.config.url import encode_fragment
 from memcore.describe import spelled
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.estimation import Estimate, estimate
@@ -129,14 +129,6 @@ def attributes_with(stage: Mapping[str, str], found: Estimate | ServingEstimate)
 def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
     """What was taken for settings that are absent, as text by path."""
     return {each.path: spelled(each.path, each.value) for each in found.assumptions}
-
-
-def read_link(fragment: str) -> Config:
-    """The config of a page's URL.
-
-    Raises ConfigError naming what is wrong with it.
-    """
-    return decode_fragment(fragment)
 
 
 def read_file(text: str, form: Form) -> Form:

@@ -154,26 +154,6 @@ def search_data(progress: Progress, base: Config) -> dict[str, Any]:
     return {**counts, "reasons": dict(progress.reasons), "left_out": dict(progress.left_out), "found": found}
 
 
-def search_html(progress: Progress, base: Config, links: Sequence[str] = ()) -> str:
-    """The layouts as a table; `links` are addresses of their configs, in their order."""
-    if not progress.best:
-        return "<p>No layout fits.</p>" if progress.done else "<p>None was found yet.</p>"
-    heads = "".join(f'<th scope="col">{each or "front"}</th>' for each in HEADINGS)
-    front = set(map(id, progress.front))
-    body = []
-    for number, each in enumerate(progress.best):
-        mark = "★" if id(each) in front else ""
-        if links:
-            mark = f'<a href="{escape(links[number])}">{mark or "open"}</a>'
-        flags = escape(" ".join(flags_of(each, base)))
-        row = "".join(f"<td>{escape(cell)}</td>" for cell in cells(each, progress.best[0]))
-        body.append(f'<tr title="{flags}"><td>{mark}</td>{row}</tr>')
-    return (
-        f'<table class="layouts"><caption>{NOTE}</caption><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table>"
-    )
-
-
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 97.0, 20, 216, 250
 
 

@@ -37,11 +37,6 @@ def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
     yield {"timeline": _answers(found) + users_chart(found)}
 
 
-def serving_sections(found: ServingEstimate) -> dict[str, str]:
-    """The content of each part of the page that shows an answer, by element id."""
-    return {name: markup for stage in serving_stages(found) for name, markup in stage.items()}
-
-
 def serving_attributes(found: ServingEstimate) -> dict[str, str]:
     """The `data-` attributes of the verdict, for tests and embedders; a number is exact bytes."""
     return {

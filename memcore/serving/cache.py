@@ -167,11 +167,3 @@ def per_token(model: Model, caching: Caching) -> int:
     for layer, count in model.layers:
         total += count * sum(each.bytes for each in kept(layer, caching) if each.kind != "state")
     return total
-
-
-def per_sequence(model: Model, caching: Caching) -> int:
-    """Bytes of the recurrent states of one sequence."""
-    total = 0
-    for layer, count in model.layers:
-        total += count * sum(each.bytes for each in kept(layer, caching) if each.kind == "state")
-    return total

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.model.network import Model
@@ -86,11 +85,6 @@ def _file(
     return tuple(found)
 
 
-def gguf_bytes(model: Model, file_type: str, *, imatrix: bool = False) -> int:
-    """Bytes of all tensors of a file; its header and vocabulary (5 to 10 MB) come on top."""
-    return sum(tensor.bytes for tensor in gguf_file(model, file_type, imatrix=imatrix))
-
-
 def gguf_sizes(model: Model, file_types: Iterable[str] = FILE_TYPES, *, imatrix: bool = False) -> Mapping[str, int]:
     """Bytes of all tensors in files of several types; by default of every type."""
     placed = _placed(model, imatrix=imatrix)
@@ -98,15 +92,6 @@ def gguf_sizes(model: Model, file_types: Iterable[str] = FILE_TYPES, *, imatrix:
         each: sum(tensor.bytes for tensor in _file(model, placed, file_type_of(each), overrides={}))
         for each in file_types
     }
-
-
-def bits_per_weight(tensors: Iterable[FileTensor]) -> float:
-    """Bits of an element on average, as llama.cpp prints them (BPW)."""
-    size = elements = 0
-    for tensor in tensors:
-        size += tensor.bytes
-        elements += prod(tensor.shape)
-    return 8 * size / elements
 
 
 _ROLES: Sequence[tuple[str, str]] = (
