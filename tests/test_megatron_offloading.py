@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from memcore import estimate
 from memcore.accuracy import accuracy
+from memcore.eager.tape import Tape
 from memcore.errors import ConfigError
 
 LAYERS, TOKENS, HIDDEN = 8, 4096, 1024
@@ -73,6 +74,19 @@ def test_what_leaves(modules, model, left, hosted):
     assert nothing == 0
     assert (end - after) / TENSOR == (LAYERS - 1) * left
     assert host / TENSOR == LAYERS * hosted
+
+
+def test_what_is_freed_by_force_is_freed_once():
+    """Its memory goes when it leaves for the host, and not again with the last reference; nothing remembers it."""
+    tape = Tape()
+    tape.enter("forward", "a layer")
+    storage = tape.allocate(("s",), "bf16", "empty")
+    storage.release()
+    assert tape.events == [0, ~0]
+    nowhere = storage._tape
+    del storage
+    assert tape.events == [0, ~0]
+    assert nowhere.events == []
 
 
 def test_small_tensors_stay():

@@ -354,5 +354,13 @@ class Tape:
         self._open = None
 
 
+class _Unread(list[int]):
+    """Events of storages that are gone already."""
+
+    def append(self, event: int) -> None:
+        """Leave it out, so that nothing grows with every recording."""
+
+
 _NOWHERE = Tape()
 """Where storages that were freed by force end."""
+_NOWHERE.events = _Unread()
