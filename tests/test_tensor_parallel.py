@@ -116,3 +116,30 @@ def test_refusals(model, training, parallelism, message):
     """What is not modelled is refused, with its reason."""
     with pytest.raises(MemcoreError, match=message):
         job(model, training, **parallelism)
+
+
+def test_momentum_of_an_embedding_has_its_gradient_s_shape():
+    """`grad.clone()` of a table whose gradient no strategy shards: four times the part that a rank has of 4096 by 256.
+
+    Peaks as PyTorch 2.13 has them in a simulated step: after the first step three parts more, and while the parameter
+    is updated a part for a moment, when the sums of the norms' gradients are gone.
+    """
+    model = {
+        "model_type": "llama",
+        "hidden_size": 256,
+        "intermediate_size": 512,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "vocab_size": 4096,
+    }
+    optimizer = {"name": "sgd", "implementation": "foreach", "momentum": 0.9}
+    training = {"sequence_length": 128, "precision": "bf16", "optimizer": optimizer, "loss": "cross-entropy-fp32"}
+    parallelism = {"tensor_parallel_size": 4, "data_parallel_size": 1, "sequence_parallel": True}
+    config = {"model": model, "training": training, "parallelism": parallelism, "hardware": {"num_gpus": 4}}
+    found = estimate(config, fake=True).rank
+    states = {each.module: each.each for each in found.persistent.optimizer_states()}
+    assert states["model.embed_tokens.weight"] == 4096 * 256 * 2
+    assert states["lm_head.weight"] == 4096 * 256 * 2 // 4
+    stepping = next(each for each in found.moments if each.phase == "optimizer_step")
+    assert (found.first_step, found.peak.peak, stepping.peak) == (9008128, 12287488, 8790528)

@@ -37,6 +37,8 @@ class State:
     """Only where no other axis has one."""
     paged: bool = False
     """Large ones lie in managed memory, outside PyTorch's pool."""
+    cloned: bool = False
+    """Made of the gradient (`grad.clone()`, `zeros_like(grad)`), whose shape it has, not the parameter's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +122,15 @@ class Optimizer:
     """States and step are on the host."""
 
     def states_of(
-        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str, name: str = ""
+        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str, name: str = "", gradient: Shape = ()
     ) -> Iterator[tuple[str, Shape, str | None]]:
-        """The states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each."""
+        """The states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each.
+
+        `gradient`: the shape of its gradient, where that is another.
+        """
         for state, found in self._all(shape, sizes, kind, name):
             if not self._hosts(state, found, sizes):
-                yield state.rule, found, state.dtype
+                yield state.rule, gradient if gradient and state.cloned else found, state.dtype
 
     def hosted_of(
         self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str, name: str = ""

@@ -127,14 +127,14 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     ),
     "sgd-momentum": Optimizer(
         title="SGD with momentum",
-        states=(State("momentum_buffer"),),
+        states=(State("momentum_buffer", cloned=True),),
         implementations={"fused": Implementation(), "foreach": Implementation(), "for-loop": Implementation()},
         default="foreach",
-        source="torch/optim/sgd.py: one momentum buffer for each parameter, updated in place",
+        source="torch/optim/sgd.py: a momentum buffer, cloned of the first gradient and updated in place",
     ),
     "sgd-nesterov": Optimizer(
         title="SGD with Nesterov momentum",
-        states=(State("momentum_buffer"),),
+        states=(State("momentum_buffer", cloned=True),),
         implementations={"fused": Implementation(), "foreach": Implementation(), "for-loop": Implementation(own=1)},
         default="foreach",
         source="torch/optim/sgd.py: foreach adds the momentum to the gradients in place",

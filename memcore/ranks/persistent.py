@@ -17,7 +17,7 @@ from memcore.model.weights import Weight
 from memcore.optimizers.states import Implementation, State
 from memcore.ranks.allocator import Surroundings
 from memcore.ranks.ledger import Entry, entry_of
-from memcore.ranks.stepping import sharded_newton_schulz, temporaries
+from memcore.ranks.stepping import sharded_newton_schulz, states_of, temporaries
 from memcore.step.recipe import Buffer
 from memcore.step.recurrence import constants
 from memcore.symbols import Shape, measure, product, split_over
@@ -101,8 +101,7 @@ class Persistent:
     def _state_entries(self, lifetime: str) -> Iterator[Entry]:
         """The optimizer's states, and what they share."""
         for each in self.stored:
-            weight, sizes = each.weight, self.job.sizes
-            found = self.job.optimizer.states_of(each.axes, sizes, weight.kind, weight.name) if each.learning else ()
+            found = states_of(self.job, each) if each.learning else ()
             for rule, shape, dtype in found:
                 yield self._entry(rule, each.path, shape, dtype or each.updated, each.learning, lifetime)
         if self.job.optimizer.maps and self.stored:
@@ -201,13 +200,15 @@ class Persistent:
         """Gradients as tensor parallelism shards their parameters, which FSDP has made so before.
 
         Kernels that update all parameters at once are given them: of the embedding a part, of norms sums over ranks.
+        Momentum takes the sums first, and the part of its own buffer when they are gone.
         """
         tensor = self.job.recipe.tensor
         if tensor is not None and not self.job.engine.distributed:
             kinds = ("embedding", "norm") if tensor.sequence else ("embedding",)
-            for each in self.stored:
-                if each.weight.kind in kinds:
-                    yield from self._like(each, "optimizer_temporary", _OPTIMIZING)
+            once = [(kind,) for kind in kinds] if any(each.cloned for each in self.job.optimizer.states) else [kinds]
+            found = [[each for each in self.stored if each.weight.kind in among] for among in once]
+            for each in max(found, key=lambda group: sum(each.learning * each.size for each in group)):
+                yield from self._like(each, "optimizer_temporary", _OPTIMIZING)
 
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
@@ -309,8 +310,7 @@ def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:
 
 def _state_sizes(job: Job, stored: Stored) -> list[int]:
     """Bytes of each state of a parameter."""
-    states = job.optimizer.states_of(stored.axes, job.sizes, stored.weight.kind, stored.weight.name)
-    return [_size(shape, dtype or stored.updated, job) for _, shape, dtype in states]
+    return [_size(shape, dtype or stored.updated, job) for _, shape, dtype in states_of(job, stored)]
 
 
 def persistent(job: Job) -> Persistent:

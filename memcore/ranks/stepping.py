@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memcore.dtypes import ITEMSIZE
+from memcore.job.job import Job
 from memcore.model.weights import Weight
 from memcore.optimizers.states import Implementation, Needs, Optimizer
-from memcore.symbols import Shape, Smaller, Total, product, spell
+from memcore.symbols import Quotient, Shape, Smaller, Total, product, spell, whole
 from memcore.timeline import aligned
 
 
@@ -46,6 +47,22 @@ class Temporary:
     def size(self, sizes: Mapping[str, int]) -> int:
         """Bytes of all of them."""
         return self.copies * aligned(product(self.shape, sizes) * ITEMSIZE[self.dtype])
+
+
+def states_of(job: Job, each: Updated) -> Iterator[tuple[str, Shape, str | None]]:
+    """The optimizer's states of a parameter on the GPU: rule, shape and dtype of each."""
+    kind, name, gradient = each.weight.kind, each.weight.name, _whole_gradient(job, each)
+    return job.optimizer.states_of(each.axes, job.sizes, kind, name, gradient)
+
+
+def _whole_gradient(job: Job, each: Updated) -> Shape:
+    """The shape of a gradient that tensor parallelism leaves whole beside a sharded parameter: an embedding's.
+
+    Source: torch/distributed/tensor/_ops/_embedding_ops.py (`embedding_dense_backward`). FSDP reduces it to its part.
+    """
+    if job.recipe.tensor is None or job.engine.distributed or each.weight.kind != "embedding":
+        return ()
+    return tuple(whole(axis) if isinstance(axis, Quotient) else axis for axes in each.axes for axis in axes)
 
 
 def _total(found: Sequence[Temporary], sizes: Mapping[str, int]) -> int:
