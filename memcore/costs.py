@@ -34,6 +34,7 @@ from memcore.megatron.job import MegatronJob
 from memcore.model.network import Model
 from memcore.model.parts import Attention, Experts, LatentAttention
 from memcore.speeds import GIGA, SPEEDS, TERA
+from memcore.step.schedules import BOTH_WAYS
 from memcore.symbols import measure
 
 
@@ -291,9 +292,14 @@ IDLE: Mapping[str, float] = {"zb-h1": 1 / 3, "zbv": 0.0, "dualpipev": 2 / 3}
 al., arXiv 2401.10241, table 2, and DeepSeek-AI, arXiv 2412.19437, table 2 (a chunk of a V is half of a stage)."""
 
 
-def _chunks(job: Job) -> int:
-    """Model chunks of a pipeline's rank."""
-    return len(job.layout[0]) if isinstance(job, MegatronJob) else job.stages_each
+def _turns(job: Job) -> tuple[int, float]:
+    """Model chunks of a pipeline's rank, and its schedule's bubble as a share of 1F1B's over them.
+
+    DualPipe's is as long as that of DualPipeV on half of the ranks, with chunks of twice the size (the same table).
+    """
+    if job.schedule == BOTH_WAYS:
+        return 1, IDLE["dualpipev"] * (job.stages / 2 - 1) / (job.stages - 1)
+    return len(job.layout[0]) if isinstance(job, MegatronJob) else job.stages_each, IDLE.get(job.schedule, 1.0)
 
 
 def plan_of(job: Job) -> Plan:
@@ -302,6 +308,7 @@ def plan_of(job: Job) -> Plan:
     ranks = job.num_gpus // (job.stages * sizes["tp"])
     shards, gathers, reduces = TRAFFIC[recipe.sharding.engine](job)
     products, attention = recomputed(job)
+    chunks, idle = _turns(job)
     return Plan(
         gpus=job.num_gpus,
         tensor=sizes["tp"],
@@ -318,8 +325,8 @@ def plan_of(job: Job) -> Plan:
         computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
         sums=int(ITEMSIZE[recipe.precision.reduce]),
         offloaded=recipe.sharding.offloaded or (recipe.zero is not None and recipe.zero.offloads_optimizer != "none"),
-        chunks=_chunks(job) if job.stages > 1 else 1,
-        idle=IDLE.get(job.schedule, 1.0),
+        chunks=chunks if job.stages > 1 else 1,
+        idle=idle,
         experts=sizes.get("ep", 1),
     )
 

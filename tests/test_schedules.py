@@ -5,7 +5,7 @@ from test_pipeline import job
 
 from memcore import ConfigError, UnsupportedError, estimate
 from memcore.config.settings import Config
-from memcore.step.schedules import LOOPED, V_SHAPED, fullest
+from memcore.step.schedules import BOTH_WAYS, LOOPED, V_SHAPED, facing, fullest
 
 
 def spelled(name, rank, ranks, count, chunks=2):
@@ -32,9 +32,10 @@ def test_the_order_is_pytorch_s(name, rank, order):
 @pytest.mark.parametrize("name", LOOPED)
 def test_everything_runs_once(name, ranks):
     """Each stage runs every micro-batch forward, and backward for inputs and weights."""
-    count = 3 * ranks
+    entering = 4 * ranks
+    count = entering // 2 if name == BOTH_WAYS else entering  # half of them in each direction
     for rank in range(ranks):
-        actions = LOOPED[name](rank, ranks, 2, count)
+        actions = LOOPED[name](rank, ranks, 2, entering)
         for chunk in range(2):
             kinds = [kind for kind, each in actions if each == chunk]
             assert kinds.count("F") == count
@@ -49,6 +50,7 @@ def test_everything_runs_once(name, ranks):
         ("zb-h1", lambda rank, ranks: 2 * ranks),
         ("zbv", lambda rank, ranks: 2 * ranks),
         ("dualpipev", lambda rank, ranks: 2 * ranks + 1),
+        ("dualpipe", lambda rank, ranks: ranks + 1),  # "PP+1" in the table of DeepSeek's repository
     ],
 )
 def test_micro_batches_in_flight(name, most, ranks):
@@ -68,11 +70,12 @@ def looped(name="interleaved-1f1b", chunks=2, stages=2, micro_batches=8, **more)
 def test_ranks_hold_all_layers(name):
     """All parameters are somewhere, and the ends are where the schedule puts them."""
     found = looped(name)
-    assert sum(rank.job.share.parameters for rank in found.ranks) == found.job.model.parameters
+    copies = 2 if name == BOTH_WAYS else 1
+    assert sum(rank.job.share.parameters for rank in found.ranks) == copies * found.job.model.parameters
     reads, predicts = (
         [getattr(rank.job.share.network.ends, end) for rank in found.ranks] for end in ("reads_tokens", "predicts")
     )
-    assert reads == [True, False]
+    assert reads == [True, name == BOTH_WAYS]
     assert predicts == ([True, False] if name in V_SHAPED else [False, True])
 
 
@@ -115,3 +118,45 @@ def test_what_schedules_refuse(changes, error, message):
     """As PyTorch's own checks do."""
     with pytest.raises(error, match=message):
         looped(**changes)
+
+
+def both_ways(**changes):
+    """Llama 3.1 8B on eight ranks, from both ends."""
+    described = {
+        "model": "llama-3.1-8b",
+        "training": {"sequence_length": 1024, "precision": "bf16", "gradient_accumulation_steps": 16},
+        "parallelism": {"pipeline_parallel_size": 8, "pipeline_schedule": "dualpipe"},
+        "engine": {"type": "none"},
+        "hardware": {"num_gpus": 8},
+    }
+    return {
+        section: {**value, **changes.get(section, {})} if section in changes else value
+        for section, value in described.items()
+    }
+
+
+def test_dualpipe_has_every_stage_twice():
+    """Parameters per device are 2x in the table of DeepSeek's repository, and a rank's mirror image holds the same."""
+    found = estimate(both_ways())
+    assert [facing(rank, 8) for rank in range(8)] == [(0, 7), (1, 6), (2, 5), (3, 4), (3, 4), (2, 5), (1, 6), (0, 7)]
+    assert [rank.peak.peak for rank in found.ranks] == [rank.peak.peak for rank in reversed(found.ranks)]
+    assert sum(rank.persistent.parameters for rank in found.ranks) == 2 * 2 * 8_030_261_248  # twice, in bf16
+    assert found.job.num_gpus == 8
+    assert any("PP - 1 - r" in each.reason for each in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"parallelism": {"pipeline_parallel_size": 5}, "hardware": {"num_gpus": 5}}, "pipeline_parallel_size"),
+        ({"parallelism": {"virtual_pipeline_parallel_size": 3}}, "virtual_pipeline_parallel_size"),
+        ({"training": {"gradient_accumulation_steps": 14}}, "gradient_accumulation_steps"),
+        ({"training": {"gradient_accumulation_steps": 17}}, "gradient_accumulation_steps"),
+        ({"engine": {"pipeline_runtime": "torch"}}, "engine.pipeline_runtime"),
+        ({"engine": {"type": "megatron"}}, "parallelism.pipeline_schedule"),
+    ],
+)
+def test_what_dualpipe_asserts(changes, path):
+    """`num_ranks % 2 == 0`, and an even number of micro-batches, at least twice as many as ranks."""
+    with pytest.raises(ConfigError, match=path):
+        estimate(both_ways(**changes))

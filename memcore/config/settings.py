@@ -102,7 +102,7 @@ class Parallelism:
     )
     pipeline_schedule: str | None = setting(
         Choice(
-            ("1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zbv", "dualpipev"),
+            ("1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zbv", "dualpipev", "dualpipe"),
             {
                 "1f1b": "a backward pass after every forward pass once the pipeline is full",
                 "gpipe": "all forward passes before all backward passes",
@@ -110,6 +110,7 @@ class Parallelism:
                 "zb-h1": "backward passes for inputs and for weights apart (PyTorch's InterleavedZeroBubble)",
                 "zbv": "the same, with two stages on each rank, there and back",
                 "dualpipev": "two stages on each rank, there and back, forward and backward passes overlapped",
+                "dualpipe": "DeepSeek's DualPipe: a rank has a stage of either direction, and each stage is twice",
             },
         ),
         "Pipeline schedule",

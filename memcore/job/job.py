@@ -18,7 +18,7 @@ from memcore.job.defaults import Assumption, Defaults
 from memcore.job.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code, worst_imbalance
 from memcore.job.frameworks import framework_of
 from memcore.job.frozen import usual_preset
-from memcore.job.layout import STAGES, context_ranks, gpus_and_shards, partition, pipeline_stages
+from memcore.job.layout import STAGES, context_ranks, gpus_and_shards, partition, pipeline_stages, stages_in_all
 from memcore.job.learning import PREPENDED, learning_model
 from memcore.job.megatron_deepspeed import converted, megatron_deepspeed_job
 from memcore.job.nanotron import nanotron_job
@@ -104,7 +104,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     images, side = _images(read, model, sequence)
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
-    shares = partition(read, model, engine, stages * chunks, fake=fake)
+    shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
     optimizer, implementation = _optimizer(read, engine, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)

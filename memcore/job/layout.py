@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from memcore.eager.ring import TURNS
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
-from memcore.job.defaults import Defaults
+from memcore.job.defaults import Assumption, Defaults
 from memcore.job.expert_parallel import layer_code
 from memcore.job.frameworks import framework_of, is_early_titan
 from memcore.job.tensor_parallel import tensor_ranks
@@ -16,7 +16,7 @@ from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.model.stages import Listed, Partition, sparing_the_first, weighing_ends
 from memcore.step.recipe import Pipeline
-from memcore.step.schedules import LOOPED, V_SHAPED
+from memcore.step.schedules import BOTH_WAYS, LOOPED, V_SHAPED
 from memcore.step.ulysses import Ulysses
 from memcore.torchtitan_commits import SPARES_THE_FIRST
 
@@ -182,7 +182,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     given = read.given(CHUNKS)
     looped = (given or 1) > 1
     schedule = _named_schedule(read, looped=looped)
-    chunks = _chunks(read, schedule)
+    chunks = _chunks(read, schedule, stages)
     _refuse_schedule(read, schedule, stages, chunks, micro_batches)
     if (read.given("engine.version") or 2) == 1:
         raise UnsupportedError(path, f"found {stages}; pipelines are modelled with FSDP2, found engine.version 1")
@@ -193,7 +193,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     elif engine.name == "fsdp" and chunks > _ACTIVE:
         message = f"found {chunks}; PyTorch's schedules keep {_ACTIVE} stages gathered, so that more are not modelled"
         raise UnsupportedError(CHUNKS, message)
-    if stages * chunks > model.num_layers:
+    if stages_in_all(stages, schedule, chunks) > model.num_layers:
         read.refuse(path, f"found {stages} with {chunks} stages each; {model.name} has {model.num_layers} layers")
     ends = model.network.ends
     begins = "megatron-gpt" if engine.name == "megatron-deepspeed" else "decoder"
@@ -201,6 +201,11 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
         raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
     return stages, schedule, chunks
+
+
+def stages_in_all(ranks: int, schedule: str, chunks: int) -> int:
+    """Different stages of a pipeline: in both directions they are the same."""
+    return ranks if schedule == BOTH_WAYS else ranks * chunks
 
 
 def delays_experts(read: Defaults, *, parallel: bool) -> bool:
@@ -225,8 +230,16 @@ _ACTIVE = 3
 """Stages of a rank whose parameters are gathered at once (schedules.py, `_add_unshard_reshard`)."""
 
 
-def _chunks(read: Defaults, schedule: str) -> int:
+def _chunks(read: Defaults, schedule: str, stages: int) -> int:
     """Stages on each rank."""
+    if schedule == BOTH_WAYS:
+        if stages % 2:
+            read.refuse(STAGES, f"found {stages}; 'dualpipe' needs an even number of ranks; 'dualpipev' takes any")
+        if (read.given(CHUNKS) or 2) > 2:
+            read.refuse(
+                CHUNKS, f"found {read.given(CHUNKS)}; each rank of 'dualpipe' has 2 stages, one of each direction"
+            )
+        return 2
     usual = 2 if schedule in V_SHAPED or schedule == "interleaved-1f1b" else 1
     chunks: int = read.take(CHUNKS, usual, "as in torchtitan" if usual > 1 else None)
     if schedule in V_SHAPED and chunks != 2:
@@ -242,8 +255,21 @@ def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, mi
     rounds = max(1, micro_batches // stages)
     if schedule in ("interleaved-1f1b", "zb-h1") and micro_batches % rounds:
         read.refuse(path, f"found {micro_batches}; {schedule!r} needs a multiple of its {rounds} rounds")
+    if schedule == BOTH_WAYS and (micro_batches % 2 or micro_batches < 2 * stages):
+        read.refuse(path, f"found {micro_batches}; {schedule!r} needs an even number of at least {2 * stages}")
     if schedule == "dualpipev" and micro_batches < 2 * stages:
         read.refuse(path, f"found {micro_batches}; {schedule!r} needs at least {2 * stages}, one for each stage")
+
+
+_BOTH_COPIES = (
+    Assumption(
+        _SCHEDULE,
+        BOTH_WAYS,
+        "ranks r and PP - 1 - r have the same two stages, whose gradients the caller sums in place; data parallelism "
+        "as in PyTorch's pipelines",
+        notable=True,
+    ),
+)
 
 
 def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
@@ -253,6 +279,13 @@ def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
             if read.given(f"engine.{name}") is not None:
                 read.refuse(f"engine.{name}", f"needs {STAGES} of 2 or more")
         return None
+    if read.given(_SCHEDULE) == BOTH_WAYS:
+        read.assumptions += _BOTH_COPIES
+        for name in ("pipeline_runtime", "return_outputs"):
+            if read.given(f"engine.{name}"):
+                message = f"found {read.given(f'engine.{name}')!r}; 'dualpipe' has DeepSeek's own, which returns none"
+                read.refuse(f"engine.{name}", message)
+        return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
     runtime = read.take("engine.pipeline_runtime", "torch", "PyTorch's own")
     returns = read.take("engine.return_outputs", code.computes_loss, "PyTorch's default; torchtitan asks for none")
     return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=runtime, returns_outputs=returns)

@@ -17,7 +17,7 @@ from memcore.model.stages import joined
 from memcore.step.looped import TURNS, in_flight
 from memcore.step.pipelined import IN_FLIGHT, MICRO_BATCHES, UNRECORDED
 from memcore.step.recipe import HEAD, TAIL, Recipe
-from memcore.step.schedules import LOOPED, V_SHAPED, fullest
+from memcore.step.schedules import BOTH_WAYS, LOOPED, V_SHAPED, facing, fullest
 from memcore.step.step import run_name
 
 COUNTED = 3
@@ -74,7 +74,9 @@ def stage_job(job: Job, number: int) -> Job:
 
 
 def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:
-    """The numbers of a rank's stages: every so-manieth, or in a V there and back."""
+    """The numbers of a rank's stages: every so-manieth, in a V there and back, or those of both directions."""
+    if job.schedule == BOTH_WAYS:
+        return facing(rank, job.stages)
     if job.schedule in V_SHAPED:
         return rank, 2 * job.stages - 1 - rank
     return tuple(rank + job.stages * chunk for chunk in range(job.stages_each))
@@ -82,7 +84,9 @@ def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:
 
 def _rank_job(job: Job, rank: int) -> Job:
     """The job of a rank that has several stages."""
-    numbers, total = stages_of_rank(job, rank), job.stages * job.stages_each
+    numbers, both = stages_of_rank(job, rank), job.schedule == BOTH_WAYS
+    total = job.stages if both else job.stages * job.stages_each
+    count = job.micro_batches // 2 if both else job.micro_batches  # on each stage of the rank
     models = [job.staged(job.model, number, total) for number in numbers]
     shares = [job.staged(job.share, number, total) for number in numbers]
     networks = replace(job.share, network=job.recipe.network)
@@ -93,13 +97,13 @@ def _rank_job(job: Job, rank: int) -> Job:
     if plan is None:
         raise TypeError(job)
     recorded = TURNS + waiting[-1]
-    plan = replace(plan, skips=recorded < job.micro_batches)
+    plan = replace(plan, skips=recorded < count)
     others = tuple(replace(recipe, pipeline=plan) for recipe in recipes[1:])
     pipeline = replace(plan, others=others, waiting=tuple(min(count, 2) for count in waiting))
     whole = joined(models)
     sizes = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(whole.repeats)}
     sizes |= {in_flight(chunk): count - 1 for chunk, count in enumerate(waiting)}
-    sizes |= {MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - recorded}
+    sizes |= {MICRO_BATCHES: count, UNRECORDED: count - recorded}
     recipe = replace(recipes[0], pipeline=pipeline)
     return replace(job, model=whole, share=joined(shares), recipe=recipe, sizes={**job.sizes, **sizes})
 

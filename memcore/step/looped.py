@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from memcore.eager.basics import new
 from memcore.eager.tensor import Tensor
-from memcore.step.pipelined import IN_FLIGHT, RUNTIMES, Flight, PipeliningRuntime, Runtime, fly, land, standing
+from memcore.step.pipelined import IN_FLIGHT, RUNTIMES, SENT, Flight, PipeliningRuntime, Runtime, fly, land, standing
 from memcore.step.recipe import Pipeline
+from memcore.step.schedules import BOTH_WAYS
 from memcore.step.step import Forward, Step
 
 TURNS = 2
@@ -35,7 +37,33 @@ class LoopedRuntime(PipeliningRuntime):
         """The gradient is sent at once."""
 
 
-_RUNTIMES = {**RUNTIMES, "torch": LoopedRuntime}
+class BothWaysRuntime(LoopedRuntime):
+    """DeepSeek's DualPipe: what comes is received when its turn is, and outputs are empty once they are sent.
+
+    Source: dualpipe/dualpipe.py (`scatter` of a direction's inputs, `_recv_forward`, `to_free`) and dualpipe/comm.py.
+    """
+
+    def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
+        """`_free_tensors` before the next chunk."""
+        super().flew(output, kept, final=final)
+        if not self.last:
+            self.step.tape.enter("forward", SENT)
+            output.storage = None
+
+    def holds(self, kept: object) -> object:
+        """The last stage lets go of its outputs as soon as there is a loss."""
+        return None
+
+    def received(self) -> Tensor:
+        """`append_irecv` makes a tensor for it."""
+        return Runtime.received(self)
+
+    def received_gradient(self, flight: Flight) -> Tensor:
+        """And for its gradient."""
+        return new(self.step.tape, flight.output.shape, flight.output.dtype, "received_gradient")
+
+
+_RUNTIMES = {**RUNTIMES, "torch": LoopedRuntime, BOTH_WAYS: BothWaysRuntime}
 
 
 def record_rank(steps: Sequence[Step], forward: Forward, plan: Pipeline) -> Sequence[Runtime]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+BOTH_WAYS = "dualpipe"
+"""The schedule whose micro-batches enter at both ends: each stage is on two ranks, and has half of them on each."""
 Action: TypeAlias = tuple[str, int]
 """What is done with which of the rank's stages: F is a forward pass, B a backward pass, I and W one for inputs and one
 for weights. Micro-batches come in order."""
@@ -115,12 +117,28 @@ def dualpipev(rank: int, ranks: int, chunks: int, count: int) -> list[Action]:
     return [*found, *(("W", chunk) for chunk in waiting)]
 
 
+def dualpipe(rank: int, ranks: int, chunks: int, count: int) -> list[Action]:
+    """DeepSeek's DualPipe (`dualpipe/dualpipe.py`, `DualPipe.step`), with the stages as `facing` gives them.
+
+    Half of the micro-batches enter at the first rank and half at the last. Ranks of the second half take phases the
+    other way around, so that a rank does what its mirror image does: what DualPipeV does on half of the ranks.
+    """
+    return dualpipev(min(facing(rank, ranks)), ranks // 2, chunks, count // 2)
+
+
+def facing(rank: int, ranks: int) -> tuple[int, int]:
+    """The stages of a rank of DualPipe, of as many as there are ranks: the one nearer to the beginning first."""
+    near = min(rank, ranks - 1 - rank)
+    return near, ranks - 1 - near
+
+
 Schedule: TypeAlias = Callable[[int, int, int, int], list[Action]]
 LOOPED: Mapping[str, Schedule] = {
     "interleaved-1f1b": interleaved,
     "zb-h1": zero_bubble,
     "zbv": zbv,
     "dualpipev": dualpipev,
+    BOTH_WAYS: dualpipe,
 }
 """By the value of `parallelism.pipeline_schedule`: what a rank does, given its number, the number of ranks, of stages
 on each and of micro-batches."""
