@@ -76,7 +76,7 @@ def test_ranks_hold_all_layers(name):
         [getattr(rank.job.share.network.ends, end) for rank in found.ranks] for end in ("reads_tokens", "predicts")
     )
     assert reads == [True, name == BOTH_WAYS]
-    assert predicts == ([True, False] if name in V_SHAPED else [False, True])
+    assert predicts == [name in {*V_SHAPED, BOTH_WAYS}, name not in V_SHAPED]
 
 
 def test_receive_buffers_of_every_stage():
