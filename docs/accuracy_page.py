@@ -120,8 +120,8 @@ NOTES = {
 ENGINE_NOTES = {
     "nanotron": "The sweep assumes its counter. nanotron's benchmark resets the peak of allocated memory when passes have ended, "
     "so that its numbers are compared with reserved memory. Blocks that collectives use stay taken while the host is "
-    "ahead of the GPU: by a full queue of the driver without a pipeline, by what products and waiting for other stages take "
-    "with one. What collectives take between nodes is not modelled; first stages of long pipelines keep more than this says."
+    "ahead of the GPU: by a full queue of the driver, whose length is assumed, without a pipeline, by what products and "
+    "waiting for other stages take with one. What collectives take between nodes is not modelled; first stages of long pipelines keep more than this says."
 }
 """What is known about all cases of an engine."""
 UNKNOWN = "Which tensor makes the difference is not known."

@@ -717,7 +717,8 @@ def test_fused_operations_keep_the_same_tensors():
 
 @pytest.mark.parametrize("engine", [{"fp8_format": "hybrid"}, {"fp8_param_gather": True}])
 def test_fp8_is_a_precision(engine):
-    """FP8 is what a job multiplies in; a format alone is no such job."""
+    """FP8 is what a job multiplies in; a format alone is no such job. Copies of weights are FP8 unless they all are."""
     with pytest.raises(ConfigError, match="needs training.precision 'fp8-mixed'"):
         estimate(changed(JOB, engine=engine))
-    assert estimate(changed(JOB, engine=engine, training={"precision": "fp8-mixed"})).peak.peak > 0
+    resident = estimate(changed(JOB, engine=engine, training={"precision": "fp8-mixed"})).ranks[0].persistent.resident()
+    assert ("fp8_weight" in {entry.rule for entry in resident}) == ("fp8_format" in engine)
