@@ -49,10 +49,12 @@ def sparing_the_first(count: int, stages: int) -> tuple[int, ...]:
 
 
 def sparing_ends(count: int, stages: int) -> tuple[int, ...]:
-    """PithTrain: what is left over goes to the stages between the ends first (pithtrain/dualpipe/layer_partition.py).
+    """PithTrain: what is left over goes to the stages between the ends first, then to the first.
+
+    Source: pithtrain/dualpipe/layer_partition.py.
 
     >>> sparing_ends(27, 4), sparing_ends(27, 2)
-    ((6, 7, 7, 7), (14, 13))
+    ((7, 7, 7, 6), (14, 13))
     """
     base, extra = divmod(count, stages)
     order = [*range(1, stages - 1), 0, stages - 1] if stages > 1 else [0]

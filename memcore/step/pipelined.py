@@ -345,14 +345,14 @@ def land(runtime: Runtime, flight: Flight, number: int, *, final: bool) -> None:
     step = runtime.step
     step.tape.turn = (0, min(number, 1))
     step.runtime.begin_backward(last=runtime.reduces_with(final=final))
+    gradient = None
     if runtime.last:
         step.tape.enter("loss", "gradient of the loss")
-        backward(flight.output)
     else:
         step.tape.enter("backward", "received gradient")
         gradient = runtime.received_gradient(flight)
-        backward(flight.output, gradient)
-        del gradient
+    backward(flight.output, gradient)
     step.tape.enter("backward", "end")
-    step.runtime.end_backward()
+    step.runtime.end_backward()  # autograd's last callback: whoever called the backward pass still has the gradient
+    del gradient
     runtime.landed(flight)
