@@ -84,11 +84,13 @@ def _merge(out: Tensor, total: Tensor, block: Tensor, statistics: Tensor) -> tup
     del step
     total = like(total, "cat")
     del sums, late
-    return like(out, "cat"), total
+    # `_partial_update` concatenates along the tokens, which leaves axes in order, whatever attention's were.
+    return new(out.tape, out.shape, out.dtype, "cat"), total
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:
-    """Keys and values in one row."""
+    """Keys and values in one row; `flatten` copies those that do not lie in order."""
+    parts = [contiguous(each) for each in parts]
     first = parts[0]
     shape: Shape = (2, *first.shape)
     return new(first.tape, shape, first.dtype, "cat")
