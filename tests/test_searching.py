@@ -222,6 +222,12 @@ def test_a_named_schedule_is_kept():
     assert {policies[each.policy].schedule for each in question.space.layouts() if each.stages > 1} == {"zbv"}
 
 
+def test_a_named_schedule_is_never_exchanged():
+    """GPipe is estimated, but no row searches it: the answer would be another pipeline's."""
+    with pytest.raises(ConfigError, match="pipeline_schedule: found 'gpipe'; layouts are searched with 1f1b"):
+        list(search({**DENSE, "engine": {"type": "fsdp"}, "parallelism": {"pipeline_schedule": "gpipe"}}))
+
+
 OPEN = {
     "model": "llama-3.1-8b",
     "training": {"sequence_length": 8192},

@@ -13,7 +13,7 @@ from memcore.job.job import Job
 from memcore.megatron.job import MegatronJob
 from memcore.model.parts import Attention, Experts
 from memcore.searching.layouts import Layout, Settings
-from memcore.searching.rows import ROWS, SCHEDULES, Policy, Row
+from memcore.searching.rows import ROWS, SCHEDULE, SCHEDULES, Policy, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +200,16 @@ def _counted(config: Config) -> int:
 
 
 def _named(config: Config, tried: Tried) -> Tried:
-    """A schedule that the config names is kept."""
+    """A schedule that the config names is kept; ConfigError if layouts are not searched with it."""
     named = config.parallelism.pipeline_schedule
-    return replace(tried, schedules=(named,)) if named in SCHEDULES else tried
+    if named is None:
+        return tried
+    if named not in SCHEDULES:
+        message = (
+            f"found {named!r}; layouts are searched with {', '.join(SCHEDULES)}: leave it out, or name one of them"
+        )
+        raise ConfigError([Problem(SCHEDULE, message)])
+    return replace(tried, schedules=(named,))
 
 
 def sequences_of(job: Job) -> int:
