@@ -97,13 +97,16 @@ def test_the_form_shows_what_applies():
 
 
 def test_the_form_shows_what_says_something_about_the_job():
-    """An adapter's rank without an adapter is hidden, and so are images where the model sees none."""
-    rank, images = ('hidden><label for="field-training-' + name for name in ("adapter-rank", "images_per_sequence"))
+    """An adapter's rank and frozen weights without an adapter are hidden, and so are images where the model sees none."""
+    names = ("adapter-rank", "quantization", "images_per_sequence")
+    rank, frozen, images = (f'hidden><label for="field-training-{name}' for name in names)
     blind = form(Values({}, {}, "fsdp"))
     assert rank in blind
+    assert frozen in blind
     assert images in blind
     seeing = form(Values({"training.adapter.type": "lora"}, {"training.images_per_sequence": "1"}, "fsdp"))
     assert rank not in seeing
+    assert frozen not in seeing
     assert images not in seeing
 
 

@@ -109,17 +109,19 @@ def is_shown(path: str, engine: str, text: str) -> bool:
 
 
 _ADAPTER, _ADAPTERS = "training.adapter.type", "training.adapter."
+_FROZEN = "training.quantization"
 _OF_IMAGES = ("training.images_per_sequence", "training.image_size")
 
 
 def applies(path: str, given: Mapping[str, str], defaults: Mapping[str, str]) -> bool:
     """Whether a setting says something about this job: of adapters where there are some, of images where they are seen.
 
-    One that is given must be seen to be removed. A model that sees has a default for its images.
+    One that is given must be seen to be removed. Weights in few bits are frozen and need an adapter, too. A model that
+    sees has a default for its images.
     """
     if given.get(path):
         return True
-    if path.startswith(_ADAPTERS) and path != _ADAPTER:
+    if path == _FROZEN or (path.startswith(_ADAPTERS) and path != _ADAPTER):
         return bool(given.get(_ADAPTER))
     return path not in _OF_IMAGES or path in defaults
 
