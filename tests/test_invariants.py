@@ -91,9 +91,10 @@ def test_more_work_never_needs_less(job, name):
 @given(jobs())
 def test_more_layers_never_need_less(job):
     """One more layer never lowers the peak, nor what stays between steps."""
-    key = "n_layer" if job["model"]["model_type"] == "gpt2" else "num_hidden_layers"
+    text = job["model"].get("text_config", job["model"])
+    key = "n_layer" if text["model_type"] == "gpt2" else "num_hidden_layers"
     small = answered(job)
-    job["model"][key] += 1
+    text[key] += 1
     large = answered(job)
     assert large.peak.peak >= small.peak.peak
     assert large.rank.between_steps >= small.rank.between_steps
