@@ -44,8 +44,7 @@ def sharded(found: Mapping[str, Any]) -> Settled:
     notes: list[str] = []
     words = found.get("fsdp") or ()
     words = words.split() if isinstance(words, str) else [str(each) for each in words] if words is not True else []
-    given = {key.removeprefix("fsdp_config.").removeprefix("fsdp_"): value for key, value in found.items()
-             if key.startswith(("fsdp_config.", "fsdp_version"))}  # fmt: skip
+    given = _of_fsdp(found, "fsdp_config.", "fsdp_version")
     if words or given:
         strategy = next((each.upper() for each in words if each.upper() in (*_STRATEGIES, *_REPLICATED)), None)
         plain, more = _fsdp({**({"sharding_strategy": strategy} if strategy else {}), **given}, "offload" in words)
@@ -71,10 +70,17 @@ def accelerated(found: Mapping[str, Any]) -> Settled:
     if str(found.get("distributed_type")) != "FSDP":
         return found, ()
     settled = {key: value for key, value in found.items() if not key.startswith("fsdp_config.")}
-    given = {key.removeprefix("fsdp_config.").removeprefix("fsdp_"): value for key, value in found.items()
-             if key.startswith("fsdp_config.")}  # fmt: skip
-    plain, notes = _fsdp(given, False)
+    plain, notes = _fsdp(_of_fsdp(found, "fsdp_config."), False)
     return {**settled, **plain}, tuple(notes)
+
+
+def _of_fsdp(found: Mapping[str, Any], *prefixes: str) -> dict[str, Any]:
+    """FSDP's keys by their names alone."""
+    return {
+        key.removeprefix("fsdp_config.").removeprefix("fsdp_"): value
+        for key, value in found.items()
+        if key.startswith(prefixes)
+    }
 
 
 def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list[str]]:

@@ -17,7 +17,7 @@ from memcore.job.expert_parallel import layer_code
 from memcore.job.frameworks import is_transformers_4
 from memcore.model.adapters import ALL, around, linear_names
 from memcore.model.network import Model
-from memcore.model.parts import Experts
+from memcore.model.separate_experts import experts_of
 
 _MIXTRAL = {"gate": "gate.weight", "w1": "gate_up_proj", "w3": "gate_up_proj", "w2": "down_proj"}
 _QWEN = {
@@ -52,7 +52,11 @@ def converted(
     """Linear layers and parameters that get LoRA, and the parameters whose adapters have twice the rank."""
     network, path = model.network, "training.adapter.target_modules"
     table = CONVERTED.get(network.family, {})
-    if kind not in ("lora", "dora") or not _is_sparse(model) or layer_code(read) not in ("transformers", "liger"):
+    if (
+        kind not in ("lora", "dora")
+        or not list(experts_of(network))
+        or layer_code(read) not in ("transformers", "liger")
+    ):
         return targets, parameters, ()
     every = [each for each in linear_names(network) if each != around(network)[1]] if table and ALL in targets else ()
     named = {*targets, *every, *(table if ALL in targets else ())} - ({ALL} if every else set())
@@ -74,10 +78,6 @@ def converted(
     return [each for each in (*targets, *every) if each in named and each not in table], [*found], doubled
 
 
-def _is_sparse(model: Model) -> bool:
-    return any(isinstance(feed, Experts) for layer in model.network.kinds for feed in layer.feeds)
-
-
 def _refuse_at_experts(read: Defaults, kind: str, path: str) -> None:
     if kind != "lora" or read.given("training.adapter.dropout"):
         read.refuse(path, "reaches routed experts, where PEFT's lora.ParamWrapper takes LoRA without dropout alone")
@@ -89,8 +89,7 @@ def expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
     names = [name.rpartition(".")[2] for name in names_of(read.given(path) or ())]
     if not names:
         return ()
-    feeds = [each for layer in model.network.kinds for each in layer.feeds if isinstance(each, Experts)]
-    known = {matrix.rpartition(".")[2] for each in feeds for matrix in each.stacked}
+    known = {matrix.rpartition(".")[2] for each in experts_of(model.network) for matrix in each.stacked}
     for unknown in [each for each in names if each not in known]:
         read.refuse(path, f"found {unknown!r}; matrices of experts: {', '.join(sorted(known)) or 'none'}")
     _refuse_at_experts(read, kind, path)

@@ -12,8 +12,9 @@ from memcore.job.expert_parallel import layer_code
 from memcore.job.frameworks import framework_of, is_transformers_4, usual_precision
 from memcore.model.adapters import ALL, targeted
 from memcore.model.network import Model
-from memcore.model.parts import Attention, Experts, FeedForward
+from memcore.model.parts import Attention, FeedForward
 from memcore.model.quantized import STORAGES, quantized
+from memcore.model.separate_experts import experts_of
 
 
 def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -51,7 +52,7 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     quantizers/base.py (`MODULES_TO_PATCH_FOR_QUANTIZATION`: Llama 4's experts become lists).
     """
     path = "training.quantization"
-    found = [feed for layer in model.network.kinds for feed in layer.feeds if isinstance(feed, Experts)]
+    found = list(experts_of(model.network))
     if not found:
         return model
     if is_transformers_4(read):

@@ -201,32 +201,27 @@ def _by_expert(received: Tensor, chosen: Tensor, scores: Tensor) -> tuple[Tensor
 
 def _masked(scores: Tensor) -> Tensor:
     """`scores[mask]`: its node keeps the places of the mask, by which the gradient is written into zeros."""
-    tape, full = scores.tape, scores.shape
-    places = new(tape, (2, ROWS), "int64", "nonzero")
-    saved = save(tape, places) if tracked(scores) else []
-    out = new(tape, (ROWS,), scores.dtype, "index")
-    if tracked(scores):
-        attach([out], [scores], saved, lambda g, s: [new(tape, full, only(g).dtype, "index_backward")])
-    return out
+    places = new(scores.tape, (2, ROWS), "int64", "nonzero")
+    return _by_number(scores, places, (ROWS,), "index", "index_backward")
 
 
 def _chosen(x: Tensor, indices: Tensor) -> Tensor:
     """`index_select`: rows by number; their gradients are added up in zeros."""
-    tape, full = x.tape, x.shape
-    saved = save(tape, indices) if tracked(x) else []
-    out = new(tape, (*indices.shape, full[-1]), x.dtype, "index")
-    if tracked(x):
-        attach([out], [x], saved, lambda g, s: [new(tape, full, only(g).dtype, "index_backward")])
-    return out
+    return _by_number(x, indices, (*indices.shape, x.shape[-1]), "index", "index_backward")
 
 
 def _summed(rows: Tensor, indices: Tensor) -> Tensor:
     """`_unpermute_tokens`: rows added up for each token that came, in place; gradients are rows by number."""
-    tape, shape = rows.tape, rows.shape
-    saved = save(tape, indices) if tracked(rows) else []
-    out = new(tape, (ARRIVED, shape[-1]), rows.dtype, "zeros")
-    if tracked(rows):
-        attach([out], [rows], saved, lambda g, s: [new(tape, shape, only(g).dtype, "gather")])
+    return _by_number(rows, indices, (ARRIVED, rows.shape[-1]), "zeros", "gather")
+
+
+def _by_number(x: Tensor, numbers: Tensor, shape: Shape, rule: str, backward: str) -> Tensor:
+    """Elements or rows go where numbers say, in a new tensor; it saves the numbers, by which the gradient returns."""
+    tape, full = x.tape, x.shape
+    saved = save(tape, numbers) if tracked(x) else []
+    out = new(tape, shape, x.dtype, rule)
+    if tracked(x):
+        attach([out], [x], saved, lambda g, s: [new(tape, full, only(g).dtype, backward)])
     return out
 
 
