@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+# Every run asks the same questions, however fast the machine is; `--hypothesis-profile=default` asks new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
 collect_ignore = ["test_page_firefox.py", "test_validation.py"] if sys.platform == "emscripten" else []
 """What the browser's Python has no use for: the tool that measures."""
 TRUTH = Path(__file__).parent / "truth"
