@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memcore
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError
 from memcore.model.adapters import trainable
 
 MODEL = {
@@ -21,9 +21,10 @@ TOKENS = 4096
 
 
 def rank(reentrant=False, engine=None, gpus=1, **training):
-    """A step with full checkpointing."""
+    """A step with full checkpointing; DeepSpeed calls 16-bit parameters with fp32 copies bf16-mixed."""
     checkpoints = {"policy": "full", "use_reentrant": reentrant}
-    settings = {"sequence_length": TOKENS, "precision": "bf16", "activation_checkpointing": checkpoints, **training}
+    precision = "bf16-mixed" if engine and engine["type"] == "deepspeed" else "bf16"
+    settings = {"sequence_length": TOKENS, "precision": precision, "activation_checkpointing": checkpoints, **training}
     config = {"model": MODEL, "training": settings, "engine": engine or {}, "hardware": {"num_gpus": gpus}}
     return memcore.estimate(config).ranks[0]
 
@@ -41,13 +42,49 @@ def test_the_old_form_runs_the_last_product_again():
     assert 0 < old - new <= 3 * 2 * 1024 * TOKENS
 
 
+ENGINES = [
+    {"type": "fsdp"},
+    {"type": "fsdp", "version": 1},
+    *({"type": "deepspeed", "zero_stage": stage} for stage in range(4)),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: " ".join(map(str, engine.values())))
+def test_engines_keep_their_hooks_outside(engine):
+    """transformers checkpoints `forward`, below the hooks of modules: only the layer's result is there once more."""
+    old, new = (rank(reentrant=each, engine=engine, gpus=4) for each in (True, False))
+    assert old.end_of_forward == new.end_of_forward
+    assert old.end_of_backward == new.end_of_backward
+    assert old.peak_of("backward") - new.peak_of("backward") == 2 * 1024 * TOKENS
+
+
+def beside(found, rule):
+    """Bytes of what runs again that lie beside the first block of a rule of the last layer."""
+    program, live = found.program, set()
+    sizes = program.block_sizes(found.job.sizes)
+    for event in program.events:
+        if event < 0:
+            live.discard(~event)
+        elif program.blocks[event].rule == rule and program.blocks[event].module:
+            return sum(sizes[block] for block in live if program.blocks[block].recomputed)
+        else:
+            live.add(event)
+    raise AssertionError(rule)
+
+
+def test_fsdp1_reduces_within_the_checkpoint():
+    """A flat gradient ends the checkpoint's own backward pass, whose result is still there; outside, nothing is."""
+    old, new = (rank(reentrant=each, engine={"type": "fsdp", "version": 1}, gpus=4) for each in (True, False))
+    assert beside(old, "flat_gradient") - beside(new, "flat_gradient") == 2 * 1024 * TOKENS
+
+
 def test_what_the_old_form_cannot():
-    """It selects nothing, stops nowhere, and FSDP's hooks around it are not modelled."""
+    """It selects nothing and stops nowhere, and some engines have checkpoints of their own."""
     policy = {"policy": "selective", "use_reentrant": True}
     with pytest.raises(ConfigError, match="run layers again as a whole"):
         rank(activation_checkpointing=policy)
-    with pytest.raises(UnsupportedError, match="none or ddp only"):
-        rank(reentrant=True, engine={"type": "fsdp"}, gpus=2)
+    with pytest.raises(ConfigError, match="checkpoints of its own"):
+        rank(reentrant=True, engine={"type": "nanotron"}, gpus=2)
 
 
 def test_lora_fa_freezes_first_matrices():

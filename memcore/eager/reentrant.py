@@ -14,9 +14,15 @@ from memcore.eager.tensor import Parameter, Tensor
 
 
 def checkpoint_reentrant(
-    function: Callable[..., Tensor], *inputs: Tensor, keep: Callable[[Tensor], Saved] | None = None
+    function: Callable[..., Tensor],
+    *inputs: Tensor,
+    keep: Callable[[Tensor], Saved] | None = None,
+    ended: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """Run `function` without a graph; again, with one, in the backward pass. `keep`: how inputs are kept."""
+    """Run `function` without a graph; again, with one, in the backward pass.
+
+    `keep`: how inputs are kept; `ended`: called when all gradients are there, while the second run's result still is.
+    """
     tape, autocast, where = inputs[0].tape, inputs[0].tape.autocast, inputs[0].tape.here
     pack = keep or tape.offload or Kept
     kept = [pack(memory_of(each)) for each in inputs]
@@ -37,6 +43,7 @@ def checkpoint_reentrant(
         finally:
             tape.grad_enabled, tape.recomputing = before
         backward(output, only(gradients))
+        ended()
         return [each.grad if isinstance(each, Parameter) else None for each in leaves]
 
     attach([result], inputs, [], apply)

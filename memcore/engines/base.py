@@ -71,6 +71,9 @@ class Runtime:
     def begin_backward(self, *, last: bool) -> None:
         """Before the backward pass of a micro-batch in a pipeline, where several are in flight."""
 
+    def end_reentrant(self, unit: str) -> None:
+        """After the backward pass within a unit's reentrant checkpoint, whose result is still there."""
+
     def end_backward(self) -> None:
         """After the backward pass of a micro-batch."""
 

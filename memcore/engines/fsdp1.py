@@ -47,7 +47,7 @@ class Unit:
         self._weights = tuple(weights)
         self._flat: Axis = Total(f"flat({name})", tuple(weight.stored_shape for weight in weights))
         self._shard: Axis = Quotient((self._flat,), "z")
-        self._trains = any(learns(weight, runtime.recipe.network) for weight in weights)
+        self.trains = any(learns(weight, runtime.recipe.network) for weight in weights)
         self.parameters = {weight.name: self._parameter(weight) for weight in weights}
         self._gathered: Storage | None = None
         self._unsharded: Storage | None = None
@@ -65,7 +65,7 @@ class Unit:
             weight.outer,
             weight.inner,
             precision.compute,
-            trainable=self._trains and not quantized,
+            trainable=self.trains and not quantized,
         )
         if quantized:
             found.quantization = self._runtime.recipe.quantization
@@ -210,6 +210,12 @@ class Fsdp1(Runtime):
         if y.node is not None:
             y.node.before.append(lambda: self._pre_backward(place))
         return y
+
+    def end_reentrant(self, unit: str) -> None:
+        """The flat parameter's gradient ends the checkpoint's own backward pass (`AccumulateGrad`'s hook)."""
+        for each in self._units[unit]:
+            if each.trains:
+                each.post_backward()
 
     def _pre_backward(self, place: int) -> None:
         """Gather the unit, and at once the one before it (`BackwardPrefetch.BACKWARD_PRE`)."""

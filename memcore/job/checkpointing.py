@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memcore.eager.selection import TORCHTITAN, Selection
-from memcore.errors import UnsupportedError
 from memcore.job.defaults import Defaults
 from memcore.job.frameworks import checkpoints_layers, is_early_titan
 from memcore.model.network import Model
@@ -39,8 +38,9 @@ def _reentrant(read: Defaults, mode: str) -> bool:
     found = bool(read.take(path, False))
     if found and (mode == "op" or read.given(f"{_PATH}.early_stop") is not None):
         read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
-    if found and read.given("engine.type") not in (None, "none", "ddp"):
-        raise UnsupportedError(path, "found true; modelled with engine.type none or ddp only; allowed: false")
+    engine = read.given("engine.type")
+    if found and engine in ("nanotron", "megatron-deepspeed"):
+        read.refuse(path, f"found true; engine.type {engine!r} has checkpoints of its own; leave it out")
     return found
 
 

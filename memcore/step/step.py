@@ -188,7 +188,7 @@ class Step:
             x = self.runtime.enter(slot.unit, x)
             run = partial(forward, slot)
             with self._offloading():
-                y = self._checkpoint(run, x, *seen) if slot.checkpointed else run(x, *seen)
+                y = self._checkpoint(slot.unit, run, x, *seen) if slot.checkpointed else run(x, *seen)
             del seen
             self._hosted.settle()
             y = self.runtime.leave(slot.unit, y)
@@ -228,16 +228,17 @@ class Step:
             return x
 
         self.tape.enter("forward", first.unit, first.repeats)
-        y = self._checkpoint(run, *inputs)
+        y = self._checkpoint(first.unit, run, *inputs)
         self._backward_begins(y, "backward", first.unit, first.repeats)
         return y
 
-    def _checkpoint(self, run: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    def _checkpoint(self, unit: str, run: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         checkpoints = self.recipe.checkpoints
         if checkpoints is None or self.tape.evaluating:
             return run(*inputs)
         if checkpoints.reentrant:
-            return checkpoint_reentrant(run, *inputs, keep=self._keep(checkpoints))
+            ended = partial(self.runtime.end_reentrant, unit)
+            return checkpoint_reentrant(run, *inputs, keep=self._keep(checkpoints), ended=ended)
         if checkpoints.divided:
             return checkpoint_divided(run, *inputs)
         return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
