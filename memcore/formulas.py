@@ -13,6 +13,7 @@ from memcore.engines.theoretical import FORMULAS, TheoreticalMemory, report_theo
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.estimation import Estimate, estimate_training
 from memcore.model.catalog import catalog, find_model
+from memcore.model.megatron.placement import predicting
 from memcore.model.network import Layer, Model
 from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.job import is_serving
@@ -144,6 +145,7 @@ def _uneven(layout: object, stages: int) -> tuple[int | None, int | None]:
 def _network(model: Model, source: Mapping[str, object]) -> dict[str, Any]:
     """What the formulas read of a network."""
     layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
+    layers = layers[: len(layers) - predicting(model)]
     feeds = [layer.feed_forward for layer in layers]
     dense = next((feed for feed in feeds if isinstance(feed, FeedForward)), None)
     routed = next((feed for feed in feeds if isinstance(feed, Experts)), None)

@@ -91,7 +91,10 @@ ENGINES = [
     ({"type": "fsdp", "sharding_strategy": "full_shard"}, {"type": "fsdp", "reshard_after_forward": True}),
     ({"type": "fsdp", "sharding_strategy": "shard_grad_op"}, {"type": "fsdp", "reshard_after_forward": False}),
     ({"type": "fsdp", "sharding_strategy": "no_shard"}, {"type": "ddp"}),
-    ({"type": "deepspeed", "offload_optimizer": "cpu"}, {"type": "deepspeed", "offload_optimizer": "cpu"}),
+    (
+        {"type": "deepspeed", "zero_stage": 2, "offload_optimizer": "cpu"},
+        {"type": "deepspeed", "zero_stage": 2, "offload_optimizer": "cpu"},
+    ),
 ]
 
 
@@ -111,10 +114,55 @@ def test_checkpointing_levels(level, policy):
     assert len(found.notes) == (0 < level < 4)
 
 
+ROUTED = {**DDP["model"], "moe_enabled": True, "num_experts": 4, "top_k": 2}
+GROUPS = [
+    # Tensor- and pipeline-parallel sizes, engine, network: what it becomes, and the sizes that stay.
+    ((2, 2), {"type": "deepspeed", "zero_stage": 3}, DDP["model"], "deepspeed", (1, 1, 8)),
+    ((2, 1), {"type": "deepspeed", "zero_stage": 3}, DDP["model"], "megatron-deepspeed", (2, 1, 2)),
+    ((2, 2), {"type": "deepspeed", "zero_stage": 1}, DDP["model"], "megatron-deepspeed", (2, 2, 2)),
+    ((4, 1), {"type": "deepspeed", "zero_stage": 2}, ROUTED, "deepspeed", (1, 1, 8)),
+    ((4, 1), {"type": "pytorch_ddp"}, DDP["model"], "ddp", (1, 1, 8)),
+    ((2, 1), {"type": "fsdp"}, ROUTED, "fsdp", (1, 1, 4)),
+    ((2, 1), {"type": "fsdp"}, DDP["model"], "fsdp", (2, 1, 2)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "engine", "model", "taken", "left"), GROUPS)
+def test_groups_of_engines_that_divide_no_layers(sizes, engine, model, taken, left):
+    """Its DeepSpeed and DDP share states between all GPUs whatever the groups: presets of it have such files."""
+    names = [f"{name}_parallel_size" for name in ("tensor", "pipeline", "data")]
+    parallelism = dict(zip(names, (*sizes, 8 // (sizes[0] * sizes[1]) if left[2] == 8 else 2), strict=True))
+    gpus = parallelism[names[0]] * parallelism[names[1]] * parallelism[names[2]]
+    described = {**DDP, "model": model, "engine": engine, "parallelism": parallelism, "hardware": {"num_gpus": gpus}}
+    found = imported(described)
+    assert found.config["engine"]["type"] == taken
+    assert tuple(found.config["parallelism"].get(name, 1) for name in names) == left
+    assert any("divide" in note for note in found.notes) == (engine["type"] != "fsdp" or model is ROUTED)
+    assert estimate_training(Config.from_dict(described)).rank.most > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"zero_stage": 2, "offload_optimizer": "nvme"}, {"zero_stage": 2}),
+        ({"zero_stage": 2, "offload_param": "cpu"}, {"zero_stage": 2}),
+        ({"offload_optimizer": "cpu"}, {}),
+        ({"zero_stage": 1, "offload_optimizer": "cpu"}, {"zero_stage": 1, "offload_optimizer": "cpu"}),
+        ({"zero_stage": 3, "offload_param": "nvme"}, {"zero_stage": 3, "offload_param": "nvme"}),
+    ],
+)
+def test_offload_below_its_stage(given, kept):
+    """It leaves on the GPU what ZeRO cannot offload at a stage."""
+    found = imported({**DDP, "engine": {"type": "deepspeed", **given}})
+    assert found.config["engine"] == {"type": "deepspeed", **kept}
+    assert len(found.notes) == (given != kept)
+
+
 def test_gpus_decide():
     """Where the groups' sizes and the GPUs disagree, data parallelism is what the GPUs leave, and it is said."""
     parallelism = {"tensor_parallel_size": 8, "pipeline_parallel_size": 16, "data_parallel_size": 1}
-    found = imported({**DDP, "parallelism": parallelism, "hardware": {"num_gpus": 1024}})
+    engine = {"type": "megatron_lm"}
+    found = imported({**DDP, "engine": engine, "parallelism": parallelism, "hardware": {"num_gpus": 1024}})
     assert "data_parallel_size" not in found.config["parallelism"]
     assert "1024 is not the product of the parallel sizes 8 × 16 × 1" in found.notes[0]
 

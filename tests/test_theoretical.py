@@ -1,5 +1,7 @@
 """Published formulas, against the numbers of their own tests and sums worked by hand from their text."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import memcore
@@ -131,6 +133,60 @@ def test_what_is_read_of_experts():
     assert (found.q_lora_rank, found.kv_lora_rank, found.qk_head_dim, found.v_head_dim) == (1536, 512, 128, 128)
     with pytest.raises(memcore.UnsupportedError, match="other mixers"):
         arguments_of({"model": "nvidia/NVIDIA-Nemotron-Nano-9B-v2"})
+
+
+def test_layers_that_predict_further_tokens_are_not_counted_twice():
+    """Megatron's networks have them among their layers, the formulas beside them."""
+    network = {
+        **{name: TINY[name] for name in ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads")},
+        "model_type": "megatron",
+        "vocab_size": 32,
+        "max_position_embeddings": 8,
+        "num_experts": 4,
+        "moe_layer_freq": [0, 1, 0, 1],
+        "moe_ffn_hidden_size": 32,
+        "mtp_num_layers": 1,
+    }
+    found = arguments_of({"model": network, "training": {"sequence_length": 8}})
+    assert (found.num_layers, found.mtp_num_layers) == (4, 1)
+    assert found.routed == (False, True, False, True, True)
+
+
+def silu():
+    """Only its name is read."""
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ({}, 30_600),
+        ({"vocab_size": 30, "should_pad_vocab": True, "make_vocab_size_divisible_by": 16}, 30_600),
+        ({"gated_linear_unit": True, "activation_func": silu}, 9 * (3400 + 4 * 16 * 64 // 4)),
+        ({"gated_linear_unit": True}, 30_600),
+        ({"moe_layer_freq": 2}, 30_600),
+        (
+            {name: value for name, value in ROUTED.items() if name not in {"moe_layers", "data_parallel_size"}}
+            | {"moe_layer_freq": 2, "expert_tensor_parallel_size": 1},
+            4496 * (6 + 12 / 8) + 4096 * (6 + 12 / 4),
+        ),
+    ],
+)
+def test_bridge_s_own_container(model, expected):
+    """Its configuration is taken as it is, with what its formulas make of absent keys."""
+    names = {"micro_batch_size", "data_parallel_size", "use_distributed_optimizer"}
+    given = {name: value for name, value in TINY.items() if name not in names}
+    container = SimpleNamespace(
+        model=SimpleNamespace(**given | {"should_pad_vocab": False, "num_query_groups": None} | model),
+        train=SimpleNamespace(micro_batch_size=2),
+        optimizer=SimpleNamespace(use_distributed_optimizer=True),
+        data_parallel_size=4,
+    )
+    assert compute_weight_and_optimizer_memory(container) == expected
+    if not model:
+        assert compute_activation_memory(container, 4) == 35_584 / 2
+        container.model.moe_layer_freq, container.model.num_moe_experts = [1], 8
+        with pytest.raises(memcore.ConfigError, match="one of 0 and 1 for each of 4 layers"):
+            compute_activation_memory(container, 4)
 
 
 def test_padded_vocabulary():

@@ -41,6 +41,19 @@ ONLY_FOR: Mapping[str, tuple[str, ...]] = {
     "sharding_strategy": ("fsdp",),
 }
 """Keys of its `engine` that other engines ignore there."""
+UNDIVIDED: Mapping[str, str] = {
+    "ddp": "DistributedDataParallel divides no layers",
+    "deepspeed": "ZeRO divides no layers",
+    "fsdp": "layers with routed experts are not divided beside FSDP",
+}
+"""Engines that share states between all GPUs there, whatever the groups; FSDP divides layers without experts."""
+STAGES: Mapping[tuple[str, str], int] = {
+    ("offload_optimizer", "cpu"): 1,
+    ("offload_optimizer", "nvme"): 3,
+    ("offload_param", "cpu"): 3,
+    ("offload_param", "nvme"): 3,
+}
+"""The least stage of ZeRO that can offload so; below it that calculator leaves things on the GPU."""
 EXPERTS: Mapping[str, str] = {
     "num_experts": "num_experts",
     "top_k": "num_experts_per_tok",
@@ -90,7 +103,9 @@ def imported(data: Mapping[str, object]) -> Imported:
     for name in ("training", "parallelism", "engine", "hardware"):
         found.config.setdefault(name, {})
     _engine(found)
+    _offload(found)
     _training(found)
+    _groups(found)
     _world(found)
     if isinstance(found.config.get("model"), dict):
         _model(found)
@@ -128,6 +143,37 @@ def _engine(found: Imported) -> None:
         engine["sharding_strategy"] = strategy  # refused as unknown
 
 
+def _offload(found: Imported) -> None:
+    engine = found.section("engine")
+    stage = engine.get("zero_stage") or 0
+    for (key, value), least in STAGES.items():
+        if engine.get(key) == value and isinstance(stage, int) and stage < least:
+            del engine[key]
+            found.notes.append(f"engine.{key} {value!r} needs ZeRO-{least}, found {stage}: left out")
+
+
+def _groups(found: Imported) -> None:
+    """Groups that divide layers, with engines that do not."""
+    engine, parallelism, model = found.section("engine"), found.section("parallelism"), found.config.get("model")
+    names = [f"parallelism.{name}_parallel_size" for name in ("tensor", "pipeline")]
+    tensor, stages = sizes = [parallelism.get(name.partition(".")[2]) or 1 for name in names]
+    routed = isinstance(model, dict) and bool(model.get("moe_enabled"))
+    reason = UNDIVIDED.get(engine["type"]) if isinstance(engine["type"], str) else None
+    if reason is None or sizes == [1, 1] or (engine["type"] == "fsdp" and not routed):
+        return
+    given = " and ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True) if size != 1)
+    if engine["type"] == "deepspeed" and not routed and (stages == 1 or (engine.get("zero_stage") or 0) <= 1):
+        engine["type"] = "megatron-deepspeed"
+        found.notes.append(f"{given}: {reason}; taken as engine.type 'megatron-deepspeed', which does")
+        return
+    for name in names:
+        parallelism.pop(name.partition(".")[2], None)
+    ranks = parallelism.get("data_parallel_size") or 1
+    if all(isinstance(each, int) for each in (tensor, stages, ranks)):
+        parallelism["data_parallel_size"] = tensor * stages * ranks
+    found.notes.append(f"{given}: {reason}; all of these GPUs are taken as data-parallel ranks")
+
+
 def _training(found: Imported) -> None:
     training = found.section("training")
     dtype = training.pop("dtype", "bf16")
@@ -150,6 +196,9 @@ def _world(found: Imported) -> None:
         found.notes.append("hardware.total_gpu_memory_gb: each GPU counts on its own, left out")
     gpus = hardware.get("num_gpus")
     others = [parallelism.get(f"{name}_parallel_size") or 1 for name in ("tensor", "pipeline")]
+    if parallelism.get("sequence_parallel") and others[0] == 1:
+        del parallelism["sequence_parallel"]
+        found.notes.append("parallelism.sequence_parallel has no meaning without tensor parallelism: left out")
     data = parallelism.get("data_parallel_size")
     if not (isinstance(gpus, int) and isinstance(data, int) and all(isinstance(each, int) for each in others)):
         return
@@ -160,9 +209,6 @@ def _world(found: Imported) -> None:
             f"hardware.num_gpus {gpus} is not the product of the parallel sizes {product}: data parallelism is what "
             "the GPUs leave, as launchers derive it"
         )
-    if parallelism.get("sequence_parallel") and others[0] == 1:
-        del parallelism["sequence_parallel"]
-        found.notes.append("parallelism.sequence_parallel has no meaning without tensor parallelism: left out")
 
 
 def _model(found: Imported) -> None:

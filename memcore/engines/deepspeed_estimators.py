@@ -79,7 +79,7 @@ def estimate_zero3_model_states_mem_needs(
         cpu = largest_layer_params * 4 * num_gpus_per_node * additional_buffer_factor
     else:
         cpu = total_params * 4 * num_gpus_per_node * additional_buffer_factor
-    return int(cpu), gpu, largest
+    return int(cpu), int(gpu), largest
 
 
 def model_to_params(model: Model) -> tuple[int, int]:

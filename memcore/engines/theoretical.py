@@ -16,10 +16,10 @@ from typing import TypeAlias
 from memcore.engines import theoretical_bridge as bridge
 from memcore.engines import theoretical_earlier as earlier
 from memcore.engines import theoretical_megatron as megatron
-from memcore.engines.arguments import MegatronArguments
+from memcore.engines.arguments import MegatronArguments, of_container
 
 Job: TypeAlias = "MegatronArguments | object"
-"""Arguments, or a config as `memcore.formulas.arguments_of` takes it."""
+"""Arguments, Megatron Bridge's own container, or a config as `memcore.formulas.arguments_of` takes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +95,15 @@ class TheoreticalMemory:
 def _arguments(job: Job) -> MegatronArguments:
     if isinstance(job, MegatronArguments):
         return job
+    if hasattr(job, "model") and hasattr(job, "train"):
+        return of_container(job)
     from memcore.formulas import arguments_of  # noqa: PLC0415 - reading a config is above the engines
 
     return arguments_of(job)  # type: ignore[arg-type]
 
 
 def compute_weight_and_optimizer_memory(job: Job, formula: str = "megatron-bridge") -> float:
-    """Bytes of weights, gradients and optimizer states on the most loaded shard of a config or of arguments.
+    """Bytes of weights, gradients and optimizer states on the most loaded shard of a job.
 
     >>> gpt = MegatronArguments(num_layers=4, hidden_size=16, ffn_hidden_size=64, num_attention_heads=4,
     ...     kv_channels=4, vocab_size=32, seq_length=8, micro_batch_size=2, tensor_model_parallel_size=2,
