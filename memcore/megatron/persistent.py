@@ -172,7 +172,8 @@ class MegatronPersistent(Workspaces):
                     whole, elements = (Quotient(whole, ranks),), -(-elements // self.job.sizes[ranks])
                 yield self.entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS, elements)
                 yield from self._padding([row for row in rows if not self._is_whole(row[0])], ranks)
-                yield from self._padded(self._shares[expert].length, [row for row in rows if self._is_whole(row[0])])
+                if shared := [row for row in rows if self._is_whole(row[0])]:
+                    yield from self._padded(self._shares[expert].length, shared)
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)

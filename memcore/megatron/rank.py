@@ -89,7 +89,7 @@ class Recorded:
     @cached_property
     def returned(self) -> int:
         """Their bytes."""
-        sizes = self.program.block_sizes(self.job.sizes)
+        sizes = self.program.block_sizes(self.job.sizes) if self.back else ()
         return sum(count * sizes[block] for block, count in self.back.items())
 
     @cached_property

@@ -7,6 +7,7 @@ Norms, routers, learned positions and the down projections of latent attention a
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from memcore.model.network import Ends, Layer, Model, Network
@@ -29,6 +30,7 @@ def padded(vocabulary: int, divisible_by: int, ranks: int) -> int:
     return -(-vocabulary // step) * step
 
 
+@lru_cache(maxsize=64)
 def _network(network: Network) -> Network:
     # A network has few kinds of layers, which its runs refer to again and again.
     layers = {id(layer): layer for run in network.runs for layer in run}
