@@ -150,7 +150,8 @@ class Training:
         Integer(0, unit="images"),
         "Images",
         "Images in a sequence of a model with a vision tower; their tokens are part of the sequence's length. Without "
-        "images the tower does not run: its parameters get no gradients and no optimizer states.",
+        "images the tower does not run: its parameters get no gradients and no optimizer states, but Megatron's have "
+        "theirs all the same.",
         flag="images",
         default="1 for a model with a vision tower",
     )

@@ -25,7 +25,7 @@ from memcore.job.nanotron import nanotron_job
 from memcore.job.recipes import recipe_of
 from memcore.job.synonyms import understood
 from memcore.job.tensor_parallel import tensor_parallel, tensor_ranks
-from memcore.layers import IMPLEMENTATIONS
+from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.model.catalog import find_model
 from memcore.model.network import Model
@@ -101,7 +101,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     experts, model = expert_ranks(read, engine, model, shards * tensors), as_kept(read, model)
     sequence = _sequence(read, model)
     micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
-    images, side = _images(read, model, sequence)
+    images, side = images_of(read, model, sequence, IMPLEMENTATIONS[layer_code(read)])
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
@@ -184,7 +184,7 @@ def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
         yield from (part for part in (*layer.mixers, *layer.feeds) if isinstance(part, Attention | FeedForward))
 
 
-def _images(read: Defaults, model: Model, sequence: int) -> tuple[int, int]:
+def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> tuple[int, int]:
     """Images of a sequence, and the pixels along their sides."""
     paths = "training.images_per_sequence", "training.image_size"
     if model.images is None:
@@ -192,7 +192,7 @@ def _images(read: Defaults, model: Model, sequence: int) -> tuple[int, int]:
             if read.given(path):
                 read.refuse(path, f"{model.name} has no vision tower; leave it out")
         return 0, 0
-    if not IMPLEMENTATIONS[layer_code(read)].sees(model.network):
+    if not code.sees(model.network):
         if read.given(paths[0]):
             message = f"what the towers of {model.network.family} do is not modelled yet; allowed: 0, text alone"
             raise UnsupportedError(paths[0], f"found {read.given(paths[0])}; {message}")

@@ -36,7 +36,7 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with what a config adds to it and freezes of it."""
     if read.given("training.optimizer.name") == "lora-fa" and read.given("training.adapter.type") != "lora":
         read.refuse("training.optimizer.name", "'lora-fa' freezes LoRA's first matrices; needs training.adapter lora")
-    found = _trainable(read, quantized_model(read, _adapted(read, model), engine))
+    found = trainable_parts(read, quantized_model(read, _adapted(read, model), engine))
     _refuse_mixed(read, found, engine)
     return found
 
@@ -323,7 +323,7 @@ def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequen
     return linear_targets(found.network, targets), found
 
 
-def _trainable(read: Defaults, model: Model) -> Model:
+def trainable_parts(read: Defaults, model: Model) -> Model:
     """The model with everything frozen but the named parts."""
     path = "training.trainable"
     given = read.given(path)

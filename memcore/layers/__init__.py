@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from memcore.layers import liger, litgpt, megatron_deepspeed, nanotron, unsloth
 from memcore.layers.megatron import model as megatron
+from memcore.layers.megatron import towers
 from memcore.layers.megatron.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
 from memcore.layers.transformers import model as transformers
@@ -94,6 +95,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "transformer-engine": LayerCode(
         title="Megatron-Core with TransformerEngine",
         forward=megatron.transformer_engine,
+        sees=towers.sees,
         check=megatron.check,
         has_sdpa=lambda network: False,
         kernels=lambda network: tuple(KERNELS),

@@ -1,14 +1,34 @@
-"""Adapters of a Megatron job, and what Megatron Bridge and ms-swift take where a config leaves them open."""
+"""What of a Megatron job learns, and what Megatron Bridge and ms-swift take where a config leaves it open."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memcore.errors import UnsupportedError
-from memcore.job.defaults import Defaults
+from memcore.job.defaults import Assumption, Defaults
+from memcore.job.learning import trainable_parts
 from memcore.model.megatron.adapted import ALL, USUAL, adapted, targets_of
+from memcore.model.megatron.towers import SEEING
 from memcore.model.network import Model
 from memcore.model.parts import SpecialMixer
 
 _PATH = "training.adapter"
+
+
+def learning_model(read: Defaults, model: Model, dtype: str) -> Model:
+    """The model with its adapters, and with what is frozen; ms-swift freezes towers and projectors (`freeze_vit`)."""
+    model = trainable_parts(read, with_adapters(read, model, dtype))
+    path, network = "training.trainable", model.network
+    if read.given(path) is not None or not network.towers or network.adapted or not is_swift(read):
+        return model
+    kinds = sorted({weight.kind for weight, _, _ in model.tensors} - set(SEEING))
+    read.assumptions.append(Assumption(path, kinds, "ms-swift freezes a tower and its projector", notable=True))
+    return replace(model, network=replace(network, trainable=tuple(kinds)))
+
+
+def is_swift(read: Defaults) -> bool:
+    """The framework is ms-swift."""
+    return str(read.given("engine.framework")).lower() == "ms-swift"
 
 
 def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
@@ -21,7 +41,7 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
             if read.given(f"{_PATH}.{name}") is not None:
                 read.refuse(f"{_PATH}.{name}", f"needs {_PATH}.type")
         return model
-    swift = str(read.given("engine.framework")).lower() == "ms-swift"
+    swift = is_swift(read)
     named = read.take(f"{_PATH}.target_modules", ALL if swift else USUAL, "the framework's default")
     targets = [named] if isinstance(named, str) else list(named)
     known = targets_of(model)

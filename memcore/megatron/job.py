@@ -18,9 +18,10 @@ from memcore.job.job import Job
 from memcore.job.recipes import unit_axes, with_dropout
 from memcore.job.synonyms import understood
 from memcore.layers.megatron.core_attention import KERNELS
-from memcore.megatron.adapters import with_adapters
+from memcore.megatron.adapters import learning_model
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.graphs import Capture, capture_of
+from memcore.megatron.images import image_symbols, kernel_of
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.offloading import offload_of
 from memcore.megatron.plan import plan_of
@@ -30,10 +31,12 @@ from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron, predicting_too
 from memcore.model.megatron.placement import Chunk, LayoutError, chunk_of, cut_of, further_tokens, predicting
 from memcore.model.megatron.share import padded, shared
+from memcore.model.megatron.towers import embedder, towers_of
 from memcore.model.network import Model
 from memcore.model.parts import Attention, FeedForward, LatentAttention, SpecialMixer
 from memcore.model.stages import cut
 from memcore.optimizers.table import OPTIMIZERS
+from memcore.step.pictures import pictures, tower_repeats
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.step.step import run_name
 from memcore.symbols import measure, product
@@ -90,7 +93,7 @@ def resolve(config: Config) -> MegatronJob:
     read.assumptions += noted
     engine = ENGINES[str(read.given("engine.type"))]
     _refuse_foreign(read, engine)
-    model = as_megatron(found)
+    model = as_megatron(found, towers_of(read.given("engine.framework")))
     model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)
@@ -102,9 +105,11 @@ def resolve(config: Config) -> MegatronJob:
         )
         precision = engine.default_preset
     states = states_of(read, precision)
-    model = with_adapters(read, model, states.parameter)
+    model = learning_model(read, model, states.parameter)
     sizes = {**sizes, "ra": model.sizes["ra"]} if "ra" in model.sizes else sizes
-    recipe = _with_offload(read, _recipe(read, model, engine, ranks, sizes, engine.presets[precision]), sizes)
+    images = embedder(read.given("engine.framework"), found.network.family)
+    recipe = _recipe(read, model, engine, ranks, sizes, engine.presets[precision], images)
+    recipe = _with_offload(read, recipe, sizes)
     capture = capture_of(read, recipe)
     accelerator, capacity = _capacity(read)
     micro_batches = read.take("training.gradient_accumulation_steps", ranks.pipeline)
@@ -177,6 +182,8 @@ def _chunk_job(job: MegatronJob, whole: Model, chunk: Chunk) -> ChunkJob:
         job.recipe,
         network=share.network,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
+        tower_repeats=tower_repeats(share),
+        pictures=pictures(share, job.sizes, kernel_of(None if plan is None else plan.images, job.recipe.attention)),
         checkpoints=checkpoints,
     )
     runs = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(share.repeats)}
@@ -285,6 +292,7 @@ def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
         "z": ranks.dense,
         "ze": max(ranks.expert_data // ranks.instances, 1),
     }
+    sizes |= image_symbols(read, model, ranks, implementation_of(read), batch, sequence)
     sizes["nr"] = _rows(read, model, ranks, sizes)
     return sizes
 
@@ -318,7 +326,13 @@ def _worst_imbalance(read: Defaults, sizes: Mapping[str, int]) -> float | None:
 
 
 def _recipe(
-    read: Defaults, model: Model, engine: Engine, ranks: Ranks, sizes: Mapping[str, int], precision: Precision
+    read: Defaults,
+    model: Model,
+    engine: Engine,
+    ranks: Ranks,
+    sizes: Mapping[str, int],
+    precision: Precision,
+    images: str | None,
 ) -> Recipe:
     """The recipe of a stage, before its layers are known."""
     implementation = implementation_of(read)
@@ -347,7 +361,7 @@ def _recipe(
         keeps_gradients=False,
         units=frozenset(unit_axes(sizes)),
         pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
-        megatron=plan_of(read, ranks, kernel),
+        megatron=replace(plan_of(read, ranks, kernel), images=images),
     )
 
 

@@ -13,6 +13,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.layers import IMPLEMENTATIONS
 from memcore.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
 from memcore.megatron.workspaces import Stored, Workspaces, total
+from memcore.model.megatron.towers import SEEING
 from memcore.ranks.allocator import Surroundings
 from memcore.ranks.ledger import Entry
 from memcore.symbols import Quotient, Shape, Smaller, Total, product
@@ -151,7 +152,8 @@ class MegatronPersistent(Workspaces):
         gathered = bool(self.job.config.get("engine.fp8_param_gather"))
         if plan is None or plan.fp8 is None or gathered:
             return False
-        return weight.split is not None and len(weight.axes) > 1 and weight.kind not in ("embedding", "head")
+        multiplied = weight.split is not None and len(weight.axes) > 1
+        return multiplied and weight.kind not in ("embedding", "head", *SEEING)
 
     def _held(self) -> Iterator[Entry]:
         states = self.job.states

@@ -17,11 +17,9 @@ _UNMODELLED: Mapping[str, tuple[object, ...]] = {
     "training.adapter.num_virtual_tokens": (),
     "training.adapter.init_r": (),
     "training.quantization": (),
-    "training.trainable": ("all",),
     "training.compile": (False,),
     "training.attention_mask": ("none",),
     "training.use_cache": (False,),
-    "training.images_per_sequence": (0,),
     "training.zero_grad": ("set-to-none",),
 }
 """Settings with the values that are modelled."""

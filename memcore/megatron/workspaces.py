@@ -12,6 +12,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.megatron.job import MegatronJob
 from memcore.model.adapters import learns
 from memcore.model.megatron.parts import PATH
+from memcore.model.megatron.towers import SEEING
 from memcore.model.parts import Experts
 from memcore.model.weights import Weight
 from memcore.ranks.ledger import Entry, entry_of
@@ -113,7 +114,7 @@ class Workspaces:
             weight = each.weight
             axes = weight.axes[1:] if weight.kind == "routed-expert" else weight.axes
             multiplied = each.learns and weight.split is not None and len(axes) > 1
-            if not multiplied or weight.kind in ("embedding", "head", "other"):
+            if not multiplied or weight.kind in ("embedding", "head", "other", *SEEING):
                 continue
             extents = tuple(product(axis, self.job.sizes) for axis in axes)
             if extents in seen:
@@ -129,9 +130,10 @@ class Workspaces:
         uses: list[Entry] = []
         local = recipe.implementation == "megatron-local"
         dtype = recipe.precision.compute
-        # A frozen head gathers for itself (`linear_with_frozen_weight`).
         network = self.job.chunks[-1].share.network
-        gathers = (local or network.ends.predicts) and not network.adapted
+        # A frozen head gathers for itself (`linear_with_frozen_weight`).
+        frozen = not any(learns(each, network) for each in network.ends.head.weights("head"))
+        gathers = (local or network.ends.predicts) and not frozen
         if plan is not None and plan.sequence and gathers:
             uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
         heads = [

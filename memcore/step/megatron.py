@@ -97,5 +97,7 @@ class MegatronPlan:
     masked: bool
     """The data loader makes an attention mask."""
     defers_head_gradient: bool = False
+    images: str | None = None
+    """Whose model for text and images it is, which embeds tokens in a way of its own: `bridge` or `swift`."""
     offload: Offload | None = None
     graphs: Graphs | None = None

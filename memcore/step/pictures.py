@@ -32,13 +32,23 @@ def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side
     return found
 
 
-def pictures(model: Model, sizes: Mapping[str, int]) -> Pictures | None:
-    """What of these sizes decides which tensors there are."""
+def pictures(model: Model, sizes: Mapping[str, int], attention: str | None = None) -> Pictures | None:
+    """What of these sizes decides which tensors there are; `attention`: the towers' own kernel."""
     if "ni" not in sizes:
         return None
-    names = {"count": "bt", "each": "ni", "sequences": "b", "windows": "tw", "cut": "te"}
-    counts = {field: min(sizes.get(symbol, 0), LOOP) for field, symbol in names.items()}
-    return Pictures(**counts, ragged=sizes.get("cv", sizes["nq"]) % 16 != 0)
+
+    def counted(symbol: str) -> int:
+        return min(sizes.get(symbol, 0), LOOP)
+
+    return Pictures(
+        count=counted("bt"),
+        each=counted("ni"),
+        sequences=counted("b"),
+        windows=counted("tw"),
+        cut=counted("te"),
+        ragged=sizes.get("cv", sizes["nq"]) % 16 != 0,
+        attention=attention,
+    )
 
 
 def tower_repeats(model: Model) -> tuple[tuple[int, ...], ...]:

@@ -140,6 +140,8 @@ class Pictures:
     """Windows that an image's edge cuts; there is one that its corner cuts for each image then."""
     ragged: bool = False
     """The positions of images that a mask is over are no multiple of 16."""
+    attention: str | None = None
+    """The kernel of towers that another library's code runs than the decoder's; None: the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.sequence_length": "一个序列的 token 数。",
     "training.images_per_sequence": (
         "带视觉塔的模型每个序列中的图像数；图像 token 计入序列长度。没有图像时视觉塔不运行：其参数没有梯度，也没有优"
-        "化器状态。"
+        "化器状态；Megatron 则照样保留。"
     ),
     "training.image_size": "方形图像一边的像素数。",
     "training.micro_batch_size": "一块 GPU 上一次前向传播的序列数。",

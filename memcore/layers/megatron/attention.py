@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from memcore.eager.attention import Heads
 from memcore.eager.autograd import Gradient, attach, tracked
-from memcore.eager.basics import cat, clone, contiguous, like, new, only, view
+from memcore.eager.basics import cat, clone, contiguous, like, new, only, to, view
 from memcore.eager.operations import add, mul
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.megatron.core_attention import KERNELS, Core, local
@@ -40,9 +40,9 @@ class Around:
 
 
 def attention(
-    x: Tensor, part: Attention, before: Norm, weights: Weights, around: Around
+    x: Tensor, part: Attention, before: Norm, weights: Weights, around: Around, angles: Tensor | None = None
 ) -> tuple[Tensor, Parameter | None]:
-    """The result before its bias is added, and the bias."""
+    """The result before its bias is added, and the bias; `angles`: (s, b, 1, d), where micro-batches have their own."""
     how = around.how
     with x.tape.module(part.module):
         inputs = opened(around.offloads, "qkv_linear")
@@ -53,7 +53,7 @@ def attention(
         packed = not part.grouped and part.query_norm is None and part.rotary == "none"
         if part.rotary != "none":
             turned = part.heads.rotated
-            query, key = (rotated(each, turned, how) for each in (query, key))
+            query, key = (rotated(each, turned, how, angles) for each in (query, key))
         out = core(query, key, value, part, around, packed=packed)
         del query, key, value
         return projected(out, part.output, weights, around), weights.get(f"{part.output.name}.bias")
@@ -160,19 +160,30 @@ def _split(mixed: Tensor, part: Attention) -> list[Tensor]:
     return [clone(outs[0]), *outs[1:]] if part.grouped else outs
 
 
-def rotated(x: Tensor, width: Axis, how: MegatronPlan) -> Tensor:
-    """`apply_rotary_pos_emb`: one kernel, or spelled out with cosines and sines in the heads' dtype."""
-    if how.rope_fusion:
+def rotated(x: Tensor, width: Axis, how: MegatronPlan, angles: Tensor | None = None) -> Tensor:
+    """`apply_rotary_pos_emb`: one kernel, or spelled out with cosines and sines in the heads' dtype.
+
+    Angles of a micro-batch's own are never given to the kernel (Megatron-Bridge, gpt_provider.py,
+    `validate_rope_fusion_compatibility`; ms-swift, megatron/model/utils.py).
+    """
+    if how.rope_fusion and angles is None:
         out = new(x.tape, x.shape, x.dtype, "rotary")
         if tracked(x):
             shape = x.shape
             attach([out], [x], [], lambda g, s: [new(only(g).tape, shape, only(g).dtype, "rotary_backward")])
         return out
     turned, passed = _parts(x, width)
-    shape = (x.shape[0], 1, 1, width)
-    cosines, sines = (new(x.tape, shape, x.dtype, "rotary") for _ in range(2))
+    if angles is None:
+        cosines, sines = (new(x.tape, (x.shape[0], 1, 1, width), x.dtype, "rotary") for _ in range(2))
+    else:
+        cosines, sines = (_of_angles(angles, x.dtype) for _ in range(2))
     out = add(mul(turned, cosines), mul(rotated_half(turned), sines))
     return cat([out, passed], x.shape)
+
+
+def _of_angles(angles: Tensor, dtype: str) -> Tensor:
+    """`(torch.cos(freqs) * mscale).to(t.dtype)`."""
+    return to(like(like(angles, "rotary"), "rotary"), dtype)
 
 
 def _parts(x: Tensor, width: Axis) -> tuple[Tensor, Tensor]:

@@ -6,9 +6,11 @@ language_model_embedding.py and core/models/gpt/gpt_model.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import clone, contiguous, like, new, only, permute, view
-from memcore.eager.operations import add, dropout, embedding
+from memcore.eager.operations import add, dropout, embedding, scale
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.megatron.linear import Weights, part_of, sum_to_parts
 from memcore.model.network import Ends
@@ -16,15 +18,28 @@ from memcore.step.megatron import MegatronPlan
 
 
 def embedded(
-    tokens: Tensor, positions: Tensor | None, ends: Ends, weights: Weights, how: MegatronPlan, *, drops: bool = True
+    tokens: Tensor,
+    positions: Tensor | None,
+    ends: Ends,
+    weights: Weights,
+    how: MegatronPlan,
+    *,
+    drops: bool = True,
+    among: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Embedded tokens, (s, b, h); under sequence parallelism this rank's."""
+    """Embedded tokens, (s, b, h); under sequence parallelism this rank's.
+
+    `among` puts others among all of them, (b, s, h).
+    """
     tape = tokens.tape
     with tape.at("embedding"):
         early = how.sequence and ends.positions is None
         x = _words(tokens, weights[ends.embedding.name], how)
+        x = x if among is None else among(x)
         if early:
             x = sum_to_parts(contiguous(permute(x, 1, 0, 2)))
+            # All ranks have put the same among them, and divide the sum (mcore-bridge, model/mm_gpt_model.py).
+            x = x if among is None else scale(x)
         if ends.positions is not None and positions is not None:
             x = add(x, embedding(positions, weights[ends.positions.name]))
         if not early:

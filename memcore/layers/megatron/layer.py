@@ -18,8 +18,8 @@ from memcore.model.weights import Norm
 from memcore.step.step import Slot
 
 
-def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None) -> Tensor:
-    """`TransformerLayer.forward`; `seen`: what cross-attention attends to."""
+def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None, angles: Tensor | None = None) -> Tensor:
+    """`TransformerLayer.forward`; `seen`: what cross-attention attends to; `angles`: of the micro-batch's tokens."""
     own, weights, graphs = slot.layer, slot.weights, around.how.graphs
     mixer, feed = own.mixer, own.feed_forward
     norms = list(own.norms)
@@ -30,7 +30,7 @@ def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None) -> 
     if mixer is not None:
         group = opened(around.offloads if isinstance(mixer, LatentAttention) else None, "attn_norm")
         residual = group.start(x)
-        y, bias = _mixer(residual, mixer, norms.pop(0), weights, around, group)
+        y, bias = _mixer(residual, mixer, norms.pop(0), weights, around, group, angles)
         x = bias_dropout_add(y, bias, residual, own.dropout)
         del y
         group.commit(residual)
@@ -53,10 +53,10 @@ def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None) -> 
 
 
 def _mixer(
-    x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Around, group: Group
+    x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Around, group: Group, angles: Tensor | None
 ) -> tuple[Tensor, Parameter | None]:
     if isinstance(mixer, Attention):
-        return attention(x, mixer, before, weights, around)
+        return attention(x, mixer, before, weights, around, angles)
     if isinstance(mixer, LatentAttention):
         return latent_attention(x, mixer, before, weights, around, group)
     return mamba(x, mixer, before, weights, around), None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import like, new, only, view
+from memcore.eager.basics import contiguous, like, new, only, view
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.megatron.adapters import adapted
 from memcore.model.weights import Linear, Norm
@@ -71,6 +71,7 @@ def norm_linear(
 
     The tokens that the product gathers go at once, and are gathered again in the backward pass.
     """
+    x = contiguous(x)
     tape, shards = x.tape, how.sequence and part.split == "outer"
     weight, bias = parameters(weights, part)
     bias = bias if biased else None

@@ -20,6 +20,9 @@ from memcore.layers.megatron.heads import head, plan
 from memcore.layers.megatron.layer import layer
 from memcore.layers.megatron.offloading import Groups
 from memcore.layers.megatron.prediction import predicted, split
+from memcore.layers.megatron.towers import embedded_with_images, frequencies, rotates
+from memcore.layers.transformers.vision.buffers import tower_buffers
+from memcore.model.megatron.towers import MULTIMODAL
 from memcore.model.network import Network
 from memcore.model.parts import Attention, SpecialMixer
 from memcore.step.recipe import Buffer
@@ -43,10 +46,12 @@ def check(network: Network) -> None:
 def buffers(network: Network) -> Sequence[Buffer]:
     """The angles of all positions, which the rotary module caches."""
     turned = next((one.mixer.heads.rotated for one in network.kinds if isinstance(one.mixer, Attention)), None)
-    rotates = any(isinstance(one.mixer, Attention) and one.mixer.rotary != "none" for one in network.kinds)
-    if turned is None or not rotates:
-        return []
-    return [Buffer(rule="rotary_frequencies", module="rotary_pos_emb", shape=("s", turned), dtype="fp32")]
+    own = ("none", MULTIMODAL)
+    turns = any(isinstance(one.mixer, Attention) and one.mixer.rotary not in own for one in network.kinds)
+    found = list(tower_buffers(network))
+    if turned is None or not turns:
+        return found
+    return [*found, Buffer(rule="rotary_frequencies", module="rotary_pos_emb", shape=("s", turned), dtype="fp32")]
 
 
 def forward(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
@@ -65,7 +70,7 @@ def _gpt(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | Non
 
 
 def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -> tuple[Tensor, Tensor | None]:
-    ends, tape = step.recipe.network.ends, step.tape
+    ends, tape, weights = step.recipe.network.ends, step.tape, step.weights
     how = plan(step)
     rows = ("b", "s")
     loaded = [new(tape, rows, "fp32", "inputs"), new(tape, rows, "int64", "inputs")]
@@ -74,23 +79,27 @@ def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -
     x = step.enter("root", batch.tokens)
     if ends.reads_tokens:
         x = step.enter("embedding", x)
-        x = step.leave("embedding", embedded(x, loaded[1], ends, step.weights, how))
+        found = embedded_with_images(step, batch, how) if how.images else embedded(x, loaded[1], ends, weights, how)
+        x = step.leave("embedding", found)
+        del found
         step.embedded(x)
         if step.recipe.network.adapted and step.recipe.checkpoints is not None:
             x.requires_grad = True  # else nothing would run again (peft/recompute.py)
 
-    def run(slot: Slot, x: Tensor) -> Tensor:
-        return layer(x, slot, around)
+    angles = [frequencies(step)] if rotates(step.recipe.network) else []
+
+    def run(slot: Slot, x: Tensor, *angles: Tensor) -> Tensor:
+        return layer(x, slot, around, None, *angles)
 
     slots, depths = split(step.slots)
-    x = step.layers(slots, run, x)
+    x = step.layers(slots, run, x, *angles)
     step.after_layers()
     if not ends.predicts:
         return step.leave("root", x), None
     x = step.enter("head", x)
     if ends.final_norm is not None:
         with tape.at("decoder"):
-            x = norm(x, ends.final_norm, step.weights)
+            x = norm(x, ends.final_norm, weights)
     tokens = batch.tokens if ends.reads_tokens else loaded[1]
     states = predicted(step, x, tokens, depths, run, how)
     return head(step, states, batch.labels, loaded[0], how)

@@ -6,14 +6,16 @@ and up projection another, and every expert's matrices lie in `experts`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from memcore.errors import UnsupportedError
 from memcore.model.megatron import parts
 from memcore.model.megatron.arguments import ends
 from memcore.model.megatron.parts import PATH, PREDICTION, WIRING, Routing, Style, prediction, repeated
-from memcore.model.network import Layer, Model, Network
+from memcore.model.megatron.towers import MULTIMODAL, MULTIMODAL_FAMILIES, placed
+from memcore.model.network import Layer, Model, Network, Tower
 from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
 from memcore.symbols import Axis
 
@@ -23,21 +25,25 @@ _FEW = 8
 """Runs up to which those of the family stay as they are."""
 
 
-def as_megatron(model: Model) -> Model:
-    """The network as Megatron-Core builds it.
+def as_megatron(model: Model, towers: Mapping[str, str] = MappingProxyType({})) -> Model:
+    """The network as Megatron-Core builds it; `towers`: how those of each family stand, all others are refused.
 
     Raises UnsupportedError for what it has no counterpart of.
     """
     network = model.network
     if network.family == "megatron":
         return model
-    obstacles = list(dict.fromkeys([*_of_ends(model), *(each for layer in network.kinds for each in _of_layer(layer))]))
+    obstacles = list(
+        dict.fromkeys([*_of_ends(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))])
+    )
     if obstacles:
         raise UnsupportedError("engine.type", f"Megatron is not modelled for {', '.join(obstacles)} ({model.name})")
     sizes = dict(model.sizes)
     sizes.setdefault("vd", 128)
     style = _style(network)
     made: dict[Layer, Layer] = {layer: _layer(layer, style, sizes) for layer in network.kinds}
+    if network.family in MULTIMODAL_FAMILIES:
+        made = {layer: _turned_by_grid(one) for layer, one in made.items()}
     around = ends(
         style,
         learned=network.ends.positions is not None,
@@ -53,7 +59,19 @@ def as_megatron(model: Model) -> Model:
         repeats = tuple(times for _, times in found)
     runs = tuple(tuple(made[layer] for layer in run) for run in runs)
     around = replace(around, embedding_dropout=network.ends.embedding_dropout)
-    return replace(model, network=Network("megatron", PATH, runs, around), repeats=repeats, sizes=sizes)
+    seen = _towers(model, towers, sizes)
+    return replace(model, network=Network("megatron", PATH, runs, around, seen), repeats=repeats, sizes=sizes)
+
+
+def _towers(model: Model, towers: Mapping[str, str], sizes: dict[str, int]) -> tuple[Tower, ...]:
+    """The vision towers, where there are some."""
+    network = model.network
+    if not network.towers:
+        return ()
+    mixer = network.towers[0].runs[0][0].mixer
+    if not isinstance(mixer, Attention):
+        raise TypeError(mixer)
+    return placed(model, towers[network.family], _rows(mixer, sizes))
 
 
 def predicting_too(model: Model, tokens: int) -> Model:
@@ -65,10 +83,11 @@ def predicting_too(model: Model, tokens: int) -> Model:
     return replace(model, network=network, repeats=(*model.repeats, tokens))
 
 
-def _of_ends(model: Model) -> Iterator[str]:
+def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
     ends_ = model.network.ends
-    if model.network.towers:
-        yield "towers"
+    if model.network.towers and model.network.family not in towers:
+        known = f"; those of {', '.join(sorted(towers))} are" if towers else ""
+        yield f"towers of family {model.network.family!r}{known}"
     if model.network.adapted:
         yield "adapters"
     if ends_.project_in or ends_.project_out or ends_.embedding_norm or ends_.others:
@@ -137,6 +156,12 @@ def _layer(layer: Layer, style: Style, sizes: dict[str, int]) -> Layer:
     names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if feed else [])]
     norms = tuple(style.normed(name) for name in names)
     return Layer(mixer=mixer, feed_forward=feed, residual=WIRING, norms=norms, dropout=layer.dropout)
+
+
+def _turned_by_grid(layer: Layer) -> Layer:
+    """Positions are of three dimensions (M-RoPE)."""
+    mixer = layer.mixer
+    return replace(layer, mixer=replace(mixer, rotary=MULTIMODAL)) if isinstance(mixer, Attention) else layer
 
 
 def _mixer(mixer: Mixer, style: Style, sizes: dict[str, int]) -> Mixer:

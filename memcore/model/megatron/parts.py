@@ -48,13 +48,14 @@ def attention(
     grouped: bool,
     normed: bool = False,
     bidirectional: bool = False,
+    hidden: Axis = "h",
 ) -> Attention:
     """Self-attention: queries, keys and values of a group of heads lie side by side in one matrix of `rows` heads."""
     name = "self_attention"
     return Attention(
         module=name,
-        inputs=(Linear(f"{name}.linear_qkv", (rows, heads.width), ("h",), style.query_bias, split="outer"),),
-        output=Linear(f"{name}.linear_proj", ("h",), (heads.query, heads.width), style.bias, split="inner"),
+        inputs=(Linear(f"{name}.linear_qkv", (rows, heads.width), (hidden,), style.query_bias, split="outer"),),
+        output=Linear(f"{name}.linear_proj", (hidden,), (heads.query, heads.width), style.bias, split="inner"),
         heads=heads,
         grouped=grouped,
         rotary=rotary,
@@ -114,14 +115,21 @@ def latent_attention(style: Style, heads: Heads, *, compressed: bool, normed: bo
 
 
 def dense(
-    style: Style, width: Axis, activation: str, *, gated: bool, module: str = "mlp", kind: str = "feed-forward"
+    style: Style,
+    width: Axis,
+    activation: str,
+    *,
+    gated: bool,
+    module: str = "mlp",
+    kind: str = "feed-forward",
+    hidden: Axis = "h",
 ) -> FeedForward:
     """A feed-forward layer; gate and up projection are one matrix."""
     return FeedForward(
         module=module,
         gate=None,
-        up=Linear(f"{module}.linear_fc1", (2, width) if gated else (width,), ("h",), style.bias, split="outer"),
-        down=Linear(f"{module}.linear_fc2", ("h",), (width,), style.bias, split="inner"),
+        up=Linear(f"{module}.linear_fc1", (2, width) if gated else (width,), (hidden,), style.bias, split="outer"),
+        down=Linear(f"{module}.linear_fc2", (hidden,), (width,), style.bias, split="inner"),
         activation=activation,
         fused=gated,
         kind=kind,

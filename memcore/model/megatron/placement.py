@@ -130,8 +130,10 @@ def chunk_of(model: Model, chunk: Chunk) -> Model:
         final_norm=ends.final_norm if chunk.loss else None,
         others=others,
     )
-    network = replace(model.network, ends=around, runs=tuple(pattern for pattern, _ in found))
-    return replace(model, network=network, repeats=tuple(times for _, times in found), first_layer=chunk.start)
+    towers, seen = (model.network.towers, model.tower_repeats) if chunk.embeds else ((), ())
+    network = replace(model.network, ends=around, runs=tuple(pattern for pattern, _ in found), towers=towers)
+    repeats = tuple(times for _, times in found)
+    return replace(model, network=network, repeats=repeats, tower_repeats=seen, first_layer=chunk.start)
 
 
 def _repeated(found: Iterator[tuple[tuple[Layer, ...], int]]) -> Iterator[tuple[tuple[Layer, ...], int]]:

@@ -10,7 +10,8 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from memcore.model.network import Ends, Layer, Model, Network
+from memcore.model.megatron.towers import DIVIDED_VARIANTS
+from memcore.model.network import Ends, Layer, Model, Network, Tower
 from memcore.model.parts import Experts
 from memcore.model.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Shape, split_over
@@ -36,7 +37,16 @@ def _network(network: Network) -> Network:
     layers = {id(layer): layer for run in network.runs for layer in run}
     made = {name: _layer(layer) for name, layer in layers.items()}
     runs = tuple(tuple(made[id(layer)] for layer in run) for run in network.runs)
-    return replace(network, runs=runs, ends=_ends(network.ends))
+    towers = tuple(_tower(tower) for tower in network.towers)
+    return replace(network, runs=runs, ends=_ends(network.ends), towers=towers)
+
+
+def _tower(tower: Tower) -> Tower:
+    """Another library's stands whole on every rank."""
+    if tower.variant not in DIVIDED_VARIANTS:
+        return tower
+    runs = tuple(tuple(map(_layer, run)) for run in tower.runs)
+    return replace(tower, runs=runs, ends=tuple(_weight(weight, TENSOR) for weight in tower.ends))
 
 
 def _ends(ends: Ends) -> Ends:

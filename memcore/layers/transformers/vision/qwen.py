@@ -31,7 +31,7 @@ def qwen2_vl(step: Step, batch: Batch, embed: Embed) -> Seen:
     """`Qwen2VLModel.forward` up to its language model; Qwen2.5-VL's is the same."""
     inputs_embeds = embed()
     with step.tape.at("model"):
-        vision_outputs = _image_features(step, batch.images["pixel_values"])
+        vision_outputs = image_features(step, batch.images["pixel_values"])
         image_embeds = to(rejoined(vision_outputs.merged, ("mq", "h")), inputs_embeds.dtype)
         image_mask = placeholder_mask(step, batch.tokens)
         inputs_embeds = put_among(step, inputs_embeds, image_mask, image_embeds)
@@ -39,13 +39,18 @@ def qwen2_vl(step: Step, batch: Batch, embed: Embed) -> Seen:
     return Seen(inputs_embeds, held=(vision_outputs, image_embeds, image_mask), positions=position_ids)
 
 
-def _image_features(step: Step, pixel_values: Tensor) -> Features:
-    dtype = step.weights[f"{_ROOT}.patch_embed.proj.weight"].dtype
-    pixel_values = to(pixel_values, dtype)
-    found = _TOWERS[step.recipe.network.towers[0].variant](step, pixel_values)
+def image_features(step: Step, pixel_values: Tensor) -> Features:
+    """`get_image_features`: what the tower makes of patches, merged, image by image."""
+    found = tower(step, pixel_values)
     found.pooled = divided(found.merged, "cat")
     found.deep = [divided(each, "cat") for each in found.deep]
     return found
+
+
+def tower(step: Step, pixel_values: Tensor) -> Features:
+    """The vision model over all images together."""
+    pixel_values = to(pixel_values, step.weights[f"{_ROOT}.patch_embed.proj.weight"].dtype)
+    return _TOWERS[step.recipe.network.towers[0].variant](step, pixel_values)
 
 
 def _patch_embed(step: Step, hidden_states: Tensor) -> Tensor:
@@ -162,7 +167,7 @@ def qwen3_vl(step: Step, batch: Batch, embed: Embed) -> Seen:
     """`Qwen3VLModel.forward` up to its language model."""
     inputs_embeds = embed()
     with step.tape.at("model"):
-        vision_outputs = _image_features(step, batch.images["pixel_values"])
+        vision_outputs = image_features(step, batch.images["pixel_values"])
         image_embeds = to(rejoined(vision_outputs.merged, ("mq", "h")), inputs_embeds.dtype)
         image_mask = placeholder_mask(step, batch.tokens)
         inputs_embeds = put_among(step, inputs_embeds, image_mask, image_embeds)

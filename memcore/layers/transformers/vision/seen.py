@@ -124,7 +124,9 @@ def linear_layer(step: Step, x: Tensor, name: str) -> Tensor:
 
 def context_of(step: Step, mask: Tensor | None = None, rotary: tuple[Tensor, ...] | None = None) -> Context:
     """What layers of a tower are given."""
-    return Context(None, step.recipe.attention, rotary, mask, None, pictures=step.recipe.pictures)
+    pictures = step.recipe.pictures
+    kernel = (pictures.attention if pictures is not None else None) or step.recipe.attention
+    return Context(None, kernel, rotary, mask, None, pictures=pictures)
 
 
 def placeholder_mask(step: Step, tokens: Tensor) -> Tensor:

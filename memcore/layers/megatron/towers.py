@@ -1,0 +1,99 @@
+"""What a model with a vision tower makes of its inputs before Megatron-Core's layers run.
+
+Sources: Megatron-Bridge, models/qwen_vl/modeling_qwen25_vl.py; mcore-bridge, which ms-swift runs, model/mm_gpt_model.py
+and mm_gpts/{qwen,utils}.py; Megatron-LM, core/models/common/embeddings/
+rotary_pos_embedding.py (MultimodalRotaryEmbedding) and core/transformer/module.py (Float16Module).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from memcore.eager.basics import cat, contiguous, new, permute, to
+from memcore.eager.images import rejoined
+from memcore.eager.tensor import Tensor
+from memcore.layers.megatron.ends import embedded
+from memcore.layers.megatron.linear import part_of
+from memcore.layers.transformers.vision.models import inputs
+from memcore.layers.transformers.vision.places import multimodal_positions
+from memcore.layers.transformers.vision.qwen import image_features, tower
+from memcore.layers.transformers.vision.seen import placeholder_mask, put_among
+from memcore.model.megatron.towers import MULTIMODAL
+from memcore.model.network import Network
+from memcore.model.parts import Attention
+from memcore.step.megatron import MegatronPlan
+from memcore.step.step import Batch, Step
+from memcore.symbols import half
+
+_SEEN = ("qwen2_vl", "qwen2_5_vl")
+"""Towers that are modelled with images, by `Tower.variant`."""
+
+
+def sees(network: Network) -> bool:
+    """Whether what a network makes of images is modelled."""
+    return bool(network.towers) and network.towers[0].variant in _SEEN
+
+
+def rotates(network: Network) -> bool:
+    """Whether every micro-batch has angles of its own."""
+    return any(isinstance(layer.mixer, Attention) and layer.mixer.rotary == MULTIMODAL for layer in network.kinds)
+
+
+def embedded_with_images(step: Step, batch: Batch, how: MegatronPlan) -> Tensor:
+    """Embedded tokens with images among them, (s, b, h); under sequence parallelism this rank's."""
+    ends, weights = step.recipe.network.ends, step.weights
+    if how.images == "swift":
+        return embedded(batch.tokens, None, ends, weights, how, among=partial(_swift, step, batch))
+    return _bridge(step, batch, how)
+
+
+def _swift(step: Step, batch: Batch, x: Tensor) -> Tensor:
+    """`_hf_get_inputs_embeds`, inside of the embedding of words; x: (b, s, h)."""
+    if step.recipe.pictures is None or not step.recipe.network.towers:
+        return x
+    image_embeds = tower(step, _pixels(step)).merged
+    image_embeds = to(image_embeds, x.dtype)
+    return put_among(step, x, placeholder_mask(step, batch.tokens), image_embeds)
+
+
+def _bridge(step: Step, batch: Batch, how: MegatronPlan) -> Tensor:
+    """`Qwen25VLModel.forward` up to its decoder: all tokens, of which a rank has a view then if they lie in order."""
+    x = embedded(batch.tokens, None, step.recipe.network.ends, step.weights, replace(how, sequence=False))
+    x = contiguous(permute(x, 1, 0, 2))
+    image_embeds = mask = None
+    if step.recipe.pictures is not None and step.recipe.network.towers:
+        image_embeds = to(rejoined(image_features(step, _pixels(step)).merged, ("mq", "h")), x.dtype)
+        mask = placeholder_mask(step, batch.tokens)
+        x = put_among(step, x, mask, image_embeds)
+    x = permute(x, 1, 0, 2)
+    x = contiguous(part_of(x)) if how.sequence else x
+    del image_embeds, mask
+    return x
+
+
+def _pixels(step: Step) -> Tensor:
+    """The pixels of the batch, and a copy in the model's dtype that the whole model is given (`fp32_to_float16`)."""
+    return to(inputs(step)["pixel_values"], step.recipe.precision.compute)
+
+
+def frequencies(step: Step) -> Tensor:
+    """Angles of all tokens in fp32, (s, b, 1, d): they stay while the forward pass runs."""
+    position_ids = _position_ids(step)
+    tape = step.tape
+    width = next(layer.mixer.heads.rotated for layer in step.recipe.network.kinds if isinstance(layer.mixer, Attention))
+    with tape.at("rotary_pos_emb"), tape.no_grad():
+        seq = to(position_ids, "fp32")
+        freqs = permute(new(tape, (3, "b", half(width), "s"), "fp32", "rotary"), 0, 1, 3, 2)
+        emb = cat([freqs, freqs], (3, "b", "s", width))
+        emb = new(tape, ("b", "s", width), "fp32", "cat")
+        del seq, freqs
+        emb = contiguous(permute(emb, 1, 0, 2))
+        return Tensor(tape, emb.storage, ("s", "b", 1, width), "fp32")
+
+
+def _position_ids(step: Step) -> Tensor:
+    """`get_rope_index`, which runs on every stage."""
+    if step.recipe.pictures is None:
+        return Tensor(step.tape, new(step.tape, ("s",), "int64", "position_ids").storage, (3, "b", "s"), "int64")
+    return multimodal_positions(step)

@@ -1,0 +1,58 @@
+"""Images of a Megatron job: how many, for a tower that some framework has beside Megatron-Core's decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.errors import UnsupportedError
+from memcore.job.defaults import Assumption, Defaults
+from memcore.job.job import images_of
+from memcore.layers import IMPLEMENTATIONS
+from memcore.megatron.adapters import is_swift
+from memcore.megatron.ranks import Ranks
+from memcore.model.megatron.towers import DIVIDED_VARIANTS
+from memcore.model.network import Model, Network
+from memcore.step.pictures import image_sizes
+
+_BRIDGE = ("qwen2_5_vl", *DIVIDED_VARIANTS)
+"""Towers that Megatron Bridge has, by `Tower.variant`."""
+_IMAGES = "training.images_per_sequence"
+
+
+def image_symbols(
+    read: Defaults, model: Model, ranks: Ranks, implementation: str, micro_batch: int, sequence: int
+) -> Mapping[str, int]:
+    """The sizes that a job's images have.
+
+    Raises UnsupportedError for what is not modelled of them.
+    """
+    images, side = images_of(read, model, sequence, IMPLEMENTATIONS[implementation])
+    network = model.network
+    if network.towers:
+        _check(read, network)
+    if images and ranks.context > 1:
+        message = f"found {ranks.context}; sequences with images are not modelled with several context-parallel ranks"
+        raise UnsupportedError("parallelism.context_parallel_size", message)
+    return image_sizes(model, micro_batch, sequence, images, side)
+
+
+def _check(read: Defaults, network: Network) -> None:
+    """What of a tower is not modelled; whose it is, where no framework is named."""
+    divided = network.towers[0].variant in DIVIDED_VARIANTS
+    strategy = read.given("engine.data_parallel_sharding_strategy")
+    if divided and strategy in ("optim_grads", "optim_grads_params"):
+        message = f"found {strategy!r}; a vision tower whose layers are units of Megatron-FSDP is not modelled"
+        raise UnsupportedError("engine.data_parallel_sharding_strategy", message)
+    named = read.given("training.trainable")
+    if read.given(_IMAGES) and is_swift(read) and named is not None:
+        message = f"found {named!r}; with ms-swift a tower that learns has checkpoints, which are not modelled"
+        raise UnsupportedError("training.trainable", message)
+    if read.given("engine.framework") is None:
+        whose = "Megatron Bridge" if network.towers[0].variant in _BRIDGE else "ms-swift"
+        reason = "who has this vision tower beside Megatron's layers"
+        read.assumptions.append(Assumption("engine.framework", whose, reason, notable=True))
+
+
+def kernel_of(embeds: str | None, attention: str) -> str:
+    """The attention of transformers' own towers: ms-swift asks for flash attention where the decoder has it."""
+    return "flash" if embeds == "swift" and attention == "flash" else "sdpa"
