@@ -10,12 +10,10 @@ from memcore.job.job import images_of
 from memcore.layers import IMPLEMENTATIONS
 from memcore.megatron.adapters import is_swift
 from memcore.megatron.ranks import Ranks
-from memcore.model.megatron.towers import DIVIDED_VARIANTS
+from memcore.model.megatron.towers import DIVIDED_VARIANTS, embedder
 from memcore.model.network import Model, Network
 from memcore.step.pictures import image_sizes
 
-_BRIDGE = ("qwen2_5_vl", *DIVIDED_VARIANTS)
-"""Towers that Megatron Bridge has, by `Tower.variant`."""
 _IMAGES = "training.images_per_sequence"
 
 
@@ -48,7 +46,7 @@ def _check(read: Defaults, network: Network) -> None:
         message = f"found {named!r}; with ms-swift a tower that learns has checkpoints, which are not modelled"
         raise UnsupportedError("training.trainable", message)
     if read.given("engine.framework") is None:
-        whose = "Megatron Bridge" if network.towers[0].variant in _BRIDGE else "ms-swift"
+        whose = {"bridge": "Megatron Bridge", "swift": "ms-swift"}[embedder(None, network) or "swift"]
         reason = "who has this vision tower beside Megatron's layers"
         read.assumptions.append(Assumption("engine.framework", whose, reason, notable=True))
 

@@ -107,9 +107,7 @@ def resolve(config: Config) -> MegatronJob:
     states = states_of(read, precision)
     model = learning_model(read, model, states.parameter)
     sizes = {**sizes, "ra": model.sizes["ra"]} if "ra" in model.sizes else sizes
-    images = embedder(read.given("engine.framework"), found.network.family)
-    recipe = _recipe(read, model, engine, ranks, sizes, engine.presets[precision], images)
-    recipe = _with_offload(read, recipe, sizes)
+    recipe = _with_offload(read, _recipe(read, model, engine, ranks, sizes, engine.presets[precision]), sizes)
     capture = capture_of(read, recipe)
     accelerator, capacity = _capacity(read)
     micro_batches = read.take("training.gradient_accumulation_steps", ranks.pipeline)
@@ -332,7 +330,6 @@ def _recipe(
     ranks: Ranks,
     sizes: Mapping[str, int],
     precision: Precision,
-    images: str | None,
 ) -> Recipe:
     """The recipe of a stage, before its layers are known."""
     implementation = implementation_of(read)
@@ -361,7 +358,7 @@ def _recipe(
         keeps_gradients=False,
         units=frozenset(unit_axes(sizes)),
         pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
-        megatron=replace(plan_of(read, ranks, kernel), images=images),
+        megatron=replace(plan_of(read, ranks, kernel), images=embedder(read.given("engine.framework"), model.network)),
     )
 
 

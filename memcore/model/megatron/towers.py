@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from memcore.model.megatron.parts import WIRING, Style, attention, dense
-from memcore.model.network import Layer, Model, Tower
+from memcore.model.network import Layer, Model, Network, Tower
 from memcore.model.parts import Attention, FeedForward
 from memcore.model.weights import Weight
 from memcore.symbols import Axis
@@ -37,12 +37,12 @@ def towers_of(framework: str | None) -> Mapping[str, str]:
     return _SWIFT if "swift" in named else {**_SWIFT, **_BRIDGE}
 
 
-def embedder(framework: str | None, family: str) -> str | None:
+def embedder(framework: str | None, network: Network) -> str | None:
     """Whose model for text and images embeds tokens: `bridge` or `swift`; None: it is a model of text."""
-    towers = towers_of(framework)
-    if family not in towers:
+    if not network.towers:
         return None
-    return "swift" if "swift" in (framework or "").lower() or family not in _BRIDGE else "bridge"
+    bridged = network.towers[0].variant in ("qwen2_5_vl", *DIVIDED_VARIANTS)
+    return "bridge" if bridged and "swift" not in (framework or "").lower() else "swift"
 
 
 def placed(model: Model, how: str, rows: Axis) -> tuple[Tower, ...]:
