@@ -132,7 +132,7 @@ READ = {
                 "activation_checkpointing": {"policy": "selective", "modules": ["core_attn", "moe_act"]},
             },
             "parallelism": {"tensor_parallel_size": 2, "sequence_parallel": True},
-            "hardware": {"gpus_per_node": 8},
+            "hardware": {"gpus_per_node": 8, "num_gpus": 8},
         },
         ("--something-new",),
     ),
@@ -252,7 +252,32 @@ FILES = {
         {"engine.type": "ddp", "hardware.num_gpus": 4, "training.sequence_length": 8},
         ("several processes without FSDP or DeepSpeed: taken as DDP",)),
     "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
+    '{"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": false}, "sequence_parallel_size": 2}': (
+        {"engine.offload_optimizer": "cpu", "engine.offload_param": None, "parallelism.ulysses_parallel_size": 2},
+        ("how many GPUs there are is not said; name them with --gpus",)),
+    '{"zero_optimization": true, "data_types": {"grad_accum_dtype": "fp32"}, "train_micro_batch_size_per_gpu": 1}': (
+        {"engine.zero_stage": 1, "training.gradient_dtype": "fp32"},
+        ("how many GPUs there are is not said; name them with --gpus",)),
+    "torchrun --nproc-per-node 8 pretrain_gpt.py --model-parallel-size 2 --batch-size 4 --checkpoint-activations": (
+        {"hardware.num_gpus": 8, "parallelism.tensor_parallel_size": 2, "training.micro_batch_size": 4,
+         "training.activation_checkpointing.policy": "full", "training.activation_checkpointing.num_layers": 1}, ()),
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4": (
+        {"hardware.num_gpus": None}, ("how many GPUs there are is not said; name them with --gpus",)),
+    "pretrain_gpt.py --optimizer dist_muon --external-cuda-graph --moe-enable-deepep --tensor-model-parallel-size 1": (
+        {"training.optimizer.name": "muon", "engine.distributed_optimizer": True,
+         "engine.cuda_graph_impl": "transformer_engine", "engine.moe_flex_dispatcher_backend": "deepep"},
+        ("how many GPUs there are is not said; name them with --gpus",)),
 }  # fmt: skip
+
+
+def test_vocabularies_that_are_not_padded():
+    """As many words as Megatron-LM is told to make, with what else older scripts say of positions."""
+    found = imported(
+        "pretrain_gpt.py --num-layers 2 --hidden-size 64 --padded-vocab-size 50432 --use-rotary-position-embeddings"
+    )
+    sizes = {"vocab_size": 50432, "make_vocab_size_divisible_by": 1, "position_embedding_type": "rope"}
+    assert {name: found.config["model"][name] for name in sizes} == sizes
+    assert not found.unknown
 
 
 @pytest.mark.parametrize("text", FILES)

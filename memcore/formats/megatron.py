@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,6 +41,23 @@ _USED = {"precision_aware_optimizer": "--use-precision-aware-optimizer"}
 _CHECKPOINTS = "training.activation_checkpointing"
 _KERNELS = {"flash": "flash", "fused": "cudnn", "unfused": "math", "local": "math"}
 _ARCHITECTURES = {"pretrain_bert.py": "bert", "pretrain_t5.py": "t5"}
+_RENAMED: Mapping[str, Mapping[str, Any]] = {
+    "--model-parallel-size": {"--tensor-model-parallel-size": None},
+    "--batch-size": {"--micro-batch-size": None},
+    "--checkpoint-activations": {
+        "--recompute-granularity": "full",
+        "--recompute-method": "uniform",
+        "--recompute-num-layers": 1,
+    },
+    "--use-rotary-position-embeddings": {"--position-embedding-type": "rope"},
+    "--enable-cuda-graph": {"--cuda-graph-impl": "local"},
+    "--external-cuda-graph": {"--cuda-graph-impl": "transformer_engine"},
+    "--nproc-per-node": {"--nproc_per_node": None},
+    "--moe-enable-deepep": {"--moe-flex-dispatcher-backend": "deepep"},
+    "--padded-vocab-size": {"--vocab-size": None, "--make-vocab-size-divisible-by": 1},
+    "--no-pad-vocab-size": {"--make-vocab-size-divisible-by": 1},
+}
+"""Older names and what they are today, and numbers of words that are not padded; None is the same value."""
 _GROUPS = "--group-query-attention"
 _GPT2 = 50257
 """Words of the tokenizer that comes in two files, of words and of merges."""
@@ -55,7 +73,7 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     Groups of heads count with their switch alone, and the vocabulary is the tokenizer's.
     Source: Megatron-LM, megatron/training/arguments.py, validate_args and core_transformer_config_from_args.
     """
-    settled, notes = dict(found), []
+    settled, notes = _today(found), []
     if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
         settled.pop("--num-query-groups")
         notes.append(f"--num-query-groups counts with {_GROUPS} only, and is left out")
@@ -70,6 +88,22 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
         settled |= {} if words is None else {"--vocab-size": words}
         notes += [why] if why else []
     return settled, tuple(notes)
+
+
+def _today(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the names of today's Megatron-LM."""
+    settled = dict(found)
+    for name, means in _RENAMED.items():
+        if settled.get(name):
+            value = settled.pop(name)
+            settled |= {new: value if same is None else same for new, same in means.items()}
+    if settled.get("--optimizer") == "dist_muon":
+        settled |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
+    sizes = [settled.get(f"--{name}-model-parallel-size", 1) for name in ("tensor", "pipeline")]
+    ranks, node = math.prod(each for each in sizes if isinstance(each, int)), settled.get("--nproc_per_node")
+    if isinstance(node, int) and ranks and node % ranks == 0:
+        settled.setdefault("--nnodes", 1)  # torchrun's default, unless only a part of the command is here
+    return settled
 
 
 def _uneven(found: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +155,7 @@ MEGATRON = Tool(
     batch="--global-batch-size",
     per_chunk="--num-layers-per-virtual-pipeline-stage",
     keys=(
-        Key(path="hardware.gpus_per_node", name="--nproc_per_node", also=("--nproc-per-node",)),
+        Key(path="hardware.gpus_per_node", name="--nproc_per_node"),
         Key(path="training.micro_batch_size", name="--micro-batch-size"),
         Key(path="training.sequence_length", name="--seq-length"),
         Key(path="training.dropout.hidden", name="--hidden-dropout"),
@@ -182,6 +216,8 @@ MEGATRON = Tool(
              "--accumulate-allreduce-grads-in-fp32", "--no-check-for-nan-in-loss-and-grad", "--spec", "--container-*",
              "--mpi", "--use-legacy-*", "--enable-experimental", "--empty-unused-memory-level", "--loss-scale*",
              "--initial-loss-scale", "--step-batch-size-schedule", "--hysteresis", "--test-mode",
-             "--no-bias-dropout-fusion", "--te-rng-tracker"),
+             "--no-bias-dropout-fusion", "--te-rng-tracker",
+             "--no-position-embedding", "--use-cpu-initialization", "--high-priority-stream-groups",
+             "--nccl-communicator-config-path", "--moe-router-force-load-balancing"),
     source="Megatron-LM, megatron/training/arguments.py",
 )  # fmt: skip

@@ -136,9 +136,21 @@ def factory(found: Mapping[str, Any]) -> Settled:
     return plain, notes
 
 
+_SECTION = "zero_optimization"
+_DEPRECATED: Mapping[str, tuple[str, object]] = {
+    _SECTION: (f"{_SECTION}.stage", 1),
+    f"{_SECTION}.cpu_offload": (f"{_SECTION}.offload_optimizer.device", "cpu"),
+    f"{_SECTION}.cpu_offload_param": (f"{_SECTION}.offload_param.device", "cpu"),
+}
+"""DeepSpeed's older keys that are true or false, and what they are today (runtime/zero/config.py)."""
+
+
 def automatic(found: Mapping[str, Any]) -> Settled:
     """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
     settled, notes = dict(found), []
+    for name, (today, value) in _DEPRECATED.items():
+        if settled.get(name) is not None and settled.pop(name) is True:
+            settled.setdefault(today, value)
     if found.get("bf16.enabled") == "auto" and found.get("fp16.enabled") is not True:
         settled["bf16.enabled"] = True
         notes.append("bf16.enabled is 'auto': bf16 is taken, the trainer decides")
