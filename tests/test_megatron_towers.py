@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memcore import estimate
-from memcore.errors import UnsupportedError
+from memcore.errors import MemcoreError, UnsupportedError
 from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron
 from memcore.model.megatron.towers import towers_of
@@ -143,3 +143,48 @@ def test_what_an_image_leaves(settings, kept):
     without, seen = (job(QWEN2_5, **settings, **more).ranks for more in ({}, image))
     assert seen[0].recorded[0].kept - without[0].recorded[0].kept == kept
     assert seen[1].recorded[0].kept == without[1].recorded[0].kept
+
+
+BLOCK_KEPT = 2 * (8192 + 2 * 512) + 4 * 4096 + 3 * 4096 + (4096 + 3 * 512) + 2 * 6144 + 2 * 8192
+"""Of 64 patches of 64 numbers, with two ranks: both norms' results and statistics; cosines and sines of queries and keys in
+fp32; queries, keys and values; attention; the activation's input and result; both sums."""
+MERGER_KEPT = 8192 + 2 * 512 + 2 * 4096
+"""A norm's result and statistics; the activation's input and result."""
+QWEN3_KEPT = 64 * 3 * 2 * 16 * 16 * 2 + (2048 + 512 + 8192) + 2 * BLOCK_KEPT + 2 * MERGER_KEPT + 512
+"""Pixels in bf16; indices and weights of four neighbours, and patches with positions; blocks, mergers, the mask."""
+RECOMPUTED = QWEN3_KEPT - 2 * BLOCK_KEPT - MERGER_KEPT + 8192 + 4096 + 8192 + 16 * 128 * 2
+"""Blocks and the inner layer's merger keep their inputs alone, which the second block and that merger share, and the
+angles; the last merger keeps its input and all else; the decoder's first layer keeps the 16 features that it adds."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({}, QWEN3_KEPT),
+        # In the tower attention runs again, whatever is named: its statistics are not kept, its result is one's input.
+        ({"training__activation_checkpointing": {"policy": "selective", "modules": ["mlp"]}}, QWEN3_KEPT - 2 * 1536),
+        ({"training__activation_checkpointing": {"policy": "full"}}, RECOMPUTED),
+    ],
+)
+def test_what_an_image_leaves_in_a_shared_tower(settings, kept):
+    """Bytes from the forward to the backward pass, beside those of text alone."""
+    image = {"training__images_per_sequence": 1, "training__image_size": 128}
+    without, seen = (job(QWEN3, **settings, **more).ranks for more in ({}, image))
+    assert seen[0].recorded[0].kept - without[0].recorded[0].kept == kept
+    assert seen[1].recorded[0].kept == without[1].recorded[0].kept
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "match"),
+    [
+        (QWEN3, {"parallelism__pipeline_layout": "E|tttt|L", "parallelism__pipeline_parallel_size": 3}, "first chunk"),
+        (QWEN3, {"training__adapter": {"type": "lora"}}, "adapters beside"),
+        (QWEN3, {"training__images_per_sequence": 1, "training__attention": "math"}, "vision tower"),
+        (QWEN2_5, {"training__images_per_sequence": 1, "parallelism__context_parallel_size": 2}, "context-parallel"),
+        ("llava-hf/llava-1.5-7b-hf", {}, "towers of family 'llava'"),
+    ],
+)
+def test_what_is_not_modelled_is_refused(model, settings, match):
+    """By name."""
+    with pytest.raises(MemcoreError, match=match):
+        job(model, training__image_size=112, **settings)

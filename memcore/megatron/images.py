@@ -10,7 +10,7 @@ from memcore.job.job import images_of
 from memcore.layers import IMPLEMENTATIONS
 from memcore.megatron.adapters import is_swift
 from memcore.megatron.ranks import Ranks
-from memcore.model.megatron.towers import DIVIDED_VARIANTS, embedder
+from memcore.model.megatron.towers import DIVIDED_VARIANTS, deep_layers, embedder
 from memcore.model.network import Model, Network
 from memcore.step.pictures import image_sizes
 
@@ -31,6 +31,8 @@ def image_symbols(
     if images and ranks.context > 1:
         message = f"found {ranks.context}; sequences with images are not modelled with several context-parallel ranks"
         raise UnsupportedError("parallelism.context_parallel_size", message)
+    if images and network.towers[0].variant in DIVIDED_VARIANTS:
+        _check_divided(read)
     return image_sizes(model, micro_batch, sequence, images, side)
 
 
@@ -41,6 +43,9 @@ def _check(read: Defaults, network: Network) -> None:
     if divided and strategy in ("optim_grads", "optim_grads_params"):
         message = f"found {strategy!r}; a vision tower whose layers are units of Megatron-FSDP is not modelled"
         raise UnsupportedError("engine.data_parallel_sharding_strategy", message)
+    if divided and read.given("training.adapter.type") is not None:
+        message = "adapters beside a vision tower of Megatron-Core's layers, which they reach too, are not modelled"
+        raise UnsupportedError("training.adapter.type", message)
     named = read.given("training.trainable")
     if read.given(_IMAGES) and is_swift(read) and named is not None:
         message = f"found {named!r}; with ms-swift a tower that learns has checkpoints, which are not modelled"
@@ -49,6 +54,26 @@ def _check(read: Defaults, network: Network) -> None:
         whose = {"bridge": "Megatron Bridge", "swift": "ms-swift"}[embedder(None, network) or "swift"]
         reason = "who has this vision tower beside Megatron's layers"
         read.assumptions.append(Assumption("engine.framework", whose, reason, notable=True))
+
+
+def _check_divided(read: Defaults) -> None:
+    """What of Megatron-Core's layers is not modelled in a tower."""
+    path = "training.activation_checkpointing"
+    method, layers = read.given(f"{path}.method") or "uniform", read.given(f"{path}.num_layers") or 1
+    if read.given(f"{path}.policy") == "full" and (method, layers) != ("uniform", 1):
+        message = f"found {method!r} with {layers} layers; in a vision tower modelled: 'uniform' with 1"
+        raise UnsupportedError(f"{path}.method", message)
+    for setting, value in (("training.attention", "math"), ("engine.distribute_saved_activations", True)):
+        if read.given(setting) == value:
+            raise UnsupportedError(setting, f"found {value!r}, which is not modelled in a vision tower; leave it out")
+
+
+def deep_layers_fit(read: Defaults, model: Model, layers: int) -> None:
+    """Refuse a first chunk with fewer layers than are given what the tower saw (modelling_qwen3_vl/model.py)."""
+    needed = deep_layers(model.network.towers)
+    if layers < needed:
+        message = f"leaves {layers} layers in the first chunk; the vision tower's inner layers reach {needed} of them"
+        read.refuse("parallelism.pipeline_parallel_size", message)
 
 
 def kernel_of(embeds: str | None, attention: str) -> str:

@@ -21,7 +21,7 @@ from memcore.layers.megatron.core_attention import KERNELS
 from memcore.megatron.adapters import learning_model
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.graphs import Capture, capture_of
-from memcore.megatron.images import image_symbols, kernel_of
+from memcore.megatron.images import deep_layers_fit, image_symbols, kernel_of
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.offloading import offload_of
 from memcore.megatron.plan import plan_of
@@ -29,6 +29,7 @@ from memcore.megatron.ranks import Ranks, ranks_of
 from memcore.megatron.states import States, states_of
 from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron, predicting_too
+from memcore.model.megatron.parts import ENCODER
 from memcore.model.megatron.placement import Chunk, LayoutError, chunk_of, cut_of, further_tokens, predicting
 from memcore.model.megatron.share import padded, shared
 from memcore.model.megatron.towers import embedder, towers_of
@@ -97,6 +98,7 @@ def resolve(config: Config) -> MegatronJob:
     model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)
+    deep_layers_fit(read, model, layout[0][0].layers)
     sizes = _sizes(read, model, ranks)
     precision = str(read.take("training.precision", engine.default_preset, "Megatron's usual choice"))
     if precision not in ("fp32", "bf16-mixed", "fp16-mixed", "fp8-mixed"):
@@ -225,7 +227,8 @@ def _in_groups(model: Model, layers: int) -> Model:
         message = f"found {layers}; with layers that predict further tokens Megatron allows 1"
         raise ConfigError([Problem("training.activation_checkpointing.num_layers", message)])
     every = (pattern * repeats for pattern, repeats in zip(model.network.runs, model.repeats, strict=True))
-    stacks = [tuple(stack) for _, stack in groupby(chain.from_iterable(every), lambda layer: layer.residual)]
+    apart = groupby(chain.from_iterable(every), lambda layer: layer.residual == ENCODER)
+    stacks = [tuple(stack) for _, stack in apart]
     groups = [stack[start : start + layers] for stack in stacks for start in range(0, len(stack), layers)]
     found = [(group, len(list(same))) for group, same in groupby(groups)]
     network = replace(model.network, runs=tuple(group for group, _ in found))

@@ -75,7 +75,7 @@ def _heads(x: Tensor, part: Attention, before: Norm, weights: Weights, around: A
         mixed = local_linear(norm(x, before, weights), part.inputs[0], weights, around.how)
     else:
         mixed = norm_linear(x, before, part.inputs[0], weights, around.how)
-    query, key, value = _split(mixed, part)
+    query, key, value = heads_split(mixed, part)
     del mixed
     if part.query_norm is not None and part.key_norm is not None:
         query, key = norm(query, part.query_norm, weights), norm(key, part.key_norm, weights)
@@ -141,7 +141,7 @@ def heads_of(part: Attention | LatentAttention) -> Heads:
     return Heads(own.query, key, groups, own.width, padded, wide)
 
 
-def _split(mixed: Tensor, part: Attention) -> list[Tensor]:
+def heads_split(mixed: Tensor, part: Attention) -> list[Tensor]:
     """Views of queries, keys and values of each group; grouped queries are copied, so that heads follow each other."""
     heads, rows = part.heads, mixed.shape[:2]
     shapes = [(*rows, heads.query, heads.width), *[(*rows, heads.key, heads.width)] * 2]

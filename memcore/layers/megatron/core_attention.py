@@ -39,11 +39,12 @@ def flash(query: Tensor, key: Tensor, value: Tensor, core: Core) -> Tensor:
     """flash-attn: everything is copied to (b, s, …), and its result back."""
     query, key, value = (contiguous(permute(each, 1, 0, 2, 3)) for each in (query, key, value))
     query, key, value = (permute(each, 0, 2, 1, 3) for each in (query, key, value))
-    out = _flash(query, key, value, core)
+    out = flash_kernel(query, key, value, core)
     return contiguous(permute(out, 2, 0, 1, 3))
 
 
-def _flash(query: Tensor, key: Tensor, value: Tensor, core: Core) -> Tensor:
+def flash_kernel(query: Tensor, key: Tensor, value: Tensor, core: Core) -> Tensor:
+    """The kernel alone, for heads that come before tokens, however they lie."""
     tape = query.tape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value) if needs else []

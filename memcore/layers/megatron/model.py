@@ -20,15 +20,16 @@ from memcore.layers.megatron.heads import head, plan
 from memcore.layers.megatron.layer import layer
 from memcore.layers.megatron.offloading import Groups
 from memcore.layers.megatron.prediction import predicted, split
-from memcore.layers.megatron.towers import embedded_with_images, frequencies, rotates
+from memcore.layers.megatron.towers import deepened, embedded_with_images, frequencies, rotates
 from memcore.layers.transformers.vision.buffers import tower_buffers
+from memcore.model.megatron.parts import DEEP, ENCODER, PREDICTION, WIRING
 from memcore.model.megatron.towers import MULTIMODAL
 from memcore.model.network import Network
 from memcore.model.parts import Attention, SpecialMixer
 from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
 
-_WIRINGS = ("megatron", "megatron-mtp", "megatron-encoder")
+_WIRINGS = (WIRING, PREDICTION, ENCODER, DEEP)
 
 
 def check(network: Network) -> None:
@@ -77,22 +78,30 @@ def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -
     mask = new(tape, ("b", 1, "s", "s"), "bool", "inputs") if how.masked else None
     around = Around(how, step.recipe.attention, local, mask, offloads)
     x = step.enter("root", batch.tokens)
+    seen: list[Tensor] = []
     if ends.reads_tokens:
         x = step.enter("embedding", x)
-        found = embedded_with_images(step, batch, how) if how.images else embedded(x, loaded[1], ends, weights, how)
-        x = step.leave("embedding", found)
-        del found
+        if how.images:
+            x, seen = embedded_with_images(step, batch, how)
+        else:
+            x = embedded(x, loaded[1], ends, weights, how)
+        x = step.leave("embedding", x)
         step.embedded(x)
         if step.recipe.network.adapted and step.recipe.checkpoints is not None:
             x.requires_grad = True  # else nothing would run again (peft/recompute.py)
 
-    angles = [frequencies(step)] if rotates(step.recipe.network) else []
-
-    def run(slot: Slot, x: Tensor, *angles: Tensor) -> Tensor:
-        return layer(x, slot, around, None, *angles)
-
+    given = [frequencies(step)] if rotates(step.recipe.network) else []
     slots, depths = split(step.slots)
-    x = step.layers(slots, run, x, *angles)
+    deep = [slot.unit for slot in slots if slot.layer.residual == DEEP] if seen else []
+
+    def run(slot: Slot, x: Tensor, *given: Tensor) -> Tensor:
+        x = layer(x, slot, around, None, *given[:1])
+        if slot.unit not in deep:
+            return x
+        _, mask, *features = given
+        return deepened(x, mask, features[deep.index(slot.unit)])
+
+    x = step.layers(slots, run, x, *given, *seen)
     step.after_layers()
     if not ends.predicts:
         return step.leave("root", x), None

@@ -1,8 +1,8 @@
 """What a model with a vision tower makes of its inputs before Megatron-Core's layers run.
 
-Sources: Megatron-Bridge, models/qwen_vl/modeling_qwen25_vl.py; mcore-bridge, which ms-swift runs, model/mm_gpt_model.py
-and mm_gpts/{qwen,utils}.py; Megatron-LM, core/models/common/embeddings/
-rotary_pos_embedding.py (MultimodalRotaryEmbedding) and core/transformer/module.py (Float16Module).
+Sources: Megatron-Bridge, models/qwen_vl/{modeling_qwen25_vl,modelling_qwen3_vl/{model,text_model,utils}}.py;
+mcore-bridge, which ms-swift runs, model/mm_gpt_model.py and mm_gpts/{qwen,utils}.py; Megatron-LM, core/models/common/
+embeddings/rotary_pos_embedding.py (MultimodalRotaryEmbedding) and core/transformer/module.py (Float16Module).
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from memcore.eager.basics import cat, contiguous, new, permute, to
-from memcore.eager.images import rejoined
+from memcore.eager.autograd import attach, tracked
+from memcore.eager.basics import cat, clone, contiguous, new, only, permute, to
+from memcore.eager.images import put_rows, rejoined, rows_at
+from memcore.eager.operations import add
 from memcore.eager.tensor import Tensor
 from memcore.layers.megatron.ends import embedded
 from memcore.layers.megatron.linear import part_of
+from memcore.layers.megatron.vision import qwen3_tower
 from memcore.layers.transformers.vision.models import inputs
 from memcore.layers.transformers.vision.places import multimodal_positions
 from memcore.layers.transformers.vision.qwen import image_features, tower
 from memcore.layers.transformers.vision.seen import placeholder_mask, put_among
-from memcore.model.megatron.towers import MULTIMODAL
+from memcore.model.megatron.towers import DIVIDED_VARIANTS, MULTIMODAL
 from memcore.model.network import Network
 from memcore.model.parts import Attention
 from memcore.step.megatron import MegatronPlan
 from memcore.step.step import Batch, Step
-from memcore.symbols import half
+from memcore.symbols import Quotient, Smaller, half, split_over
 
-_SEEN = ("qwen2_vl", "qwen2_5_vl")
+_SEEN = ("qwen2_vl", "qwen2_5_vl", *DIVIDED_VARIANTS)
 """Towers that are modelled with images, by `Tower.variant`."""
 
 
@@ -40,12 +43,18 @@ def rotates(network: Network) -> bool:
     return any(isinstance(layer.mixer, Attention) and layer.mixer.rotary == MULTIMODAL for layer in network.kinds)
 
 
-def embedded_with_images(step: Step, batch: Batch, how: MegatronPlan) -> Tensor:
-    """Embedded tokens with images among them, (s, b, h); under sequence parallelism this rank's."""
-    ends, weights = step.recipe.network.ends, step.weights
+def embedded_with_images(step: Step, batch: Batch, how: MegatronPlan) -> tuple[Tensor, list[Tensor]]:
+    """Embedded tokens with images among them, (s, b, h); under sequence parallelism this rank's.
+
+    And where images are, and what is added to them after each of the first layers, if there is something.
+    """
+    network = step.recipe.network
     if how.images == "swift":
-        return embedded(batch.tokens, None, ends, weights, how, among=partial(_swift, step, batch))
-    return _bridge(step, batch, how)
+        among = partial(_swift, step, batch)
+        return embedded(batch.tokens, None, network.ends, step.weights, how, among=among), []
+    if network.towers and network.towers[0].variant in DIVIDED_VARIANTS:
+        return _bridge_qwen3(step, batch, how)
+    return _bridge(step, batch, how), []
 
 
 def _swift(step: Step, batch: Batch, x: Tensor) -> Tensor:
@@ -70,6 +79,41 @@ def _bridge(step: Step, batch: Batch, how: MegatronPlan) -> Tensor:
     x = contiguous(part_of(x)) if how.sequence else x
     del image_embeds, mask
     return x
+
+
+def _bridge_qwen3(step: Step, batch: Batch, how: MegatronPlan) -> tuple[Tensor, list[Tensor]]:
+    """`Qwen3VLModel.forward` up to its decoder: the tower runs before words are embedded."""
+    ends, images = step.recipe.network.ends, step.recipe.pictures is not None
+    mask, deep, vision_embeds = None, list[Tensor](), None
+    if images:
+        mask = new(step.tape, ("b", "s"), "bool", "placeholder_mask")
+        vision_embeds, deep = qwen3_tower(step, how, _pixels(step))
+    x = clone(embedded(batch.tokens, None, ends, step.weights, replace(how, sequence=False)))
+    if mask is not None and vision_embeds is not None:
+        x = put_rows(contiguous(permute(x, 1, 0, 2)), mask, vision_embeds)
+        x = step.ended(contiguous(permute(x, 1, 0, 2)), "projector")
+        step.begin("positions and masks")
+    if how.sequence:
+        x = contiguous(part_of(x))
+        deep = [_own_rows(each) for each in deep]
+        mask = None if mask is None else new(step.tape, ("b", split_over("s")), "bool", "placeholder_mask")
+    return x, [] if mask is None else [mask, *deep]
+
+
+def _own_rows(features: Tensor) -> Tensor:
+    """`split_deepstack_embs`: those of the rank that has most tokens of images."""
+    tape, full = features.tape, features.shape
+    out = new(tape, (Smaller("mq", Quotient(("b", "s"), "tp")), *full[1:]), features.dtype, "cat")
+    if tracked(features):
+        attach([out], [features], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
+    return out
+
+
+def deepened(x: Tensor, mask: Tensor, features: Tensor) -> Tensor:
+    """`_deepstack_process`: what inner layers of the tower saw is added to the tokens of images."""
+    x = contiguous(permute(x, 1, 0, 2))
+    x = put_rows(x, mask, add(clone(rows_at(x, mask, features.shape[:1])), features))
+    return contiguous(permute(x, 1, 0, 2))
 
 
 def _pixels(step: Step) -> Tensor:

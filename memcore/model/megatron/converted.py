@@ -14,7 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.model.megatron import parts
 from memcore.model.megatron.arguments import ends
 from memcore.model.megatron.parts import PATH, PREDICTION, WIRING, Routing, Style, prediction, repeated
-from memcore.model.megatron.towers import MULTIMODAL, MULTIMODAL_FAMILIES, placed
+from memcore.model.megatron.towers import MULTIMODAL, MULTIMODAL_FAMILIES, deep_layers, deepened, placed
 from memcore.model.network import Layer, Model, Network, Tower
 from memcore.model.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
 from memcore.symbols import Axis
@@ -60,6 +60,7 @@ def as_megatron(model: Model, towers: Mapping[str, str] = MappingProxyType({})) 
     runs = tuple(tuple(made[layer] for layer in run) for run in runs)
     around = replace(around, embedding_dropout=network.ends.embedding_dropout)
     seen = _towers(model, towers, sizes)
+    runs = deepened(runs, repeats, deep_layers(seen))
     return replace(model, network=Network("megatron", PATH, runs, around, seen), repeats=repeats, sizes=sizes)
 
 

@@ -17,8 +17,8 @@ from memcore.symbols import Axis
 PATH = "decoder.layers"
 WIRING = "megatron"
 """How every layer is wired: each part behind a norm, beside a residual connection."""
-ENCODER, PREDICTION = "megatron-encoder", "megatron-mtp"
-"""The same in T5's encoder, and in layers that predict further tokens."""
+ENCODER, PREDICTION, DEEP = "megatron-encoder", "megatron-mtp", "megatron-deepstack"
+"""The same in T5's encoder, in layers that predict further tokens, and in those after which images are added again."""
 
 
 @dataclass(frozen=True, slots=True)

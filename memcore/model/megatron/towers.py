@@ -6,10 +6,11 @@ ms-swift mcore-bridge, model/mm_gpts. A tower is in the chunk that embeds tokens
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
-from memcore.model.megatron.parts import WIRING, Style, attention, dense
+from memcore.model.megatron.parts import DEEP, WIRING, Style, attention, dense
 from memcore.model.network import Layer, Model, Network, Tower
 from memcore.model.parts import Attention, FeedForward
 from memcore.model.weights import Weight
@@ -26,6 +27,7 @@ DIVIDED_VARIANTS = ("megatron-qwen3_vl",)
 """`Tower.variant` of towers that are divided."""
 _BRIDGE: Mapping[str, str] = {"qwen2_5_vl": WHOLE, "qwen3_vl": DIVIDED, "qwen3_vl_moe": DIVIDED}
 _SWIFT = dict.fromkeys(("internvl", "kimi_vl", "llama4", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"), WHOLE)
+Runs: TypeAlias = tuple[tuple[Layer, ...], ...]
 _STYLE = Style(norm="layer", bias=True, query_bias=True)
 
 
@@ -51,6 +53,21 @@ def placed(model: Model, how: str, rows: Axis) -> tuple[Tower, ...]:
     if how == WHOLE:
         return tuple(replace(tower, checkpointed=False) for tower in towers)
     return tuple(_divided(tower, rows) for tower in towers)
+
+
+def deep_layers(towers: Sequence[Tower]) -> int:
+    """How many of the decoder's first layers are given what inner layers of the tower saw (Qwen3-VL's DeepStack)."""
+    return len(towers[0].taps) - 1 if towers and "qwen3" in towers[0].variant else 0
+
+
+def deepened(runs: Runs, repeats: Sequence[int], count: int) -> Runs:
+    """The decoder's runs with those first layers marked; they are runs of their own."""
+    found, left = [], count
+    for run, times in zip(runs, repeats, strict=True):
+        marked = left > 0
+        found.append(tuple(replace(layer, residual=DEEP) if marked else layer for layer in run))
+        left -= len(run) * times
+    return tuple(found)
 
 
 def _divided(tower: Tower, rows: Axis) -> Tower:
