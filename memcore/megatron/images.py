@@ -10,7 +10,7 @@ from memcore.job.job import images_of
 from memcore.layers import IMPLEMENTATIONS
 from memcore.megatron.adapters import is_swift
 from memcore.megatron.ranks import Ranks
-from memcore.model.megatron.towers import DIVIDED_VARIANTS, deep_layers, embedder
+from memcore.model.megatron.towers import DIVIDED_VARIANTS, embedder
 from memcore.model.network import Model, Network
 from memcore.step.pictures import image_sizes
 
@@ -66,14 +66,6 @@ def _check_divided(read: Defaults) -> None:
     for setting, value in (("training.attention", "math"), ("engine.distribute_saved_activations", True)):
         if read.given(setting) == value:
             raise UnsupportedError(setting, f"found {value!r}, which is not modelled in a vision tower; leave it out")
-
-
-def deep_layers_fit(read: Defaults, model: Model, layers: int) -> None:
-    """Refuse a first chunk with fewer layers than are given what the tower saw (modelling_qwen3_vl/model.py)."""
-    needed = deep_layers(model.network.towers)
-    if layers < needed:
-        message = f"leaves {layers} layers in the first chunk; the vision tower's inner layers reach {needed} of them"
-        read.refuse("parallelism.pipeline_parallel_size", message)
 
 
 def kernel_of(embeds: str | None, attention: str) -> str:

@@ -21,7 +21,7 @@ from memcore.layers.megatron.core_attention import KERNELS
 from memcore.megatron.adapters import learning_model
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.graphs import Capture, capture_of
-from memcore.megatron.images import deep_layers_fit, image_symbols, kernel_of
+from memcore.megatron.images import image_symbols, kernel_of
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.offloading import offload_of
 from memcore.megatron.plan import plan_of
@@ -98,7 +98,6 @@ def resolve(config: Config) -> MegatronJob:
     model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)
-    deep_layers_fit(read, model, layout[0][0].layers)
     sizes = _sizes(read, model, ranks)
     precision = str(read.take("training.precision", engine.default_preset, "Megatron's usual choice"))
     if precision not in ("fp32", "bf16-mixed", "fp16-mixed", "fp8-mixed"):

@@ -10,6 +10,7 @@ from memcore.job.defaults import Defaults
 from memcore.megatron.ranks import Ranks
 from memcore.model.megatron.parts import ENCODER
 from memcore.model.megatron.placement import Chunk, LayoutError, even, even_chunks, laid_out, predicting
+from memcore.model.megatron.towers import deep_layers
 from memcore.model.network import Model
 
 _LAYOUT = "parallelism.pipeline_layout"
@@ -34,6 +35,10 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> tuple[tuple[Chunk, 
     if len(found) % stages or (virtual > 1 and len(found) != stages * virtual):
         counted = f"{len(found)} chunks, which are not {virtual} for each of {stages} stages"
         raise ConfigError([Problem(_LAYOUT, f"found {counted}")])
+    needed = deep_layers(model.network.towers)
+    if found[0].layers < needed:  # modelling_qwen3_vl/model.py
+        message = f"leaves {found[0].layers} layers in the first chunk; a vision tower's inner layers reach {needed}"
+        read.refuse(_STAGES, message)
     return tuple(tuple(found[stage::stages]) for stage in range(stages))
 
 
