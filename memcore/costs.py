@@ -29,6 +29,7 @@ from functools import lru_cache
 from memcore.config.deepspeed import DEEPSPEED
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.job.budgets import computed_again
 from memcore.job.job import Job
 from memcore.megatron.job import MegatronJob
 from memcore.model.network import Model
@@ -339,9 +340,12 @@ def recomputed(job: Job) -> tuple[float, float]:
     recipe = job.recipe
     if recipe.checkpoints is None:
         return _BY_POLICY.get(str(job.config.training.activation_checkpointing.policy), (0.0, 0.0))
+    selection = recipe.checkpoints.selection
+    if selection is not None and selection.chosen is not None:
+        return computed_again(recipe, job.sizes)
     total = sum(len(run) for run in recipe.network.runs)
     share = 1 - len(recipe.checkpoints.skipped) / total
-    return (share / 2, 0.0) if recipe.checkpoints.selection is not None else (share, share)
+    return (share / 2, 0.0) if selection is not None else (share, share)
 
 
 _BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}

@@ -112,8 +112,6 @@ def test_formats_that_are_known_by_name():
         memcore.estimate(job("hqq"))
     with pytest.raises(ConfigError, match="'mxfp4' has no backward pass in transformers"):
         memcore.estimate(job("mxfp4"))
-    with pytest.raises(ConfigError, match="activation_memory_budget.*not modelled yet"):
-        memcore.estimate(job(None, activation_memory_budget=0.5))
 
 
 def test_fp8_keeps_nothing_of_its_inputs():

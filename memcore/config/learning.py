@@ -305,3 +305,25 @@ class Offload:
         engines=("none", "ddp", "fsdp"),
         default="none",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropout:
+    """Dropout probabilities while training."""
+
+    hidden: float | None = setting(
+        Number(0, 1),
+        "Hidden dropout",
+        "Probability of dropping elements of the residual branches; above zero a mask of one byte per element is kept.",
+        flag="hidden-dropout",
+        default="what the model's config.json says",
+        advanced=True,
+    )
+    attention: float | None = setting(
+        Number(0, 1),
+        "Attention dropout",
+        "Probability of dropping attention weights; only eager attention keeps a mask for it.",
+        flag="attention-dropout",
+        default="what the model's config.json says",
+        advanced=True,
+    )

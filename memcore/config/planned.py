@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 _KEYS: Mapping[str, str] = {
     "engine": "contiguous_memory_optimization ",
-    "training": "activation_memory_budget",
 }
 
 ENGINES: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
-from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Offload, Optimizer
+from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Dropout, Offload, Optimizer
 from memcore.config.megatron import MEGATRON
 from memcore.config.schema import section, setting
 from memcore.model.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
@@ -109,28 +109,6 @@ class Checkpointing:
         "How checkpointing is switched on; both keep the same tensors.",
         flag="checkpoint-entry",
         default="checkpoint_wrapper",
-        advanced=True,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropout:
-    """Dropout probabilities while training."""
-
-    hidden: float | None = setting(
-        Number(0, 1),
-        "Hidden dropout",
-        "Probability of dropping elements of the residual branches; above zero a mask of one byte per element is kept.",
-        flag="hidden-dropout",
-        default="what the model's config.json says",
-        advanced=True,
-    )
-    attention: float | None = setting(
-        Number(0, 1),
-        "Attention dropout",
-        "Probability of dropping attention weights; only eager attention keeps a mask for it.",
-        flag="attention-dropout",
-        default="what the model's config.json says",
         advanced=True,
     )
 
@@ -380,6 +358,15 @@ class Training:
     )
     compile: bool | None = setting(
         Flag(), "torch.compile", "Every block is compiled.", flag="compile", default="false", advanced=True
+    )
+    activation_memory_budget: float | None = setting(
+        Number(0, 1),
+        "Activation memory budget",
+        "The share of its activations that a compiled block may keep: the compiler computes the rest again, cheapest"
+        " first. 0 keeps the block's input alone.",
+        flag="activation-memory-budget",
+        default="1, all that the compiler would keep; 0.5 in torchtitan's mode memory_budget",
+        advanced=True,
     )
     compile_loss: bool | None = setting(
         Flag(),

@@ -237,7 +237,10 @@ def _fused_norm(rule: str, x: Tensor, affine: list[Tensor], *, statistics: int) 
     saved = save(tape, x, *affine) if needs else []
     source = _expect_contiguous(x)
     out = new(tape, x.shape, x.dtype, rule)
-    kept = [new(tape, (*x.shape[:-1], 1), "fp32", "norm_statistics") for _ in range(statistics)]
+    rows = (*x.shape[:-1], 1)
+    kept = selectable(
+        tape, "norm_statistics", lambda: [new(tape, rows, "fp32", "norm_statistics") for _ in range(statistics)]
+    )
     del source
     results = [(each.shape, each.dtype) for each in (x, *affine)]
 

@@ -25,10 +25,13 @@ class Selection:
     always: frozenset[str]
     alternate: frozenset[str] = frozenset()
     """Of these every second result, beginning with the first."""
+    chosen: frozenset[tuple[str, int]] | None = None
+    """Single results: an operation, and how often it ran before. None: there is no memory budget that chose any."""
 
     def keeps(self, operation: str, before: int) -> bool:
         """Whether to keep a result of an operation that ran so many times before."""
-        return operation in self.always or (operation in self.alternate and not before % 2)
+        alternate = operation in self.alternate and not before % 2
+        return operation in self.always or alternate or (operation, before) in (self.chosen or ())
 
 
 TORCHTITAN = Selection(frozenset({"sdpa", "reduce_scatter", "all_to_all"}), frozenset({"mm"}))

@@ -209,7 +209,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     model = _said_model(tool, config)
     left_out += [] if model else ["model"]
     said = {**model, **said}
-    said |= {switch: True for name, switch in tool.alongside.items() if name in said}
+    said |= dict(needed for name, needed in tool.alongside.items() if name in said)
     whole = whole_batch(config)
     if tool.batch and whole is not None and "training.gradient_accumulation_steps" in left_out:
         said[tool.batch] = whole

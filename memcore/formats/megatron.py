@@ -149,7 +149,7 @@ MEGATRON = Tool(
     dimensions={
         "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
     },
-    alongside={"--num-query-groups": _GROUPS},
+    alongside={"--num-query-groups": (_GROUPS, True)},
     settled=_settled,
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",

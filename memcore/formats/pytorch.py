@@ -1,6 +1,6 @@
 """torchtitan's and DeepSpeed's files."""
 
-from memcore.formats.settled import MODEL, RANKS, automatic, flavored
+from memcore.formats.settled import BUDGET, BY_BUDGET, MODE, MODEL, RANKS, automatic, flavored
 from memcore.formats.tool import Key, Meaning, Tool
 
 _CHECKPOINTS = "training.activation_checkpointing"
@@ -69,7 +69,8 @@ TORCHTITAN = Tool(
             name="quantize.linear.float8.enable_fsdp_float8_all_gather",
             also=("float8.enable_fsdp_float8_all_gather",),
         ),
-        Key(path=f"{_CHECKPOINTS}.policy", name="activation_checkpoint.mode"),
+        Key(path=f"{_CHECKPOINTS}.policy", name=MODE),
+        Key(path="training.activation_memory_budget", name=BUDGET),
     ),
     meanings=(
         Meaning(sets={f"{_CHECKPOINTS}.mode": "op"}, keys={"activation_checkpoint.selective_ac_option": "op"}
@@ -81,10 +82,12 @@ TORCHTITAN = Tool(
     ),
     model=MODEL,
     settled=flavored,
+    alongside={BUDGET: (MODE, BY_BUDGET)},
     batch="training.global_batch_size",
     defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048,
               "training.implementation": "torchtitan", f"{_CHECKPOINTS}.policy": "selective"},
     ignored=("job.*", "profiling.*", "metrics.*", "lr_scheduler.*", "checkpoint.*", "comm.*", "validation.*",
+             "activation_checkpoint.visualize_memory_budget_pareto",
              "optimizer.lr", "optimizer.eps", "training.steps", "training.max_norm", "training.dataset",
              "training.dump_folder", "model.hf_assets_path", "model.tokenizer_path",
              "model.print_after_conversion", "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",

@@ -14,6 +14,7 @@ GPUS = "*gpus"
 Settled = tuple[Mapping[str, Any], tuple[str, ...]]
 ENGINE, VERSION, RESHARD, OFFLOAD, CHECKPOINTS = "*engine", "*version", "*reshard", "*offload", "*checkpoints"
 STAGE, OPTIMIZER, PARAMETERS, RANKS, MODEL = "*stage", "*optimizer", "*parameters", "*ranks", "*"
+MODE, BUDGET, BY_BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget", "memory_budget"
 _STRATEGIES: Mapping[object, bool] = {
     "FULL_SHARD": True, "1": True, "SHARD_GRAD_OP": False, "2": False, "HYBRID_SHARD": True, "4": True,
     "HYBRID_SHARD_ZERO2": False, "5": False,
@@ -179,4 +180,17 @@ def flavored(found: Mapping[str, Any]) -> Settled:
     listed = converters.split(",") if isinstance(converters, str) else converters
     if listed in ([], ["float8"], ["quantize.linear.float8"]):
         settled["model.converters"] = "float8" if listed else ""
+    _of_mode(settled)
     return settled, ()
+
+
+def _of_mode(settled: dict[str, Any]) -> None:
+    """What torchtitan's mode of checkpoints reads: an option if it is selective, a budget if the compiler decides."""
+    mode = settled.get(MODE, "selective")
+    if mode != "selective":
+        settled.pop("activation_checkpoint.selective_ac_option", None)
+    if mode == BY_BUDGET:
+        settled[MODE] = "none"
+        settled.setdefault(BUDGET, 0.5)
+    else:
+        settled.pop(BUDGET, None)

@@ -70,8 +70,8 @@ class Tool:
     """Keys that memory does not depend on; `a.*` is all below."""
     settled: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None
     """What its keys mean together where that takes more than a table, and notes on it."""
-    alongside: Mapping[str, str] = field(default_factory=dict)
-    """Switches without which keys count for nothing."""
+    alongside: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+    """For keys that alone count for nothing, the one that they need beside them, and its value."""
     world: tuple[str, ...] = ()
     """Keys whose product is the number of GPUs."""
     batch: str = ""

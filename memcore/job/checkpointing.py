@@ -17,7 +17,10 @@ _PATH = "training.activation_checkpointing"
 
 def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
     """The checkpoints, and the model written such that every so-manieth layer can have one."""
-    policy = read.take(f"{_PATH}.policy", *checkpoints_layers(read))
+    usual = checkpoints_layers(read)
+    if read.given("training.activation_memory_budget") is not None:
+        usual = "none", "the compiler decides what is computed again"
+    policy = read.take(f"{_PATH}.policy", *usual)
     mode, every = _mode(read, policy)
     if policy == "none":
         return model, None

@@ -2,8 +2,8 @@
 
 Source: torch/_functorch/partitioners.py (`min_cut_rematerialization_partition`, `default_partition`): fusible
 operations are computed again from what stays anyway; selective checkpoints mark what must stay, of what the backward
-pass reads. That is a block's set of saved tensors. How the compiler orders its kernels, and so the temporaries of a
-block, is taken from eager execution.
+pass reads, and a memory budget decides about costlier ones (`memcore.partitioner`). That is a block's set of saved
+tensors. How the compiler orders its kernels, and so the temporaries of a block, is taken from eager execution.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from memcore.eager.autograd import attach, save, tracked
 from memcore.eager.basics import like, only
+from memcore.eager.selection import selectable
 from memcore.eager.tape import Tape
 from memcore.eager.tensor import Tensor
 from memcore.model.network import Layer, Network
@@ -31,7 +32,7 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
 
 def rotated(x: Tensor) -> Tensor:
     """A rotation in one kernel: its table is there anyway."""
-    out = like(x, "fused_product")
+    (out,) = selectable(x.tape, "rotary", lambda: [like(x, "fused_product")])
     if tracked(x):
         attach([out], [x], [], lambda g, s: [like(only(g), "fused_product_backward")])
     return out

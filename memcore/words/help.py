@@ -73,6 +73,9 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.loss_shift": "由谁移位标签并计算损失：在模型内部时，FSDP 最后聚合的参数还在。",
     "training.outputs_kept": "训练器在反向传播期间一直持有模型的输出对象，连同 logits。",
     "training.compile": "每个 block 都被编译。",
+    "training.activation_memory_budget": (
+        "编译后的 block 可以保留的激活占全部激活的比例：其余由编译器重新计算，先算最便宜的。0 只保留 block 的输入。"
+    ),
     "training.compile_loss": "损失也被编译：logits 保持原样，不做上转型。",
     "training.dropout.hidden": "残差分支元素的丢弃概率；大于零时为每个元素保存一字节掩码。",
     "training.dropout.attention": "注意力权重的丢弃概率；只有 eager 注意力为其保存掩码。",

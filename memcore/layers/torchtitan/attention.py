@@ -10,6 +10,7 @@ from memcore.eager.basics import cat, contiguous, permute
 from memcore.eager.ring import ring_attention
 from memcore.eager.slices import expand, split_sizes, unsqueeze
 from memcore.eager.tensor import Tensor
+from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
 from memcore.layers.torchtitan.parts import Weights, norm, project, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
@@ -24,8 +25,10 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
         given = prepared(x)
         xq, xk, xv = (project(given, weights, each) for each in part.inputs)
         if part.query_norm is not None and part.key_norm is not None:
-            xq, xk = norm(xq, weights, part.query_norm), norm(xk, weights, part.key_norm)
-            xq, xk = rotate_halves(xq), rotate_halves(xk)
+            compiled = step.recipe.compiled
+            xq = norm(xq, weights, part.query_norm, compiled=compiled)
+            xk = norm(xk, weights, part.key_norm, compiled=compiled)
+            xq, xk = (rotated(each) if compiled else rotate_halves(each) for each in (xq, xk))
         else:
             xq, xk = rotate(xq), rotate(xk)
         if part.repeats_heads:

@@ -1,0 +1,197 @@
+"""Activation memory budgets: which results of a compiled block stay, and which the backward pass computes again.
+
+A block's results are listed here as PyTorch's compiler sees them; `memcore.partitioner` chooses among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memcore.dtypes import ITEMSIZE
+from memcore.eager.selection import Selection
+from memcore.errors import UnsupportedError
+from memcore.job.defaults import Defaults
+from memcore.model.network import Layer
+from memcore.model.parts import Attention, FeedForward
+from memcore.model.weights import Linear
+from memcore.partitioner import CHEAP, COSTLY, UNLISTED, Name, Result, kept
+from memcore.step.recipe import Checkpoints, Recipe
+from memcore.symbols import Axis, Rounded, Shape, measure, product
+
+PATH = "training.activation_memory_budget"
+
+_HALF = ("bf16", "fp16")
+_RANDOM_STATE = {"flash": 24, "efficient": 16, "cudnn": 16}
+"""Bytes of the random state that attention kernels return; flash attention's has three numbers."""
+
+
+def with_budget(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Recipe:
+    """A recipe whose blocks keep what a budget leaves, if there is one; without, all that the compiler would keep."""
+    budget = read.given(PATH)
+    if budget is None:
+        return recipe
+    if not recipe.compiled:
+        read.refuse(PATH, f"found {budget}; the compiler decides by it, so it needs training.compile true")
+        return recipe
+    if recipe.checkpoints is not None:
+        read.refuse(PATH, f"found {budget} beside activation checkpoints; needs policy 'none'")
+        return recipe
+    if budget == 1:
+        return recipe
+    if found := list(dict.fromkeys(_obstacles(read, recipe))):
+        message = f"found {budget}; not modelled with {', '.join(found)}; allowed: 1"
+        raise UnsupportedError(PATH, message)
+    chosen = {_chosen(layer, recipe, sizes, budget) for layer in recipe.network.kinds}
+    if len(chosen) > 1:
+        raise UnsupportedError(PATH, f"found {budget}; modelled for layers of one shape; allowed: 1")
+    selection = Selection(frozenset(), chosen=chosen.pop())
+    return replace(recipe, checkpoints=Checkpoints(early_stop=True, selection=selection, skipped=frozenset()))
+
+
+def _obstacles(read: Defaults, recipe: Recipe) -> Iterator[str]:
+    """What a block has whose graph is not written down here."""
+    yield from (each for layer in recipe.network.kinds for each in _of_layer(layer))
+    yield from (name for name, found in _around(read, recipe).items() if found)
+    if _kernel(recipe) not in _RANDOM_STATE:
+        yield f"attention {recipe.attention!r}"
+
+
+def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
+    weights = [weight for layer in recipe.network.kinds for weight in layer.weights()]
+    return {
+        "tensor parallelism": recipe.tensor is not None,
+        "context parallelism": recipe.ring_turns > 0 or recipe.ulysses is not None,
+        "float8": recipe.float8 is not None,
+        "masks of attention": recipe.padded or bool(read.given("training.packed_sequences")),
+        "adapters or frozen layers": recipe.network.adapted or not all(weight.trainable for weight in weights),
+        "offloaded activations": recipe.offloads_activations,
+        "a KV cache": recipe.use_cache,
+        "towers": bool(recipe.network.towers),
+    }
+
+
+def _of_layer(layer: Layer) -> Iterator[str]:
+    mixer, feed = layer.mixer, layer.feed_forward
+    if not isinstance(mixer, Attention):
+        yield "latent attention"
+    else:
+        if mixer.mask != "full":
+            yield "masks of attention"
+        if mixer.norm_place != "head" and mixer.query_norm is not None:
+            yield "norms after the rotation"
+        if mixer.heads.wide or mixer.heads.unaligned:
+            yield "heads that kernels pad or refuse"
+        if mixer.dropout:
+            yield "dropout"
+    if not isinstance(feed, FeedForward):
+        yield "routed experts"
+    if layer.dropout:
+        yield "dropout"
+
+
+def _kernel(recipe: Recipe) -> str:
+    """The kernel of attention. transformers' `flash` is that of the package flash_attn, which compilers do not see."""
+    if recipe.attention == "sdpa":
+        if recipe.precision.compute in _HALF:
+            return "flash"
+        mixers = [layer.mixer for layer in recipe.network.kinds]
+        return "math" if any(isinstance(each, Attention) and each.grouped for each in mixers) else "efficient"
+    if recipe.implementation == "transformers" and recipe.attention == "flash":
+        return "flash_attn"
+    return recipe.attention
+
+
+def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: float) -> frozenset[Name]:
+    results, unread = block_results(layer, recipe, sizes)
+    return kept(results, unread, budget)
+
+
+def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tuple[list[Result], int]:
+    """A block's results, in the order of its graph, and bytes of its inputs that the backward pass does not read."""
+    mixer, feed = layer.mixer, layer.feed_forward
+    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward) or feed.gate is None:
+        raise TypeError(layer)
+    block = _Block(recipe.precision.compute, sizes)
+    heads = mixer.heads
+    block.norm(layer.norms[0].width)
+    for linear, count, head_norm in zip(
+        mixer.inputs, (heads.query, heads.key, heads.key), (mixer.query_norm, mixer.key_norm, None), strict=True
+    ):
+        block.linear(linear)
+        if head_norm is not None:
+            block.statistics(count)
+            block.add("rotary", (count, heads.width), UNLISTED)
+    if mixer.repeats_heads:
+        # What is kept then are copies, larger by so much; computed again, they are made of what the matrices return.
+        copies = 2 * (product((heads.query, heads.width), sizes) - product((heads.key, heads.width), sizes))
+        block.add("repeat_kv", (copies,), CHEAP)
+    block.attention(mixer, _kernel(recipe))
+    block.linear(mixer.output)
+    block.norm(layer.norms[1].width)
+    block.linear(feed.gate)
+    block.linear(feed.up)
+    block.add("fused_product", feed.up.outer, CHEAP)
+    biases = [each for each in (*mixer.inputs, mixer.output, feed.gate, feed.up, feed.down) if each.bias]
+    return block.results, sum(product(each.outer, sizes) for each in biases) * block.item
+
+
+class _Block:
+    """Collects the results of a block."""
+
+    def __init__(self, dtype: str, sizes: Mapping[str, int]) -> None:
+        self.item = int(ITEMSIZE[dtype])
+        self.results: list[Result] = []
+        self._sizes = sizes
+        self._tokens = sizes["b"] * sizes["s"]
+        self._counts: Counter[str] = Counter()
+
+    def add(self, operation: str, axes: Shape, cost: int, runtime: int = 1) -> None:
+        """A result with these axes for each token, in the compute dtype."""
+        self._put(operation, self._tokens * product(axes, self._sizes) * self.item, cost, runtime)
+
+    def _put(self, operation: str, size: int, cost: int, runtime: int = 1) -> None:
+        self.results.append(Result((operation, self._counts[operation]), size, cost, runtime))
+        self._counts[operation] += 1
+
+    def norm(self, width: Shape) -> None:
+        """A norm: a statistic of each row, and its result."""
+        self.statistics(1)
+        self.add("norm", width, CHEAP)
+
+    def statistics(self, rows: Axis) -> None:
+        """Statistics of a norm: the mean of squares is a reduction, and its result in fp32."""
+        self._put("norm_statistics", self._tokens * measure(rows, self._sizes) * 4, COSTLY)
+
+    def linear(self, part: Linear) -> None:
+        """A matrix product."""
+        runtime = 2 * self._tokens * product((*part.outer, *part.inner), self._sizes)
+        self.add("addmm" if part.bias else "mm", part.outer, COSTLY, runtime)
+
+    def attention(self, part: Attention, kernel: str) -> None:
+        """Attention: its result, a statistic of each row, and the random state. cuDNN's is not known to be costly."""
+        heads, sizes, length = part.heads, self._sizes, self._sizes["s"]
+        rows = Rounded(length, 32) if kernel == "efficient" else length
+        elements = self._tokens * product((heads.query, heads.value), sizes)
+        size = elements * self.item + sizes["b"] * product((heads.query, rows), sizes) * 4 + _RANDOM_STATE[kernel]
+        runtime = 2 * self._tokens * length * measure(heads.query, sizes)
+        runtime *= measure(heads.width, sizes) + measure(heads.value, sizes)
+        self._put("sdpa", size, UNLISTED if kernel == "cudnn" else COSTLY, runtime)
+
+
+def computed_again(recipe: Recipe, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """The shares of a block's matrix products and of its attention that the backward pass computes again."""
+    selection = recipe.checkpoints.selection if recipe.checkpoints else None
+    if selection is None or selection.chosen is None:
+        raise ValueError("there is no budget")
+    again, total, attention = 0, 0, 0.0
+    for layer in recipe.network.kinds:
+        results, _ = block_results(layer, recipe, sizes)
+        for each in results:
+            if each.name[0] in ("mm", "addmm"):
+                total += each.runtime
+                again += each.runtime * (each.name not in selection.chosen)
+            elif each.name[0] == "sdpa":
+                attention = float(each.name not in selection.chosen)
+    return again / total, attention
