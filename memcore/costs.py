@@ -337,15 +337,9 @@ def recomputed(job: Job) -> tuple[float, float]:
 
     torchtitan's selective policy keeps every second product and attention, Megatron's all products.
     """
-    recipe = job.recipe
-    if recipe.checkpoints is None:
+    if job.recipe.checkpoints is None:
         return _BY_POLICY.get(str(job.config.training.activation_checkpointing.policy), (0.0, 0.0))
-    selection = recipe.checkpoints.selection
-    if selection is not None and selection.chosen is not None:
-        return computed_again(recipe, job.sizes)
-    total = sum(len(run) for run in recipe.network.runs)
-    share = 1 - len(recipe.checkpoints.skipped) / total
-    return (share / 2, 0.0) if selection is not None else (share, share)
+    return computed_again(job.recipe, job.recipe.checkpoints, job.sizes)
 
 
 _BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}

@@ -180,18 +180,17 @@ class _Block:
         self._put("sdpa", size, UNLISTED if kernel == "cudnn" else COSTLY, runtime)
 
 
-def computed_again(recipe: Recipe, sizes: Mapping[str, int]) -> tuple[float, float]:
-    """The shares of a block's matrix products and of its attention that the backward pass computes again."""
-    selection = recipe.checkpoints.selection if recipe.checkpoints else None
-    if selection is None or selection.chosen is None:
-        raise ValueError("there is no budget")
-    again, total, attention = 0, 0, 0.0
-    for layer in recipe.network.kinds:
-        results, _ = block_results(layer, recipe, sizes)
-        for each in results:
-            if each.name[0] in ("mm", "addmm"):
-                total += each.runtime
-                again += each.runtime * (each.name not in selection.chosen)
-            elif each.name[0] == "sdpa":
-                attention = float(each.name not in selection.chosen)
-    return again / total, attention
+def computed_again(recipe: Recipe, checkpoints: Checkpoints, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """The shares of the forward pass's matrix products and of its attention that the backward pass computes again."""
+    share = 1 - len(checkpoints.skipped) / sum(len(run) for run in recipe.network.runs)
+    selection = checkpoints.selection
+    if selection is None:
+        return share, share
+    if selection.chosen is None:
+        return share / 2, 0.0
+    # A budget's layers have one shape.
+    results, _ = block_results(recipe.network.kinds[0], recipe, sizes)
+    again = Counter[bool]()
+    for each in results:
+        again[each.name not in selection.chosen] += each.runtime * (each.name[0] in ("mm", "addmm"))
+    return again[True] / again.total(), float(("sdpa", 0) not in selection.chosen)
