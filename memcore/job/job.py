@@ -12,7 +12,6 @@ from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
-from memcore.job.budgets import with_budget
 from memcore.job.checkpointing import checkpointing
 from memcore.job.deepspeed import with_zero, zero_engine
 from memcore.job.defaults import Assumption, Defaults
@@ -120,7 +119,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         recipe = recipe_of(
             read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake
         )
-        recipe = with_budget(read, recipe, sizes)
     recipe, sizes = with_zero(read, engine, share, recipe, sizes)
     accelerator, capacity = _capacity(read)
     if read.problems:

@@ -11,6 +11,7 @@ from memcore.eager.quantized import Quantization
 from memcore.eager.sharded import TensorParallel
 from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
+from memcore.job.budgets import with_budget
 from memcore.job.defaults import Assumption, Defaults
 from memcore.job.expert_parallel import dispatcher, layer_code
 from memcore.job.frameworks import (
@@ -218,7 +219,7 @@ def recipe_of(
     padded = _padded(read, kernel)
     exchanges = ulysses(read, model, implementation, kernel, sizes, padded=padded)
     _refuse_cut(read, precision)
-    return Recipe(
+    recipe = Recipe(
         network=with_dropout(read, model),
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
         implementation=implementation,
@@ -250,6 +251,7 @@ def recipe_of(
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
         fake=fake,
     )
+    return with_budget(read, recipe, sizes)
 
 
 def _padded(read: Defaults, kernel: str) -> bool:
