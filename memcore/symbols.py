@@ -92,7 +92,60 @@ class Total:
         return sum(product(shape, sizes) for shape in self.shapes)
 
 
-Derived: TypeAlias = Quotient | Rounded | Shifted | Smaller | Total
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """A square for each axis of each tile into which a tensor is cut, or its upper triangle.
+
+    Neighbouring axes whose product is no larger than a tile's side become one, and those of size 1 go. Every square is
+    an allocation of its own.
+    """
+
+    shapes: tuple[tuple[Axis, ...], ...]
+    """The axes."""
+    side: int
+    """Of the largest tile."""
+    multiple: int
+    """The elements that allocations are rounded up to."""
+    packed: bool = True
+    """Only the triangle."""
+
+    def __str__(self) -> str:
+        each = "d·(d+1)/2" if self.packed else "d²"
+        return f"Σ {each} of {' × '.join(map(spell, self.shapes))} in tiles of {self.side}"
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """Its value."""
+        axes = [self._cut(axis) for axis in self._merged(sizes)]
+        rounded = [sum(-(-self._each(side) // self.multiple) * self.multiple for side in axis) for axis in axes]
+        tiles = prod(map(len, axes))
+        return sum(tiles // len(axis) * size for axis, size in zip(axes, rounded, strict=True))
+
+    def sides(self, sizes: Mapping[str, int]) -> frozenset[int]:
+        """The sides of tiles."""
+        return frozenset(side for axis in self._merged(sizes) for side in self._cut(axis))
+
+    def _each(self, side: int) -> int:
+        return triangle(side) if self.packed else side * side
+
+    def _cut(self, axis: int) -> list[int]:
+        return [min(self.side, axis - start) for start in range(0, axis, self.side)]
+
+    def _merged(self, sizes: Mapping[str, int]) -> list[int]:
+        found: list[int] = []
+        for axis in (product(axes, sizes) for axes in reversed(self.shapes)):
+            if found and (1 in (axis, found[-1]) or found[-1] * axis <= self.side):
+                found[-1] *= axis
+            else:
+                found.append(axis)
+        return found
+
+
+def triangle(side: int) -> int:
+    """Elements of a square's upper triangle."""
+    return side * (side + 1) // 2
+
+
+Derived: TypeAlias = Quotient | Rounded | Shifted | Smaller | Total | Factors
 Axis: TypeAlias = "str | int | Derived"
 Shape: TypeAlias = tuple[Axis, ...]
 

@@ -6,6 +6,7 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.symbols import Factors
 
 MODEL = {
     "model_type": "llama",
@@ -167,11 +168,9 @@ def test_projected_gradients(precision, size):
 
 
 def test_ranks_belong_to_projections():
-    """Adam projects nothing; engines that shard give no whole matrices."""
+    """Adam projects nothing."""
     with pytest.raises(ConfigError, match="projects no gradients"):
         kept({"name": "adamw", "rank": 4})
-    with pytest.raises(UnsupportedError, match="needs whole matrices"):
-        kept("galore", engine={"type": "fsdp"}, gpus=2)
 
 
 def test_sparse_gradients_alone():
@@ -184,8 +183,8 @@ def test_what_factorizes_needs_fp32_and_whole_matrices():
     """One GPU trains in the checkpoint's bf16, eight shard by default: both are refused before anything is asked for."""
     with pytest.raises(UnsupportedError, match="parameters in bf16; it factorizes matrices in fp32"):
         memcore.estimate({"model": "gpt2", "training": {"optimizer": "soap"}})
-    with pytest.raises(UnsupportedError, match="which fsdp shards; engine.type ddp keeps them whole"):
-        memcore.estimate({"model": "gpt2", "training": {"optimizer": "soap"}, "hardware": {"num_gpus": 8}})
+    with pytest.raises(UnsupportedError, match="plain tensors with DTensors; engine.type ddp keeps them whole"):
+        memcore.estimate({"model": "gpt2", "training": {"optimizer": "apollo"}, "hardware": {"num_gpus": 8}})
 
 
 @pytest.mark.parametrize(
@@ -206,3 +205,96 @@ def test_what_frameworks_load(framework, version, each, checkpoints):
         50257 * 768 * each
     }
     assert (rank.job.recipe.checkpoints is not None) == (checkpoints == "full")
+
+
+FOUR = {"type": "fsdp"}, 4, SMALL
+
+
+def test_shampoo_on_tiles():
+    """What Distributed Shampoo keeps of a rank's part of SMALL, as steps of it on four ranks' DTensors showed.
+
+    A packed square for each axis: of 128 x 512 for a square matrix, of 250 x 512 for the ends, and so on; a vector's
+    part has one, too. Where they lie is kept for each side, in two rows of int32.
+    """
+
+    def packed(*sides):
+        return sum(-(-side * (side + 1) // 2 // 128) * 512 for side in sides)
+
+    layer = 2 * packed(128, 512) + 2 * packed(64, 512) + 2 * packed(192, 512) + packed(128, 768) + 2 * packed(128)
+    factors = 2 * layer + 2 * packed(250, 512) + packed(128)
+    own = -(-ALL_OF_SMALL // 4) * 4
+    persistent, states = kept("shampoo", "bf16-mixed", *FOUR)
+    resident = dict.fromkeys(("preconditioner", "preconditioner_root", "triangle_indices", "exp_avg"), 0)
+    for entry in persistent.resident():
+        if entry.rule in resident:
+            resident[entry.rule] += entry.bytes
+    indices = sum(-(-8 * side * (side + 1) // 2 // 512) * 512 for side in (64, 128, 192, 250, 512, 768))
+    assert resident == {
+        "preconditioner": factors,
+        "preconditioner_root": factors,
+        "triangle_indices": indices,
+        "exp_avg": own,
+    }
+    assert states == {}
+    assert persistent.states == 2 * factors + indices + own == 30187520
+    tile = 4 * (128 * 128 + 768 * 768 + 128 * 768)
+    assert persistent.stepping == 2 * own + tile == pytest.approx(12221952, rel=0.05)
+
+
+def test_soap_on_tiles():
+    """Whole bases beside packed squares, second moments in them; a basis' squares when its side is factorized."""
+    persistent, _ = kept("soap", "bf16-mixed", *FOUR)
+    assert persistent.states == 45755392
+    assert persistent.stepping == 6 * 4 * 768 * 768 == pytest.approx(14233600, rel=0.006)
+    assert (
+        kept("soap", "bf16-mixed", *FOUR)[0].states
+        == kept({"name": "soap", "implementation": "distributed-shampoo"}, "bf16-mixed", *FOUR)[0].states
+    )
+
+
+def test_tiles():
+    """Of 1500 x 600 there are two, of 2048 numbers two, and a small matrix is one vector."""
+    tiles = Factors(((1500,), (600,)), 1024, 1)
+    assert tiles.sides({}) == {1024, 476, 600}
+    assert tiles.value({}) == 524800 + 113526 + 2 * 180300
+    assert Factors(((2048,),), 1024, 1).value({}) == 2 * 524800
+    assert Factors(((8,), (1,), (100,)), 1024, 1, packed=False).value({}) == 800 * 800
+    assert Factors(((16,), (100,)), 1024, 1, packed=False).value({}) == 16 * 16 + 100 * 100
+
+
+def test_galore_on_dtensors():
+    """More rows than columns: moments of a rank's rows; else each rank has all of them. Every rank has the vectors.
+
+    Counted on four ranks' DTensors; most is there when the whole gradient of the next layer's first matrix is
+    decomposed, beside the root and the update, as a whole, of a matrix with more columns.
+    """
+    persistent, states = kept("galore", "bf16-mixed", *FOUR)
+    rows = (2 * 128 + 2 * 192) * 128
+    wide = 128 * (2 * 512 + 768)
+    moment = 4 * 2 * (rows + wide) + ENDS_OF_SMALL + NORMS_OF_SMALL
+    square = 4 * 2 * (5 * SQUARE + 2 * 256 * 256)
+    assert states == {"exp_avg": moment, "exp_avg_sq": moment, "projection": square}
+    assert persistent.states == 2 * moment + square == 18568192
+    left = 4 * (128 * 768 + 512 * 768)
+    assert persistent.stepping == left + 4 * (3 * SQUARE + 512) == 5113856
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "engine", "reason"),
+    [
+        ("apollo", {"type": "fsdp"}, "projection is a plain tensor"),
+        ("galore-8bit", {"type": "fsdp"}, "states are plain tensors"),
+        (
+            {"name": "soap", "implementation": "for-loop"},
+            {"type": "fsdp"},
+            "implementation 'distributed-shampoo' steps",
+        ),
+        ("galore", {"type": "fsdp", "version": 1}, "pieces of one flat vector"),
+        ("shampoo", {"type": "deepspeed"}, "pieces of one flat vector"),
+        ({"name": "soap", "implementation": "distributed-shampoo"}, {"type": "ddp"}, "shares tiles among ranks"),
+    ],
+)
+def test_what_does_not_step_with_shards(optimizer, engine, reason):
+    """Each is refused with what breaks."""
+    with pytest.raises(UnsupportedError, match=reason):
+        kept(optimizer, "bf16-mixed", engine, 4)

@@ -75,7 +75,7 @@ LAYERS = (
     {"job.checkpointing", "job.tensor_parallel", "job.expert_parallel"},
     {"job.adapted_experts", "job.frozen"},
     {"job.layout", "job.learning"},
-    {"job.nanotron", "job.deepspeed"},
+    {"job.nanotron", "job.deepspeed", "job.optimizing"},
     {"job.recipes", "job.budgets"},
     {"job.megatron_deepspeed"},
     {"job.job"},

@@ -60,13 +60,14 @@ class Optimizer:
     )
     implementation: str | None = setting(
         Choice(
-            ("fused", "foreach", "for-loop", "bitsandbytes", "torchao"),
+            ("fused", "foreach", "for-loop", "bitsandbytes", "torchao", "distributed-shampoo"),
             {
                 "fused": "one kernel, no temporaries",
                 "foreach": "lists of tensors: a temporary as large as all parameters of this rank",
                 "for-loop": "one parameter at a time",
                 "bitsandbytes": "a kernel of bitsandbytes, in place",
                 "torchao": "a compiled kernel of torchao for each parameter",
+                "distributed-shampoo": "Meta's Shampoo and SOAP, on tiles of what a rank has",
             },
         ),
         "Implementation",

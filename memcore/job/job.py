@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memcore.config.deepspeed import DEEPSPEED
 from memcore.config.settings import SETTINGS, Config
-from memcore.dtypes import FLOATING
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem, UnsupportedError
@@ -16,12 +15,11 @@ from memcore.job.checkpointing import checkpointing
 from memcore.job.deepspeed import with_zero, zero_engine
 from memcore.job.defaults import Assumption, Defaults
 from memcore.job.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code, worst_imbalance
-from memcore.job.frameworks import framework_of
-from memcore.job.frozen import usual_preset
 from memcore.job.layout import STAGES, context_ranks, gpus_and_shards, partition, pipeline_stages, stages_in_all
 from memcore.job.learning import PREPENDED, learning_model
 from memcore.job.megatron_deepspeed import converted, megatron_deepspeed_job
 from memcore.job.nanotron import nanotron_job
+from memcore.job.optimizing import optimizer_of
 from memcore.job.recipes import recipe_of
 from memcore.job.synonyms import understood
 from memcore.job.tensor_parallel import tensor_parallel, tensor_ranks
@@ -33,7 +31,6 @@ from memcore.model.parts import Attention, FeedForward
 from memcore.model.stages import Partition, stage_of
 from memcore.model.tensor_parallel import parallelized
 from memcore.optimizers.states import Implementation, Optimizer
-from memcore.optimizers.table import OPTIMIZERS
 from memcore.step.pictures import image_sizes
 from memcore.step.recipe import HEAD, TAIL, Recipe
 from memcore.step.step import run_name
@@ -106,7 +103,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
     keeps = read.take("training.zero_grad", "set-to-none") == "keep"
-    optimizer, implementation = _optimizer(read, engine, fake=fake)
+    optimizer, implementation = optimizer_of(read, engine, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes)
     ranks = num_gpus // (stages * tensors)
@@ -276,98 +273,6 @@ def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
             continue
         engines = " and ".join(setting.engines)
         read.refuse(path, f"applies to engine.type {engines}, found engine.type {engine.name!r}")
-
-
-def _optimizer(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimizer, Implementation]:
-    name = read.take("training.optimizer.name", "adamw", "the usual optimizer for language models")
-    momentum = read.given("training.optimizer.momentum")
-    with_momentum = [row.removesuffix("-momentum") for row in OPTIMIZERS if row.endswith("-momentum")]
-    if momentum is not None and name not in with_momentum:
-        read.refuse("training.optimizer.momentum", f"applies to {' and '.join(with_momentum)}, found {name!r}")
-    named = f"{name}-momentum" if name in with_momentum and momentum else name
-    row = OPTIMIZERS.get(f"{named}@{read.given('training.optimizer.implementation')}", OPTIMIZERS[named])
-    reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
-    usual, reason = framework_of(read).step or row.default, "its own choice" if framework_of(read).step else reason
-    chosen = read.take(
-        "training.optimizer.implementation", usual if usual in row.implementations else row.default, reason
-    )
-    if chosen not in row.implementations:
-        others = (each.rpartition("@")[2] for each in OPTIMIZERS if each.startswith(f"{named}@"))
-        allowed = ", ".join((*row.implementations, *others))
-        read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
-    how = row.implementations.get(chosen, row.implementations[row.default])
-    _refuse_sharded(read, engine, row, how)
-    _refuse_half(read, engine, row)
-    row = _with_rank(read, engine, row)
-    # A simulated step is nobody's Trainer.
-    exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
-    row = replace(
-        _with_states(read, engine, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks
-    )
-    if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
-        # What has stepped in the backward pass needs nothing at the end of it.
-        return row, Implementation(step_on_device=how.step_on_device) if read.given("engine.optimizer_in_bwd") else how
-    if read.given("engine.optimizer_in_bwd"):
-        read.refuse("training.offload.optimizer", "the step on the host comes after the backward pass")
-    return replace(row, on_host=True, maps=0), Implementation()
-
-
-def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Implementation) -> None:
-    """An error where an engine shards what the step needs whole: FSDP2's DTensors gather for Muon alone."""
-    muons = how.matrix and (engine.name in DEEPSPEED or engine.key)
-    if (row.whole or muons) and engine.name in ("fsdp", *DEEPSPEED):
-        found = f"found {read.given('training.optimizer.name')!r}; its step needs whole matrices"
-        message = (
-            f"{found}, which {engine.name} shards; engine.type ddp keeps them whole, and muon gathers them (FSDP2)"
-        )
-        raise UnsupportedError("training.optimizer.name", message)
-
-
-def _refuse_half(read: Defaults, engine: Engine, row: Optimizer) -> None:
-    """An error where factorizations are asked of half-precision matrices, which PyTorch has none for."""
-    if any(state.of == "side" for state in row.states) and "fp32" not in _learned(read, engine):
-        found = " and ".join(sorted(_learned(read, engine)))
-        message = (
-            f"found {row.title} for parameters in {found}; it factorizes matrices in fp32; bf16-mixed keeps them so"
-        )
-        raise UnsupportedError("training.optimizer.name", message)
-
-
-def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
-    """The row with the rank of its projections; GaLore keeps a slice of all singular vectors in fp32, else a copy."""
-    path = "training.optimizer.rank"
-    if not row.rank:
-        if read.given(path) is not None:
-            read.refuse(path, f"{row.title} projects no gradients; leave it out")
-        return row
-    kept = "square" if "fp32" in _learned(read, engine) else "thin"
-    states = tuple(replace(state, of=kept) if state.of == "basis" else state for state in row.states)
-    return replace(row, rank=read.take(path, row.rank, "its library's usual rank"), states=states)
-
-
-def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
-    """The row with the states of an implementation, in the dtype that a config asks for."""
-    path = "training.optimizer.state_dtype"
-    row = row if how.states is None else replace(row, states=how.states)
-    dtype = read.given(path)
-    if dtype is None:
-        return row
-    own = [state.dtype for state in row.states if state.dtype is not None]
-    if own and own != [dtype] * len(own):
-        read.refuse(path, f"found {dtype!r}; {row.title} keeps {own[0]}")
-    if chosen != "fused" and not own and dtype not in _learned(read, engine):
-        kept = " and ".join(sorted(_learned(read, engine)))
-        read.refuse(path, f"found {dtype!r}; {row.title} ({chosen}) keeps states like the parameters, in {kept}")
-    return replace(row, states=tuple(replace(state, dtype=dtype) for state in row.states))
-
-
-def _learned(read: Defaults, engine: Engine) -> set[str]:
-    """The dtypes that learned parameters can have."""
-    if read.given("training.adapter.type") is not None:
-        return {read.given("training.adapter.dtype") or "fp32"}
-    preset = read.given("training.precision") or usual_preset(read, engine)[0]
-    found = read.given("training.parameter_dtype") or preset
-    return {found if found in FLOATING else "fp32"}
 
 
 def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:

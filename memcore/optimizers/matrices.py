@@ -51,6 +51,12 @@ _SOAP = Implementation(
         Needs(own=5, other=_squares(2, 5, limit=_MOST)),
     )
 )
+_TILES = 1024
+"""Distributed Shampoo's `max_preconditioner_dim`."""
+_TILE, _CAST = State("optimizer_temporary", "tile", "fp32"), State("optimizer_temporary", "tile-cast")
+_TILE_SIDES = tuple(State("optimizer_temporary", "tile-side", "fp32", size=side) for side in _SIDES)
+_UNPACKED = tuple((1, side) for side in _TILE_SIDES)
+_PACKED = State("preconditioner", "factors", "fp32")
 _PLAIN_TIMES = (Needs(before=2, own=1), Needs(before=1, own=2))
 _LOW_TEMPORARY = State("optimizer_temporary", "low")
 _FACTORS = (
@@ -79,6 +85,24 @@ _DECOMPOSED = replace(
         Needs(before=2, other=_FACTORS, after_plain=True),
     ),
 )
+
+
+def _distributed(title: str, kept: tuple[State, ...], held: Needs, squares: int, config: str) -> Optimizer:
+    """Gradients and directions of all parameters are there at once, and what the tile at hand is multiplied by.
+
+    Before that so many squares of one side are, while it is factorized.
+    """
+    factorized = tuple(Needs(other=((squares, replace(side, size=axis)),)) for axis, side in enumerate(_TILE_SIDES))
+    return Optimizer(
+        title=f"{title} of distributed_shampoo",
+        states=(_PACKED, *kept, State("exp_avg")),
+        implementations={"distributed-shampoo": Implementation(temporaries=2, times=(held,), alone=factorized)},
+        default="distributed-shampoo",
+        source=f"facebookresearch/optimizers, distributed_shampoo.py with {config}: each rank takes its part of a "
+        "parameter in tiles of up to 1024 by 1024, with a packed triangle for each side",
+        tile=_TILES,
+        from_start=True,
+    )
 
 
 def _projected(title: str, projection: str, source: str, *, norm: bool, rank: int) -> Optimizer:
@@ -142,6 +166,20 @@ OF_MATRICES: Mapping[str, Optimizer] = {
         default="for-loop",
         source="pytorch_optimizer, optimizer/soap.py: Adam in the eigenbases of axes of up to 10 000; every tenth step "
         "factorizes them",
+    ),
+    "shampoo@distributed-shampoo": _distributed(
+        "Shampoo",
+        (State("preconditioner_root", "factors", "fp32"),),
+        Needs(other=(*_UNPACKED, (1, _TILE), (1, _CAST))),
+        4,
+        "DefaultShampooConfig",
+    ),
+    "soap@distributed-shampoo": _distributed(
+        "SOAP",
+        (State("eigenbasis", "squares", "fp32"), State("exp_avg_sq", dtype="fp32")),
+        Needs(other=((2, _TILE),)),
+        6,
+        "DefaultSOAPConfig",
     ),
     "galore": _projected(
         "GaLore",

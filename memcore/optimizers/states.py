@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.symbols import Axis, Quotient, Shape, Smaller, Total, product, spell
+from memcore.symbols import Axis, Factors, Quotient, Shape, Smaller, Total, product, spell
 
+_BLOCK = 128
+"""The fp32 numbers that the caching allocator rounds up to: 512 bytes."""
 PAGED_FROM = 100_000
 """Elements from which bitsandbytes keeps a state in CUDA's managed memory (optimizer.py, `get_state_buffer`)."""
 ENDS = frozenset({"embedding", "position", "head", "norm"})
@@ -26,7 +28,10 @@ class State:
     `halves`: two in each byte; `map`: a table of `size` numbers; `pair`: two like it; `square`: the smaller side of a
     matrix by itself; `side`: an axis by itself, the one of number `size`; `low`: the larger side of a matrix by the
     rank; `low-blocks`: a number for each block of that; `thin`: the smaller side by the rank; `scalar`; `heads`: a
-    number for each attention head; `cast`: a copy in another dtype."""
+    number for each attention head; `cast`: a copy in another dtype; `factors`: a packed
+    square for each axis of each of its tiles; `squares`: the whole squares; `tile`: the largest of these; `tile-cast`:
+    that of a parameter that is not in fp32; `tile-side`: a square of an axis of the largest, the one of number
+    `size`."""
     dtype: str | None = None
     """None: the parameter's."""
     size: int = 256
@@ -65,8 +70,10 @@ class Implementation:
     """Temporaries of a matrix at hand, where matrices of layers are updated in a way of their own."""
     times: tuple[Needs, ...] = ()
     """What there is while a parameter is updated on its own, at the times that may need most."""
+    alone: tuple[Needs, ...] = ()
+    """The same at times when there are none of `temporaries`."""
     plain_times: tuple[Needs, ...] = ()
-    """The same of those that keep `plain` states; they are updated first."""
+    """The same as `times` of those that keep `plain` states; they are updated first."""
     upcasts: bool = False
     """The parameter at hand is copied in fp32, if it is not."""
     own: int = 0
@@ -114,6 +121,8 @@ class Optimizer:
     """So do embeddings."""
     block: int = 1
     """Elements that share a scale."""
+    tile: int = 0
+    """Tensors are updated in tiles of at most so many rows and columns."""
     maps: int = 0
     """Maps of 256 numbers that all parameters share."""
     from_start: bool = False
@@ -122,13 +131,24 @@ class Optimizer:
     """States and step are on the host."""
 
     def states_of(
-        self, shape: tuple[Shape, ...], sizes: Mapping[str, int], kind: str, name: str = "", gradient: Shape = ()
+        self,
+        shape: tuple[Shape, ...],
+        sizes: Mapping[str, int],
+        kind: str,
+        name: str = "",
+        gradient: Shape = (),
+        projected: tuple[Shape, Axis] | None = None,
     ) -> Iterator[tuple[str, Shape, str | None]]:
         """The states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each.
 
-        `gradient`: the shape of its gradient, where that is another.
+        `gradient`: the shape of its gradient, where that is another. `projected`: that of the projected one, and the
+        side that goes, where ranks share the parameter and project it as a whole.
         """
-        for state, found in self._all(shape, sizes, kind, name):
+        for state, usual in self._all(shape, sizes, kind, name):
+            found = usual
+            if projected is not None and state.of in ("low", "square", "thin"):
+                low, side = projected
+                found = low if state.of == "low" else (side, side if state.of == "square" else self.rank)
             if not self._hosts(state, found, sizes):
                 yield state.rule, gradient if gradient and state.cloned else found, state.dtype
 
@@ -153,6 +173,8 @@ class Optimizer:
 
     def has(self, state: State, shape: tuple[Shape, ...], sizes: Mapping[str, int]) -> bool:
         """Whether a parameter of this shape has such a state or temporary."""
+        if state.of == "tile-side":
+            return state.size < len(shape)
         if state.of != "side":
             return True
         having = [side for side, axes in enumerate(shape) if not state.limit or product(axes, sizes) <= state.limit]
@@ -183,22 +205,29 @@ class Optimizer:
             return (Quotient(whole, self.block),)
         if state.of == "halves":
             return (Quotient(whole, 2),)
-        if state.of == "map":
-            return (state.size,)
+        if state.of in ("map", "scalar"):
+            return (state.size,) if state.of == "map" else ()
         if state.of == "pair":
             return (2, *whole)
-        if state.of == "scalar":
-            return ()
         if state.of == "side":
             return (*shape[state.size], *shape[state.size])
+        if state.of in ("factors", "squares", "tile", "tile-cast", "tile-side"):
+            return self._of_tiles(state, shape)
         if state.of == "heads":
             return (Quotient((*whole, "a"), Total("h·h", (("h", "h"),))),)
         if state.of in ("square", "low", "low-blocks", "thin"):
-            return self._of_matrix(state, whole, Smaller(_one(shape[0]), _one(shape[1])))
+            return self._of_matrix(state, whole, Smaller(as_one(shape[0]), as_one(shape[1])))
         if state.of in ("like", "cast") or len(shape) == 1:
             return whole
         leading = tuple(axis for axes in shape[:-2] for axis in axes)
         return (*leading, *(shape[-2] if state.of == "rows" else shape[-1]))
+
+    def _of_tiles(self, state: State, shape: tuple[Shape, ...]) -> Shape:
+        """Shapes that tiles decide."""
+        if state.of in ("factors", "squares"):
+            return (Factors(shape, self.tile, _BLOCK, packed=state.of == "factors"),)
+        largest = tuple(Smaller(as_one(axes), self.tile) for axes in shape)
+        return (largest[state.size],) * 2 if state.of == "tile-side" else largest
 
     def _of_matrix(self, state: State, whole: Shape, side: Axis) -> Shape:
         """Shapes that a matrix's smaller side decides."""
@@ -210,6 +239,6 @@ class Optimizer:
         return low if state.of == "low" else (Quotient(low, self.block),)
 
 
-def _one(axes: Shape) -> Axis:
+def as_one(axes: Shape) -> Axis:
     """A product of sizes as one size."""
     return axes[0] if len(axes) == 1 else Total(spell(axes), (axes,))

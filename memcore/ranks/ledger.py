@@ -12,7 +12,7 @@ from functools import cached_property
 from memcore.dtypes import ITEMSIZE
 from memcore.eager.tape import Block
 from memcore.rules.table import RULES
-from memcore.symbols import Quotient, Shape, Total, measure, product, spell
+from memcore.symbols import Factors, Quotient, Shape, Total, measure, product, spell
 from memcore.timeline import Program, aligned
 
 CATEGORIES: Mapping[str, str] = {
@@ -93,7 +93,7 @@ def _spelled(elements: str, dtype: str, copies: int) -> str:
 
 
 def _is_sharded(axis: object) -> bool:
-    if isinstance(axis, Total):
+    if isinstance(axis, Total | Factors):
         return any(_is_sharded(inner) for shape in axis.shapes for inner in shape)
     return isinstance(axis, Quotient) and axis.divisor == "z"
 

@@ -17,7 +17,7 @@ from memcore.model.weights import Weight
 from memcore.optimizers.states import Implementation, State
 from memcore.ranks.allocator import Surroundings
 from memcore.ranks.ledger import Entry, entry_of
-from memcore.ranks.stepping import sharded_newton_schulz, states_of, temporaries
+from memcore.ranks.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
 from memcore.step.recipe import Buffer
 from memcore.step.recurrence import constants
 from memcore.symbols import Shape, measure, product, split_over
@@ -104,8 +104,8 @@ class Persistent:
             found = states_of(self.job, each) if each.learning else ()
             for rule, shape, dtype in found:
                 yield self._entry(rule, each.path, shape, dtype or each.updated, each.learning, lifetime)
-        if self.job.optimizer.maps and self.stored:
-            yield self._entry("quantization_map", "optimizer", (256,), "fp32", self.job.optimizer.maps, lifetime)
+        for one in shared_of(self.job.optimizer, self.stored, self.job.sizes):
+            yield self._entry(one.rule, one.path, one.shape, one.dtype, one.copies, lifetime)
 
     def workspace_entries(self) -> Iterator[Entry]:
         """What libraries take from PyTorch's pool once they run: for the forward and for the backward thread."""
@@ -146,8 +146,13 @@ class Persistent:
             yield self._entry("gradient_norm", "optimizer", (self._tensors,), "fp32", 1, _CLIPPING)
 
     def step_entries(self) -> Iterator[Entry]:
-        """Temporaries of the optimizer's step."""
+        """Temporaries of the optimizer's step, when there is most."""
         how = self.job.implementation
+        alone = self._one_by_one(Implementation(times=how.alone)) if how.alone else ()
+        yield from max(list(alone), list(self._at_once(how)), key=lambda found: sum(each.bytes for each in found))
+
+    def _at_once(self, how: Implementation) -> Iterator[Entry]:
+        """Those of all parameters, and of one that is updated meanwhile."""
         for each in self.stored if how.temporaries else ():
             yield from self._like(each, "optimizer_temporary", _OPTIMIZING, how.temporaries)
         ordered = list(self._in_order(most=2, learning=True)) if how.own else []
@@ -169,7 +174,8 @@ class Persistent:
         """What one parameter needs while it is updated on its own, for the one that needs most."""
         row, sizes = self.job.optimizer, self.job.sizes
         if how.times:
-            found = temporaries(row, how, self._in_order(most=2, learning=True), sizes)
+            needed = sharded_projections if row.rank and self.job.engine.name == "fsdp" else temporaries
+            found = needed(row, how, self._in_order(most=2, learning=True), sizes)
         elif how.matrix and self.job.engine.name == "fsdp":
             found = sharded_newton_schulz(row, [each for each in self.stored if each.learning], sizes)
         else:
@@ -326,14 +332,14 @@ def persistent(job: Job) -> Persistent:
     idle = job.share.idle(images=recipe.pictures is not None)
     stored = () if recipe.sharding.offloaded else tuple(_stored(job, *each, idle[each[1]]) for each in weights)
     states = sum(each.learning * sum(_state_sizes(job, each)) for each in stored)
-    maps = job.optimizer.maps * aligned(256 * ITEMSIZE["fp32"]) if stored else 0
+    shared = sum(each.size(job.sizes) for each in shared_of(job.optimizer, stored, job.sizes))
     steps = sum(each.learning for each in stored) if job.implementation.step_on_device else 0
     return Persistent(
         job=job,
         stored=stored,
         tensors=tuple(tensors),
         parameters=sum(each.count * each.size for each in stored),
-        states=states + maps + aligned(ITEMSIZE["fp32"]) * steps,
+        states=states + shared + aligned(ITEMSIZE["fp32"]) * steps,
         buffers=bytes_of(tensors, job),
         received=_received(job),
         workspaces=0 if recipe.fake else 2 * sum(aligned(size) for _, size in matmul_workspaces(job.accelerator)),
