@@ -43,7 +43,7 @@ def with_section(**sections):
         (with_section(training={"dropout": {"hidden": 2}}), "training.dropout.hidden: expected a number from 0 to 1, found 2"),
         (with_section(training={"loss": "chunked:0"}), "training.loss: found 'chunked:0'; allowed: cross-entropy-fp32, cross-entropy, "
          "fused-linear, cut-cross-entropy, vocab-parallel, chunked:N (did you mean 'chunked:N'?)"),
-        (with_section(engine={"contiguous_memory_optimization": True}), "engine.contiguous_memory_optimization: is not modelled yet; leave it out"),
+        (with_section(engine={"contiguous_memory_optimization": 1}), "engine.contiguous_memory_optimization: expected true or false, found 1"),
         (with_section(engine={"reshard_after_forward": "yes"}), "engine.reshard_after_forward: expected true, false or a number of at "
          "least 2, found 'yes'"),
         (with_section(hardware={"accelerator": "h100"}), "hardware.accelerator: found 'h100', which is not one of 39 known accelerators; "

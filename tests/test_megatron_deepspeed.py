@@ -60,6 +60,12 @@ LAYERS = [
     (FULL, S * 2 * H),
     # Or this rank's part of it, or nothing: the newest two are still there.
     ({"parallelism__tensor_parallel_size": 4, **FULL, "engine__partition_activations": True}, S * 2 * H // 4),
+    # Buffers for all layers are there earlier, and no larger.
+    (
+        {"parallelism__tensor_parallel_size": 4, **FULL}
+        | {"engine__partition_activations": True, "engine__contiguous_memory_optimization": True},
+        S * 2 * H // 4,
+    ),
     ({**FULL, "engine__cpu_checkpointing": True}, 0),
     (
         {"parallelism__tensor_parallel_size": 4, **FULL}
@@ -168,6 +174,7 @@ MISTAKES = [
         "not modelled in DeepSpeed",
     ),
     ({"engine__cpu_checkpointing": True}, "needs training.activation_checkpointing 'full'"),
+    ({**FULL, "engine__contiguous_memory_optimization": True}, "needs engine.partition_activations"),
     ({**SHARED, **FULL, "engine__partition_activations": True}, "parts of the sequence already"),
     ({"training__activation_checkpointing": {"policy": "selective", "every": 2}}, "every: found 2"),
     ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be shared equally"),

@@ -157,3 +157,12 @@ class DeepSpeedFlags(NanotronFlags):
         default="false",
         advanced=True,
     )
+    contiguous_memory_optimization: bool | None = setting(
+        Flag(),
+        "Buffers for checkpoints",
+        "deepspeed.checkpointing makes room for the parts of all layers when the first is kept: earlier, not more.",
+        flag="contiguous-checkpointing",
+        engines=("megatron-deepspeed",),
+        default="false",
+        advanced=True,
+    )

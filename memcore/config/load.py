@@ -7,7 +7,6 @@ from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from memcore.config.kinds import Choices
-from memcore.config.planned import PLANNED
 from memcore.config.schema import Setting
 from memcore.errors import ConfigError, Problem, nearest
 
@@ -51,8 +50,6 @@ def _section(cls: type[Section], data: Mapping[str, object], path: str, problems
 
 
 def _unknown(path: str, key: str, names: Iterable[str]) -> Problem:
-    if path in PLANNED:
-        return Problem(path, "is not modelled yet; leave it out")
     return Problem(path, "unknown key", nearest(key, names))
 
 

@@ -27,7 +27,6 @@ from memcore.config.kinds import (
 from memcore.config.load import from_plain, get, replaced, to_plain
 from memcore.config.megatron import MEGATRON
 from memcore.config.nanotron import NANOTRON
-from memcore.config.planned import ENGINES
 from memcore.config.schema import Setting, section, setting, settings_of
 from memcore.config.training import Training
 
@@ -174,7 +173,6 @@ class Engine(DeepSpeedFlags):
                 "tensorrt-llm": "serving with TensorRT-LLM",
                 "llama.cpp": "serving a GGUF file with llama.cpp",
             },
-            planned=ENGINES,
         ),
         "Engine",
         "Who shares out the work: DDP replicates everything, FSDP shards parameters, gradients and optimizer.",

@@ -117,6 +117,10 @@ DEEPSPEED = Tool(
         Key(path="engine.offload_param", name="zero_optimization.offload_param.device"),
         Key(path="engine.partition_activations", name="activation_checkpointing.partition_activations"),
         Key(path="engine.cpu_checkpointing", name="activation_checkpointing.cpu_checkpointing"),
+        Key(
+            path="engine.contiguous_memory_optimization",
+            name="activation_checkpointing.contiguous_memory_optimization",
+        ),
         *(
             Key(path=f"engine.{name}", name=f"zero_optimization.{name}")
             for name in ("reduce_bucket_size", "allgather_bucket_size", "overlap_comm", "contiguous_gradients",

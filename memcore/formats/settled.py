@@ -25,7 +25,10 @@ _ZERO = re.compile(r"z(?:ero)?_?([0-3])")
 _NO_MATTER = ("state_dict_type", "cpu_ram_efficient_loading", "sync_module_states", "transformer_layer_cls_to_wrap",
               "min_num_params", "use_orig_params", "limit_all_gathers", "forward_prefetch", "xla", "xla_fsdp_v2",
               "final_state_dict_type")  # fmt: skip
-_OWN_CHECKPOINTS = ("activation_checkpointing.partition_activations", "activation_checkpointing.cpu_checkpointing")
+_OWN_CHECKPOINTS = tuple(
+    f"activation_checkpointing.{name}"
+    for name in ("partition_activations", "cpu_checkpointing", "contiguous_memory_optimization")
+)
 _BY_LAYER = "TRANSFORMER_BASED_WRAP"
 _TITAN = {
     **{("llama3", size): f"meta-llama/Llama-3.1-{size}" for size in ("8B", "70B", "405B")},

@@ -21,6 +21,7 @@ from memcore.step.ulysses import Ulysses
 
 NAME = "megatron-deepspeed"
 _TENSOR = "parallelism.tensor_parallel_size"
+_CONTIGUOUS = "engine.contiguous_memory_optimization"
 _SEQUENCE = "parallelism.sequence_parallel"
 _ONLY: Mapping[str, tuple[object, ...]] = {
     "training.implementation": ("megatron-local",),
@@ -92,8 +93,14 @@ def megatron_deepspeed_job(
 
 
 def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bool) -> Checkpoints | None:
-    """`deepspeed.checkpointing`: layers run again as a whole."""
+    """`deepspeed.checkpointing`: layers run again as a whole.
+
+    Contiguous buffers are one for each layer, made when the first is filled, and let go of one by one: what is held
+    when the backward pass begins is the same (checkpointing.py: `partition_activations`, `CheckpointFunction`).
+    """
     parts, host = "engine.partition_activations", "engine.cpu_checkpointing"
+    if read.given(_CONTIGUOUS) and not read.given(parts):
+        read.refuse(_CONTIGUOUS, f"found true; needs {parts}")
     if checkpoints is None or _selects(read):
         for path in (parts, host):
             if read.given(path):
@@ -148,7 +155,7 @@ def _pipeline(read: Defaults) -> Pipeline | None:
         return None
     if (read.given("engine.zero_stage") or 0) > 1:
         read.refuse("engine.zero_stage", f"found {read.given('engine.zero_stage')}; DeepSpeed's pipelines take 0 and 1")
-    for path in (ULYSSES, "engine.cpu_checkpointing", "engine.partition_activations"):
+    for path in (ULYSSES, "engine.cpu_checkpointing", "engine.partition_activations", _CONTIGUOUS):
         value = read.given(path)
         if value is True or value not in (None, False, 1):
             raise UnsupportedError(path, f"found {value}, which is not modelled in DeepSpeed's pipelines; leave it out")
