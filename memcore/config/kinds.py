@@ -166,6 +166,8 @@ class Choice:
     options: tuple[str, ...]
     meanings: Mapping[str, str] = field(default_factory=dict)
     """What each option means, for forms and the reference."""
+    planned: tuple[str, ...] = ()
+    """Words that are known but stand for nothing that is modelled."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Words that are known, and why they stand for nothing."""
     also: Mapping[str, str] = field(default_factory=dict)
@@ -176,6 +178,8 @@ class Choice:
             value = self.also.get(value, value)
         if isinstance(value, str) and value in self.impossible:
             raise ValueError(f"{value!r} {self.impossible[value]}")
+        if value in self.planned:
+            raise ValueError(f"{value!r} is not modelled yet; allowed: {', '.join(self.options)}")
         if value not in self.options:
             raise Choices(value, self.options)
         return value
