@@ -219,6 +219,9 @@ MISTAKES = [
 ]
 
 
+MISTAKES += [(stage, {"training__zero_grad": "keep"}, "sets gradients to None itself") for stage in (0, 2, 3)]
+
+
 @pytest.mark.parametrize(("stage", "changes", "message"), MISTAKES)
 def test_mistakes_are_named(stage, changes, message):
     """What contradicts itself or is not modelled is refused by name."""

@@ -79,6 +79,13 @@ def test_what_megatron_lacks_is_refused():
         as_megatron(find_model("google/gemma-2-9b"))
 
 
+def test_instances_of_an_optimizer_that_is_not_shared():
+    """Ranks share the optimizer's states with the distributed optimizer alone; Megatron-FSDP always does."""
+    whole = changed(JOB, engine={"distributed_optimizer": False, "num_distributed_optimizer_instances": 2})
+    with pytest.raises(ConfigError, match=r"found 2; needs engine\.distributed_optimizer"):
+        estimate(whole)
+
+
 def test_shares_add_up():
     """Tensor-parallel ranks have their parts of sharded matrices, and all of norms, row biases and positions."""
     model = read_model(GPT)

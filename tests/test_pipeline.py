@@ -221,6 +221,16 @@ def test_what_a_pipeline_cannot_do_is_refused(config, said):
         estimate(Config.from_dict(config))
 
 
+def test_a_schedule_without_a_pipeline():
+    """torchtitan's files have one in any case: it changes nothing, and one that nobody sets by default is mentioned."""
+    alone = estimate(Config.from_dict(job(stages=1, micro_batches=1)))
+    for schedule, count in (("1f1b", 0), ("gpipe", 1), ("zbv", 1)):
+        found = estimate(Config.from_dict(job(1, 1, parallelism={"pipeline_schedule": schedule})))
+        assert found.rank.most == alone.rank.most
+        assert len(found.job.model.warnings) == count
+        assert all(repr(schedule) in each for each in found.job.model.warnings)
+
+
 def test_tied_heads_are_refused():
     """Both ends of the pipeline would have the matrix."""
     with pytest.raises(UnsupportedError, match="a tied head"):

@@ -39,6 +39,15 @@ def zero_engine(read: Defaults) -> str:
     return f"{name}3" if (read.given(_PARAM) or "none") == "none" else f"{name}3-offload"
 
 
+def keeps_gradients(read: Defaults, engine: Engine) -> bool:
+    """Whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
+    path = "training.zero_grad"
+    keeps = bool(read.take(path, "set-to-none") == "keep")
+    if keeps and engine.name in DEEPSPEED:
+        read.refuse(path, f"found 'keep'; {engine.title} sets gradients to None itself; allowed: set-to-none")
+    return keeps
+
+
 def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
     """What ZeRO does."""
     stage = int(read.take(_STAGE, 0, "DeepSpeed's default: no ZeRO"))

@@ -12,10 +12,18 @@ from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
 from memcore.job.checkpointing import checkpointing
-from memcore.job.deepspeed import with_zero, zero_engine
+from memcore.job.deepspeed import keeps_gradients, with_zero, zero_engine
 from memcore.job.defaults import Assumption, Defaults
 from memcore.job.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code, worst_imbalance
-from memcore.job.layout import STAGES, context_ranks, gpus_and_shards, partition, pipeline_stages, stages_in_all
+from memcore.job.layout import (
+    STAGES,
+    context_ranks,
+    gpus_and_shards,
+    partition,
+    pipeline_stages,
+    stages_in_all,
+    unscheduled,
+)
 from memcore.job.learning import PREPENDED, learning_model
 from memcore.job.megatron_deepspeed import converted, megatron_deepspeed_job
 from memcore.job.nanotron import nanotron_job
@@ -90,7 +98,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     config, read = understood(config)
     _refuse_megatrons(read)
     engine = _engine(read)
-    model = converted(learning_model(read, find_model(config.model), engine), engine)
+    model = unscheduled(read, converted(learning_model(read, find_model(config.model), engine), engine), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
@@ -102,7 +110,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
-    keeps = read.take("training.zero_grad", "set-to-none") == "keep"
+    keeps = keeps_gradients(read, engine)
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes)

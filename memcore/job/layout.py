@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from memcore.eager.ring import TURNS
 from memcore.engines.base import Engine
@@ -141,6 +142,15 @@ _LAYOUT = "parallelism.pipeline_layout"
 def pipelined(read: Defaults) -> bool:
     """Whether micro-batches go through a pipeline's schedule, as they do with some frameworks on one rank too."""
     return (read.given(STAGES) or 1) > 1 or framework_of(read).schedule is not None
+
+
+def unscheduled(read: Defaults, model: Model, engine: Engine) -> Model:
+    """The model with a warning where a schedule has no pipeline to run; torchtitan's files have one in any case."""
+    schedule = read.given(_SCHEDULE)
+    if pipelined(read) or schedule in (None, "1f1b") or engine.name not in ("none", "fsdp"):
+        return model
+    warning = f"{_SCHEDULE} {schedule!r} changes nothing: there is no pipeline ({STAGES} 1)"
+    return replace(model, warnings=(*model.warnings, warning))
 
 
 def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake: bool) -> Partition | None:

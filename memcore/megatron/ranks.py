@@ -96,10 +96,13 @@ def ranks_of(read: Defaults) -> Ranks:
     if here % (expert * wide):
         name = "expert" if here % expert else "expert_tensor"
         read.refuse(f"{path}{name}_parallel_size", f"{expert} × {wide} does not divide the {here} ranks of a stage")
-    instances = read.take("engine.num_distributed_optimizer_instances", 1)
+    name = "engine.num_distributed_optimizer_instances"
+    instances = read.take(name, 1)
     if (data * context) % instances:
         found = f"found {instances}, which does not divide the {data * context} data- and context-parallel ranks"
-        read.refuse("engine.num_distributed_optimizer_instances", found)
+        read.refuse(name, found)
+    if instances > 1 and read.given("engine.type") == "megatron" and not read.given("engine.distributed_optimizer"):
+        read.refuse(name, f"found {instances}; needs engine.distributed_optimizer")
     return Ranks(
         tensor=tensor,
         pipeline=pipeline,

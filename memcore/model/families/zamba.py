@@ -47,7 +47,6 @@ _SHARED_ATTENTION = Grouped(
     module=f"{_SHARED}self_attn",
     bias=False,
     output_bias=False,
-    kv_heads=None,
     width=lambda reader: 2 * reader.sizes["h"] // reader.integer("num_attention_heads"),
     source="t",
 )
