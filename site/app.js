@@ -1,5 +1,5 @@
-// Starts Python in a worker, carries messages between it and the page, and keeps the page for offline use.
-import "./pyscript/core.js";
+// Carries messages between Python's worker and the page, and keeps the page for offline use.
+import { started } from "./start.js";
 import { byId, say, show, word } from "./view.js";
 import { listen, opening } from "./controls.js";
 
@@ -19,25 +19,7 @@ listen(send);
 document.documentElement.dataset.state = "loading";
 byId("progress-text").textContent = word("loading");
 
-// The tag for PyScript. Its type is Pyodide's own: the library for `type="py"` is written and compiled anew at every
-// start, and the page has no use for it.
-async function startPython() {
-  const script = document.createElement("script");
-  const attributes = {
-    type: "pyodide",
-    src: "./main.py",
-    version: new URL("./pyodide/python.mjs", document.baseURI).href,
-    config: JSON.stringify({ sync_main_only: true }),
-    worker: "",
-  };
-  for (const [name, value] of Object.entries(attributes)) script.setAttribute(name, value);
-  document.head.append(script);
-  while (!script.xworker) await new Promise((done) => { setTimeout(done); });
-  await script.xworker.ready;
-  return script.xworker;
-}
-
-startPython().then((created) => {
+started.then((created) => {
   worker = created;
   worker.onmessage = ({ data }) => {
     if (typeof data === "string") show(JSON.parse(data), send);

@@ -2,17 +2,17 @@
 // had imported memcore and answered the example. Where that memory cannot be had, Python starts from nothing and
 // micropip installs memcore's wheel.
 import { loadPyodide as start, version } from "./pyodide.mjs";
-import create from "./pyodide.asm.mjs";
 
 export { version };
 
 const LENGTH = 0; // of the memory, filled in by the build
+const KEPT = []; // what of it is not zeros, from where to where, filled in by the build
 const WHEEL = "<!-- memcore:wheel -->";
 const here = (path) => new URL(path, import.meta.url).href;
 
 export async function loadPyodide(options) {
   try {
-    return await wake(fetchMemory(), LENGTH, { ...options, stdLibURL: here("./library.zip") });
+    return await wake(fetchMemory(), { ...options, stdLibURL: here("./library.zip") });
   } catch (error) {
     console.info(`Python starts from nothing: ${error}`);
     const python = await start({ ...options, packages: ["micropip"] });
@@ -22,34 +22,35 @@ export async function loadPyodide(options) {
 }
 
 // The memory arrives while Python's own code is fetched and compiled: Pyodide is given the place for it at once.
-export function wake(arriving, length, options) {
-  const memory = new Uint8Array(length);
-  const filled = arriving.then((chunks) => fill(memory, chunks));
+export function wake(arriving, options) {
+  const memory = new Uint8Array(LENGTH);
+  const filled = arriving.then((bytes) => fill(memory, bytes));
   filled.catch(() => {}); // who waits for it handles it
   return start({ ...options, _loadSnapshot: memory, createPyodideModule });
 
   // Pyodide copies the memory into its heap without asking whether it is large enough, so the heap has to grow before.
   // What is allocated for that is overwritten.
   async function createPyodideModule(settings) {
+    const { default: create } = await import("./pyodide.asm.mjs");
     const [found] = await Promise.all([create(settings), filled]);
-    if (found.HEAP8.length < length) found._free(found._malloc(length));
+    if (found.HEAP8.length < LENGTH) found._free(found._malloc(LENGTH));
     return found;
   }
 }
 
+// The service worker keeps the memory inflated too, since inflating it takes longer than all else that is done here.
 async function fetchMemory() {
-  const response = await fetch(here("./memory.bin"));
+  const response = await fetch(here("./memory.bin?inflated"));
   if (!response.ok) throw new Error(`memory.bin: ${response.status}`);
-  return response.body.pipeThrough(new DecompressionStream("gzip"));
+  if (response.headers.has("inflated")) return response.arrayBuffer();
+  return new Response(response.body.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
-async function fill(memory, chunks) {
+function fill(memory, bytes) {
   let place = 0;
-  for (const reader = chunks.getReader(); ;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    memory.set(value, place);
-    place += value.length;
+  for (const [start, end] of KEPT) {
+    memory.set(new Uint8Array(bytes, place, end - start), start);
+    place += end - start;
   }
-  if (place !== memory.length) throw new Error(`memory.bin: ${place} bytes`);
+  if (place !== bytes.byteLength) throw new Error(`memory.bin: ${bytes.byteLength} bytes`);
 }

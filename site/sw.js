@@ -2,9 +2,11 @@
 // changed, and a deployment that is half done never mixes versions.
 const FILES = /* memcore:files */ {};
 const CACHE = "memcore-files";
+const INFLATED = "pyodide/memory.bin"; // kept inflated too: whoever asks for that need not inflate it
 
 const address = (path) => new URL(path, self.registration.scope).href;
 const key = (hash) => new URL(`./by-hash/${encodeURIComponent(hash)}`, self.registration.scope).href;
+const inflatedKey = (hash) => `${key(hash)}?inflated`;
 
 async function fetchChecked(path, hash) {
   const options = { integrity: hash, credentials: "omit" };
@@ -21,13 +23,19 @@ async function install() {
     if (await cache.match(key(hash))) continue;
     const response = await fetchChecked(path, hash);
     if (!response.ok) throw new Error(`${path}: ${response.status}`);
+    if (path === INFLATED) await cache.put(inflatedKey(hash), inflated(response.clone()));
     await cache.put(key(hash), response);
   }
 }
 
+function inflated(response) {
+  const headers = { "content-type": "application/octet-stream", inflated: "yes" };
+  return new Response(response.body.pipeThrough(new DecompressionStream("gzip")), { headers });
+}
+
 async function activate() {
   const cache = await caches.open(CACHE);
-  const wanted = new Set(Object.values(FILES).map(key));
+  const wanted = new Set([...Object.values(FILES).map(key), inflatedKey(FILES[INFLATED])]);
   for (const request of await cache.keys()) if (!wanted.has(request.url)) await cache.delete(request);
   await self.clients.claim();
 }
@@ -41,7 +49,8 @@ function pathOf(request) {
 
 async function answer(request, hash) {
   const cache = await caches.open(CACHE);
-  return (await cache.match(key(hash))) ?? fetch(request);
+  const found = request.url.endsWith("?inflated") ? await cache.match(inflatedKey(hash)) : undefined;
+  return found ?? (await cache.match(key(hash))) ?? fetch(request);
 }
 
 self.addEventListener("install", (event) => event.waitUntil(install()));

@@ -125,7 +125,7 @@ def test_python_takes_over_with_the_same_numbers(watched, site):
 
 def test_without_the_kept_memory(context, page, site):
     """Python starts from nothing where the memory that a build kept cannot be had; micropip installs the wheel."""
-    context.route("**/memory.bin", lambda route: route.fulfill(status=404))
+    context.route("**/memory.bin?inflated", lambda route: route.fulfill(status=404))
     said = page.expect_console_message(lambda message: "starts from nothing" in message.text)
     with said, page.expect_request("**/wheels/*/memcore-*.whl"):
         page.goto(f"{site}#v1&model=gpt2&seq=512")

@@ -4,8 +4,8 @@
 //   node compile.mjs PYODIDE_FOLDER OUTPUT_FOLDER PACKAGE.whl INSTALLER.whl...
 // The installers are micropip and what it needs: with them a first Pyodide installs the package.
 // Writes library.zip, which holds bytecode of the standard library and of the installed package, without what a page
-// never imports; and memory.bin, the compressed memory, made by a second Pyodide that boots from the first file. Then a third
-// one wakes up from that memory and answers.
+// never imports; and memory.bin, the memory without its zeros, compressed, made by a second Pyodide that boots from the first file. Then
+// a third one wakes up from that memory and answers.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { basename, resolve } from "node:path";
@@ -102,14 +102,31 @@ gc.collect()
 gc.freeze()  # what is kept stays: the collector need not look at it again in the middle of an edit
 `);
 const memory = answered.makeMemorySnapshot();
-writeFileSync(`${output}/memory.bin`, gzipSync(memory, { level: 9 }));
+const kept = filled(memory);
+const bytes = Buffer.concat(kept.map(([from, to]) => memory.subarray(from, to)));
+writeFileSync(`${output}/memory.bin`, gzipSync(bytes, { level: 9 }));
 
 const script = `${output}/python.mjs`;
-writeFileSync(script, readFileSync(script, "utf8").replace("LENGTH = 0;", `LENGTH = ${memory.length};`));
+const text = readFileSync(script, "utf8");
+writeFileSync(script, text.replace("LENGTH = 0;", `LENGTH = ${memory.length};`).replace("KEPT = [];", `KEPT = ${JSON.stringify(kept)};`));
 const { wake } = await import(pathToFileURL(script).href);
-const woken = await wake(Promise.resolve(new Blob([memory]).stream()), memory.length, options);
+const woken = await wake(Promise.resolve(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length)), options);
 woken.runPython(`
 from memcore.render import page
 if not page.answer_config(page.example()).sections:
     raise SystemExit("no answer")
 `);
+
+// Where a memory is not zeros, from where to where: fewer zeros than a gap has do not end a stretch.
+function filled(memory) {
+  const [step, gap] = [4096, 2 ** 18];
+  const stretches = [];
+  for (let at = 0; at < memory.length; at += step) {
+    if (!memory.subarray(at, at + step).some(Boolean)) continue;
+    const end = Math.min(at + step, memory.length);
+    const last = stretches.at(-1);
+    if (last && at - last[1] < gap) last[1] = end;
+    else stretches.push([at, end]);
+  }
+  return stretches;
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from memcore.page.answering import answer_form, form_of, load, open_link, values_of
@@ -20,11 +20,21 @@ _KEPT: dict[str, tuple[Session, tuple[Patch, ...]]] = {}
 """What was said when the page opened with nothing but the example, by language, and the session after that."""
 
 
+_BUILT = {"html", "fields", "attributes", "hidden", "stale"}
+"""What a build has put into the page for the example, in its own language (`static`): it need not be said again."""
+
+
 def keep_openings() -> None:
     """Answer the example in every language, for pages that open with it."""
     for code in words.LANGUAGES:
         session = Session()
-        _KEPT[code] = session, tuple(session.steps("answer", start, {"language": code}))
+        patches = tuple(session.steps("answer", start, {"language": code}))
+        _KEPT[code] = session, (_beyond_the_page(patches),) if code == Session.language else patches
+
+
+def _beyond_the_page(patches: Iterable[Patch]) -> Patch:
+    """What the page does not show by itself."""
+    return {kind: content for patch in patches for kind, content in patch.items() if kind not in _BUILT}
 
 
 def start(session: Session, message: Message) -> Iterator[Patch]:
