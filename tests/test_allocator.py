@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.ranks.allocator import _ADDRESS, _PLACE, LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
+from memcore.eager.tape import ALIGNMENT
+from memcore.ranks.allocator import LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
 from memcore.units import MiB
 
 
@@ -165,13 +166,13 @@ class Plain:
 
 def layout_of(pool, live, expandable):
     """The same of a pool."""
-    used = {key & _PLACE: (key >> _ADDRESS, False) for stack in live for key in stack}
-    blocks = used | {address: (key >> _ADDRESS, True) for address, key in pool._starts.items()}
+    blocks = {address: (size, False) for stack in live for size, address in stack}
+    blocks |= {address: (size, True) for size, address in pool._free}
     segments, ends = [], None
-    for address in sorted(blocks):
+    for address, (size, is_free) in sorted(blocks.items()):
         segments += [[]] if address != ends else []
-        segments[-1].append(blocks[address])
-        ends = address + blocks[address][0]
+        segments[-1].append((size * ALIGNMENT, is_free))
+        ends = address + size
     return segments or ([[]] if expandable else [])
 
 

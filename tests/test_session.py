@@ -578,8 +578,7 @@ def test_settings_are_explained_in_chinese():
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_kept_opening_is_the_same(language, monkeypatch):
-    """What a build keeps of the first answer is what would have been said, but for what it has put into the page; the
-    visit goes on from there."""
+    """What a build keeps of the first answer is what would be said, but for what is built in; the visit goes on there."""
     monkeypatch.setattr(framing, "_KEPT", {})
     plain = Visit(language=language)
     framing.keep_openings()

@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memcore.eager.tape import ALIGNMENT
 from memcore.timeline import Program
 from memcore.units import MiB
 
@@ -20,11 +21,9 @@ SMALL = MiB
 SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 """Sizes of segments: for small blocks (kSmallBuffer), for large ones (kLargeBuffer), and the multiple that segments for
 requests from 10 MiB on are rounded to (kRoundLarge)."""
-_ADDRESS = 256
-"""Bits of an address, more than any config needs. A block's key is its size, then its address, so that the best fit is
-the next key."""
-_PLACE = (1 << _ADDRESS) - 1
-"""The address in a key."""
+Place = tuple[int, int]
+"""A block, free or in use: its size and its address, in units of `ALIGNMENT`, which all are multiples of. Python is
+quickest with small numbers, and the best fit is the next place in order."""
 
 
 class Room:
@@ -62,44 +61,42 @@ class Room:
         self.highest = max(self.highest, self.reserved)
 
 
-Move = tuple[int, int, int, int]
-"""A block's index when it comes, with the least key that serves it, the least that is split, and what serving it takes
-off a key; the index's complement when it goes."""
+Move = tuple[int, tuple[int], int, int]
+"""A block's index when it comes, with what is right before the first place that serves it, its size, and the least size
+that is split to serve it; the index's complement when it goes."""
 
 
 def comes(block: int, size: int) -> Move:
-    """A request of a block; only those above `SMALL` are of a pool.
-
-    Serving takes `size` off a free block's size and adds it to its address, so one number is taken off its key.
-    """
-    return block, size << _ADDRESS, (size + SMALL + 1) << _ADDRESS, (size << _ADDRESS) - size
+    """A request of a block; only those above `SMALL` are of a pool."""
+    units = -(-size // ALIGNMENT)
+    return block, (units,), units, units + SMALL // ALIGNMENT + 1
 
 
 def goes(block: int) -> Move:
     """A block is freed."""
-    return ~block, 0, 0, 0
+    return ~block, (0,), 0, 0
 
 
 class Pool:
     """The large blocks of one stream.
 
-    A block, free or in use, is its key. Free blocks never touch: neighbours are merged when the second one is freed. So
-    whether a neighbour is free is read from where free blocks start and end.
+    Free blocks never touch: neighbours are merged when the second one is freed. So whether a neighbour is free is read
+    from where free blocks start and end.
     """
 
     def __init__(self, room: Room | None = None, *, expandable: bool = False) -> None:
         self.room = room or Room()
         self.room.enter(self)
         self._take = self._grow if expandable else self._open
-        self._free: list[int] = []
+        self._free: list[Place] = []
         """Free blocks in order."""
-        self._starts: dict[int, int] = {}
+        self._starts: dict[int, Place] = {}
         """Each free block by its address."""
-        self._ends: dict[int, int] = {}
+        self._ends: dict[int, Place] = {}
         """Each free block by where it ends."""
         self._segments: dict[int, int] = {}
         """The size of each segment by its address."""
-        self._held: dict[int, int] = {}
+        self._held: dict[int, Place] = {}
         """Blocks of `allocate` by their address."""
         self._top = 0
 
@@ -110,105 +107,104 @@ class Pool:
 
     def allocate(self, size: int) -> int:
         """The address of a block of at least `size` bytes."""
-        (block,) = self.allocate_all((size,))
-        self._held[block & _PLACE] = block
-        return block & _PLACE
+        (place,) = self.allocate_all((size,))
+        address = place[1] * ALIGNMENT
+        self._held[address] = place
+        return address
 
     def release(self, address: int) -> None:
         """Free a block and merge it with free neighbours."""
         self.release_all([self._held.pop(address)])
 
-    def allocate_all(self, sizes: Iterable[int]) -> list[int]:
+    def allocate_all(self, sizes: Iterable[int]) -> list[Place]:
         """Blocks of these sizes."""
-        found: list[int] = []
+        found: list[Place] = []
         self.serve([comes(0, size) for size in sizes], [found])
         return found
 
-    def release_all(self, blocks: list[int]) -> None:
+    def release_all(self, blocks: list[Place]) -> None:
         """Free blocks, the last one first."""
         self.serve([goes(0)] * len(blocks), [blocks])
 
     def serve(
         self,
         moves: Iterable[Move],
-        live: Sequence[list[int]],
-        handed_on: Callable[[int], int] | None = None,
+        live: Sequence[list[Place]],
+        handed_on: Callable[[int], Place] | None = None,
     ) -> None:
         """Serve moves in their order; `live` has what is in use of each index, `handed_on` where it has nothing.
 
         This loop is most of the time that an answer takes, so it calls nothing that it can do itself.
         """
         free, starts, ends, take = self._free, self._starts, self._ends, self._take
-        for block, wanted, split, served in moves:
+        for block, before_first, wanted, split in moves:
             if block >= 0:
-                index = bisect_left(free, wanted)
+                index = bisect_left(free, before_first)
                 if index < len(free):
-                    key = free[index]
-                    address = key & _PLACE
+                    size, address = free[index]
                     del starts[address]
                 else:
-                    key = take(wanted >> _ADDRESS)
-                    address, index = key & _PLACE, len(free)
-                    free.append(key)
-                if key >= split:
-                    rest = key - served
-                    starts[rest & _PLACE] = ends[address + (key >> _ADDRESS)] = rest
+                    place = size, address = take(wanted)
+                    index = len(free)
+                    free.append(place)
+                if size >= split:
+                    at = address + wanted
+                    rest = size - wanted, at
+                    starts[at] = ends[address + size] = rest
                     if index and rest < free[index - 1]:
                         del free[index]
                         insort(free, rest)
                     else:
                         free[index] = rest
-                    live[block].append(wanted | address)
+                    live[block].append((wanted, address))
                 else:  # as asked for, or up to 1 MiB more
-                    del free[index]
-                    ends.pop(address + (key >> _ADDRESS), None)
-                    live[block].append(key)
+                    ends.pop(address + size, None)
+                    live[block].append(free.pop(index))
             else:
                 stack = live[~block]
-                key = stack.pop() if stack or handed_on is None else handed_on(~block)
-                address = key & _PLACE
-                end = address + (key >> _ADDRESS)
-                after, before = starts.pop(end, 0), ends.pop(address, 0)
+                place = size, address = stack.pop() if stack or handed_on is None else handed_on(~block)
+                end = address + size
+                after, before = starts.pop(end, None), ends.pop(address, None)
                 if after:
                     del free[bisect_left(free, after)]
-                    key += after - end
-                    end += after >> _ADDRESS
+                    end += after[0]
+                    place = end - address, address
                 if before:
                     del free[bisect_left(free, before)]
-                    key += before - address
-                    address = before & _PLACE
-                starts[address] = ends[end] = key
-                insort(free, key)
+                    address = before[1]
+                    place = end - address, address
+                starts[address] = ends[end] = place
+                insort(free, place)
 
-    def _open(self, size: int) -> int:
+    def _open(self, size: int) -> Place:
         """A new segment; segments never touch."""
-        have = LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING
+        small = size * ALIGNMENT < LARGE_SEGMENT // 2
+        have = LARGE_SEGMENT if small else -(-size * ALIGNMENT // ROUNDING) * ROUNDING
         self.room.take(have)
-        address = self._top
-        self._top += have + ROUNDING
-        self._segments[address] = have
-        return have << _ADDRESS | address
+        place = have // ALIGNMENT, self._top
+        self._top += (have + ROUNDING) // ALIGNMENT
+        self._segments[place[1]] = place[0]
+        return place
 
-    def _grow(self, size: int) -> int:
+    def _grow(self, size: int) -> Place:
         """More pages at the end of the one expandable segment, after what is free there."""
-        last = self._ends.pop(self._top, 0)
-        address, have = last & _PLACE if last else self._top, last >> _ADDRESS
-        if last:
+        have, address = last = self._ends.pop(self._top, (0, self._top))
+        if have:
             del self._starts[address], self._free[bisect_left(self._free, last)]
-        more = -(-(size - have) // LARGE_SEGMENT) * LARGE_SEGMENT
-        self._top += more
+        more = -(-(size - have) * ALIGNMENT // LARGE_SEGMENT) * LARGE_SEGMENT
         self.room.take(more)
-        return (have + more) << _ADDRESS | address
+        self._top += more // ALIGNMENT
+        return have + more // ALIGNMENT, address
 
     def trim(self) -> int:
         """Give up segments that are free as a whole; the bytes of them. Expandable ones stay."""
-        whole = [size << _ADDRESS | address for address, size in self._segments.items()]
-        whole = [key for key in whole if self._starts.get(key & _PLACE) == key]
-        for key in whole:
-            address, size = key & _PLACE, key >> _ADDRESS
+        whole = [(size, address) for address, size in self._segments.items()]
+        whole = [place for place in whole if self._starts.get(place[1]) == place]
+        for place in whole:
+            size, address = place
             del self._segments[address], self._starts[address], self._ends[address + size]
-            del self._free[bisect_left(self._free, key)]
-        return sum(key >> _ADDRESS for key in whole)
+            del self._free[bisect_left(self._free, place)]
+        return sum(size for size, _ in whole) * ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +268,7 @@ class _Replay:
     def __init__(self, program: Program, values: Mapping[str, int], pools: Mapping[str, Pool]) -> None:
         sizes = program.block_sizes(values)
         self._pools = [pools[block.pool] for block in program.blocks]
-        self._live: list[list[int]] = [[] for _ in program.blocks]
+        self._live: list[list[Place]] = [[] for _ in program.blocks]
         self._blocks = program.blocks
         come = [comes(block, size) if size > SMALL else None for block, size in enumerate(sizes)]
         go = [goes(block) if size > SMALL else None for block, size in enumerate(sizes)]
@@ -301,7 +297,7 @@ class _Replay:
                 for pool, moves in by_pool.items():
                     pool.serve(moves, self._live, self._handed_on)
 
-    def _handed_on(self, block: int) -> int:
+    def _handed_on(self, block: int) -> Place:
         """The oldest of blocks like this one: a repeated layer frees what the one before it made."""
         wanted = replace(self._blocks[block], number=0)
         pairs = zip(self._blocks, self._live, strict=True)

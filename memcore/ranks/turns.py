@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from memcore.hardware import matmul_workspaces
 from memcore.job.job import Job
-from memcore.ranks.allocator import SMALL, Move, Pool, Room, Surroundings, comes, end_step, goes, small_segments
+from memcore.ranks.allocator import SMALL, Move, Place, Pool, Room, Surroundings, comes, end_step, goes, small_segments
 from memcore.speeds import SPEEDS, TERA
 from memcore.step.pipelined import IN_FLIGHT, SENT
 from memcore.step.recipe import Pipeline
@@ -99,9 +99,9 @@ class _Flights:
         self._sent.seconds = self._received.seconds = 0
         self._forward.workspaces = self._backward.workspaces = workspaces
         self._alike = _alike(program)
-        self._live: list[list[list[int]]] = []
+        self._live: list[list[list[Place]]] = []
         """What is in use of each block, for each micro-batch in flight; at the end, what is freed for others."""
-        self._waiting: deque[tuple[int, float, int]] = deque()
+        self._waiting: deque[tuple[int, float, Place]] = deque()
         """What collectives still use: until so much is queued, or so late by the host's clock, and where it is."""
         self._queued = 0
         self._host = self._gpu = 0.0
@@ -191,13 +191,13 @@ class _Flights:
         own = event >= 0 or ~event in program.communicated or ~event in program.gradients
         return COLLECTIVE * program.collectives[place] + own
 
-    def _run(self, events: _Pass, live: list[list[int]]) -> None:
+    def _run(self, events: _Pass, live: list[list[Place]]) -> None:
         self._pool.serve(self._moves(events, live), live, lambda block: self._handed_on(live, block))
         self._queued += events.queued
         self.highest = max(self.highest, self._small + events.highest)
         self._small += events.small
 
-    def _moves(self, events: _Pass, live: list[list[int]]) -> Iterator[Move]:
+    def _moves(self, events: _Pass, live: list[list[Place]]) -> Iterator[Move]:
         """The moves of a pass; before something comes, what collectives are done with goes."""
         waiting, freed = self._waiting, live[-1]
         free = goes(len(live) - 1)
@@ -228,7 +228,7 @@ class _Flights:
             self._pool.release_all(self._pool.allocate_all((FLUSH,)))
             events.tuned = True
 
-    def _handed_on(self, live: list[list[int]], block: int) -> int:
+    def _handed_on(self, live: list[list[Place]], block: int) -> Place:
         """The oldest place of a block like this one: a repeated layer frees what the one before it made."""
         return next(live[each] for each in self._alike[block] if live[each]).pop(0)
 
