@@ -428,3 +428,28 @@ def test_names_of_matrices_in_transformers_4():
     engine = {"type": "none", "framework": "transformers", "framework_version": "4.57"}
     with pytest.raises(UnsupportedError, match=r"nn\.Linear for each expert"):
         memcore.estimate({**config, "engine": engine})
+
+
+@pytest.mark.parametrize(
+    ("framework", "model", "kind", "expected"),
+    [
+        (None, "meta-llama/Llama-3.1-8B", "lora", "all-linear"),
+        ("axolotl", "meta-llama/Llama-3.1-8B", "lora", "all-linear"),
+        ("peft", "meta-llama/Llama-3.1-8B", "lora", ["q_proj", "v_proj"]),
+        ("TRL", "Qwen/Qwen3-8B", "dora", ["q_proj", "v_proj"]),
+        ("transformers", "gpt2", "lora", ["c_attn"]),
+        ("accelerate", "EleutherAI/pythia-1b", "lora", ["query_key_value"]),
+        ("peft", "microsoft/phi-2", "lora", ["q_proj", "v_proj", "fc1", "fc2"]),
+        ("peft", "microsoft/phi-2", "vera", ["q_proj", "v_proj"]),
+        ("peft", "microsoft/phi-2", "ia3", ["q_proj", "v_proj", "fc2"]),
+        ("peft", "meta-llama/Llama-3.1-8B", "ia3", ["k_proj", "v_proj", "down_proj"]),
+        ("peft", "microsoft/phi-2", "adalora", "all-linear"),
+        ("lit-gpt", "EleutherAI/pythia-1b", "lora", ["q_proj", "v_proj"]),
+    ],
+)
+def test_layers_that_nobody_names(framework, model, kind, expected):
+    """PEFT's table by family, for those who leave it the choice; where it has no row, all linear layers are assumed."""
+    config = {"model": model, "training": {"sequence_length": 64, "adapter": kind}, "hardware": {"num_gpus": 1}}
+    found = memcore.estimate({**config, "engine": {"type": "none", "framework": framework}})
+    said = {each.path: each.value for each in found.job.assumptions}
+    assert said["training.adapter.target_modules"] == expected

@@ -533,3 +533,14 @@ def test_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
     assert printed.err == ("note: read as a file of vLLM\nnote: --swap-space is not understood, and left out\n")
+
+
+def test_adapters_whose_layers_trl_leaves_to_peft():
+    """Those of the family's row in PEFT's table, with a note; without a row all linear layers are taken."""
+    text = "model_name_or_path: {}\nper_device_train_batch_size: 1\nuse_peft: true\n"
+    llama = imported(text.format("meta-llama/Llama-3.1-8B"))
+    assert llama.config["training"]["adapter"] == {"type": "lora", "target_modules": ["q_proj", "v_proj"]}
+    assert llama.notes == ("lora_target_modules: not given; PEFT's for llama: q_proj, v_proj",)
+    moe = imported(text.format("Qwen/Qwen3-30B-A3B"))
+    assert moe.config["training"]["adapter"] == {"type": "lora"}
+    assert moe.notes == ("lora_target_modules: PEFT has none of its own for qwen3_moe; taken as all-linear",)

@@ -166,7 +166,7 @@ class Adapter:
         "Targets",
         "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
         flag="adapter-targets",
-        default="all-linear",
+        default="all-linear; PEFT's for the family where engine.framework is peft, transformers, trl or accelerate",
         advanced=True,
     )
     modules_to_save: object = setting(

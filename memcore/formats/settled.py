@@ -9,6 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.errors import MemcoreError
+from memcore.model.catalog import find_model
+from memcore.model.usual_targets import targets_of_peft
+
 GPUS = "*gpus"
 """The key of the processes that a launcher starts."""
 Settled = tuple[Mapping[str, Any], tuple[str, ...]]
@@ -64,6 +68,23 @@ def sharded(found: Mapping[str, Any]) -> Settled:
         settled[ENGINE] = "ddp"
         notes.append("several processes without FSDP or DeepSpeed: taken as DDP")
     return settled, tuple(notes)
+
+
+def of_trl(found: Mapping[str, Any]) -> Settled:
+    """The Trainer's words, and the layers that PEFT adapts where TRL's `lora_target_modules` is absent."""
+    settled, notes = sharded(found)
+    name = found.get("model_name_or_path")
+    if found.get("use_peft") is not True or found.get("lora_target_modules") or not isinstance(name, str):
+        return settled, notes
+    try:
+        family = find_model(name).network.family
+    except MemcoreError:
+        return settled, notes
+    targets = list(targets_of_peft(family))
+    if not targets:
+        return settled, (*notes, f"lora_target_modules: PEFT has none of its own for {family}; taken as all-linear")
+    note = f"lora_target_modules: not given; PEFT's for {family}: {', '.join(targets)}"
+    return {**settled, "lora_target_modules": targets}, (*notes, note)
 
 
 def accelerated(found: Mapping[str, Any]) -> Settled:

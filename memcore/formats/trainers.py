@@ -12,6 +12,7 @@ from memcore.formats.settled import (
     VERSION,
     accelerated,
     factory,
+    of_trl,
     sharded,
 )
 from memcore.formats.tool import Key, Meaning, Tool
@@ -142,7 +143,7 @@ TRAINER = Tool(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
-    settled=sharded,
+    settled=of_trl,
     defaults={"training.micro_batch_size": 8},
     ignored=_TRAINED,
     source="transformers, training_args.py; trl, trainer/sft_config.py",

@@ -28,6 +28,7 @@ from memcore.model.adapters import (
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
 from memcore.model.parts import Attention
+from memcore.model.usual_targets import usual_targets
 from memcore.model.weights import Weight
 from memcore.symbols import Shape, product
 
@@ -92,7 +93,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
         return special
     parameters = expert_targets(read, model, kind)
     alone = parameters and read.given(f"{path}.target_modules") is None
-    targets = () if alone else names_of(read.take(f"{path}.target_modules", ALL, "as most recipes do"))
+    targets = () if alone else _targets(read, model, kind)
     targets, parameters, doubled = converted(read, model, kind, targets, parameters)
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
@@ -119,6 +120,13 @@ def _adapted(read: Defaults, model: Model) -> Model:
         dropout=float(read.take(f"{path}.dropout", 0)),
     )
     return _with_saved(read, adapted(model, adapter))
+
+
+def _targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
+    """The linear layers that get an adapter: a framework's choice, where it has one."""
+    found, reason = usual_targets(read.given("engine.framework"), model.network.family, kind)
+    usual, reason = (list(found), reason) if found else (ALL, "as most recipes do")
+    return names_of(read.take("training.adapter.target_modules", usual, reason))
 
 
 def _refuse_at_head(read: Defaults, kind: str) -> None:
