@@ -1,8 +1,10 @@
 """The caching allocator's rules, one at a time."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memcore import estimate
 from memcore.eager.tape import ALIGNMENT
 from memcore.ranks.allocator import LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
 from memcore.units import MiB
@@ -14,6 +16,18 @@ def test_a_request_opens_a_segment():
         pool = Pool()
         pool.allocate(size)
         assert pool.reserved == segment * MiB
+
+
+@pytest.mark.parametrize("engine", ["none", "fsdp", "megatron", "nanotron"])
+def test_workspaces_are_in_segments_too(engine):
+    """PyTorch takes cuBLAS's 8 320 KiB and 1 MiB from the same pool, so that whole segments are all there is."""
+    training = {"sequence_length": 512, "gradient_accumulation_steps": 2}
+    hardware = {"num_gpus": 1 if engine == "none" else 4, "accelerator": "a100-sxm-80gb"}
+    rank = estimate(
+        {"model": "llama-3.2-1b", "training": training, "engine": {"type": engine}, "hardware": hardware}
+    ).rank
+    assert sum(entry.bytes for entry in rank.persistent.workspace_entries()) % (2 * MiB)
+    assert rank.reserved % (2 * MiB) == 0
 
 
 def test_what_is_left_of_a_segment_is_used():

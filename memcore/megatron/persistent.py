@@ -337,7 +337,7 @@ class MegatronPersistent(Workspaces):
 
     def surroundings(self) -> Surroundings:
         """The same as blocks, for the allocator."""
-        around = [*self.resident(), *self._own_workspaces(), *self.receive_buffers()]
+        around = [*self.resident(), *self.workspace_entries(), *self.receive_buffers()]
         return Surroundings(
             resident=[entry.each for entry in around for _ in range(entry.copies)],
             states=[entry.each for entry in self.optimizer_states() for _ in range(entry.copies)],

@@ -346,8 +346,7 @@ class MegatronRank(Rank):
         around, expandable = self.persistent.surroundings(), bool(self.job.config.engine.expandable_segments)
         flying = [entry.each for entry in self.flying(peak.live, peak.front) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
-        found = reserved(chunk.program, chunk.job.sizes, around, expandable=expandable) + self.persistent.workspaces
-        return max(found, self.peak.peak)
+        return max(reserved(chunk.program, chunk.job.sizes, around, expandable=expandable), self.peak.peak)
 
     @cached_property
     def least_reserved(self) -> int:

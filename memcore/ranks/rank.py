@@ -234,15 +234,16 @@ class Rank:
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
         around = self.persistent.surroundings()
-        workspaces = 0 if turns.apply(self.job) else self.persistent.workspaces  # Turns replay them.
+        if not turns.apply(self.job):  # Turns have the workspaces come with the first products.
+            workspaces = [entry.each for entry in self.persistent.workspace_entries() for _ in range(entry.copies)]
+            around = replace(around, resident=[*around.resident, *workspaces])
         capacity, room = None if self.job.recipe.fake else self.job.capacity, Room()
         if capacity is not None:
-            beside = sum(each.overhead.expected for each in outside(self)) + workspaces
-            room = Room(capacity - beside)
+            room = Room(capacity - sum(each.overhead.expected for each in outside(self)))
         found = self._held(around, room)
         if room.short and room.trimmed:
             found = self._held(around, Room())  # what it gave back was in vain
-        return max(found + workspaces, self.peak.peak)
+        return max(found, self.peak.peak)
 
     def _held(self, around: Surroundings, room: Room) -> int:
         expandable = bool(self.job.config.engine.expandable_segments)
