@@ -117,9 +117,21 @@ def test_weights_are_gathered_in_one_byte():
 
 
 def test_float8_keeps_its_operands_in_high_precision():
-    """The same tensors stay as in bf16; operands are cast for each product, for two of them at a time."""
-    for compiled in (False, True):
-        assert kept(job(precision="fp8-mixed", compile=compiled)) == kept(job(compile=compiled))
+    """The same tensors stay as in bf16; operands are cast for each product, for two of them at a time.
+
+    Compiled blocks without checkpoints do not keep results of norms, nor the feed-forward product: the backward pass
+    reads them only through a cast, within which the compiler computes them again. PyTorch 2.13's partitioner saves
+    1,255,448 bytes of a block of 256 tokens with torchao 0.18 (rowwise), beside its input. MXFP8's casts are kernels
+    of their own.
+    """
+    assert kept(job(precision="fp8-mixed")) == kept(job())
+    compiled = kept(job(precision="fp8-mixed", compile=True))
+    assert kept(job(compile=True)) - compiled == 4 * H + 2 * F
+    assert compiled == pytest.approx(2 * H + 1_255_448 / 256, abs=2 * H / 4 + 4)
+    mxfp8 = {"precision": "fp8-mixed", "compile": True}
+    assert kept(job({"fp8_recipe": "mxfp8"}, **mxfp8)) == kept(job(compile=True))
+    selective = {"activation_checkpointing": SELECTIVE, "compile": True}
+    assert kept(job(precision="fp8-mixed", **selective)) == kept(job(**selective))
     found = job(precision="fp8-mixed", compile=True)
     sizes = {
         size

@@ -25,6 +25,15 @@ class Float8:
     fused: bool
     """Casts are single kernels (`torch.compile`); else one operation after the other, in fp32."""
 
+    @property
+    def keeps_fused(self) -> bool:
+        """Whether a product's backward pass reads pointwise results from memory, not only through its own cast.
+
+        The compiler then computes them again within the cast (torch/_functorch/partitioners.py,
+        `is_materialized_backwards`). The casts of MXFP8 are kernels of their own, which it does not see into.
+        """
+        return not self.fused or self.recipe == "mxfp8"
+
 
 def cast(tape: Tape, dtype: str, *shapes: Shape) -> list[Storage | None]:
     """Operands of a product in float8, one after the other, from tensors of a dtype."""

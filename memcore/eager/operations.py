@@ -299,7 +299,8 @@ def linear(
         # With a bias, x is viewed as rows before the weight is transposed: its gradient comes after the weight's.
         x = inputs[0] = identity(x)
     x_needs, w_needs = tracked(x), tracked(w)
-    saved = save(tape, x if w_needs else None, w if x_needs else None)
+    keeps = w_needs and not (x.fused and tape.pack is None and tape.float8 and not tape.float8.keeps_fused)
+    saved = save(tape, x if keeps else None, w if x_needs else None)
     shape, dtype = (*x.shape[:batch], *outer), x.dtype
     operands = cast(tape, x.dtype, x.shape, *(() if gathered_cast(tape) else (w.shape,)))
     (out,) = selectable(tape, "addmm" if biased else "mm", lambda: [new(tape, shape, dtype, "linear")])

@@ -30,6 +30,7 @@ class Tensor:
     __slots__ = (
         "cut",
         "dtype",
+        "fused",
         "node",
         "order",
         "requires_grad",
@@ -57,6 +58,8 @@ class Tensor:
         self.shape = shape
         self.dtype = dtype
         self.order = natural(len(shape)) if order is None else order
+        self.fused = False
+        """A compiled kernel's pointwise result, which others can compute again from what it read."""
         self.cut = cut
         """The axis of which this is a slice: there are gaps in memory before it. The number of axes stands for gaps
         between elements."""

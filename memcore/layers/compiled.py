@@ -25,6 +25,7 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
     needs = tracked(gate, up)
     saved = save(gate.tape, gate, up) if needs else []
     out = like(up, "fused_product")
+    out.fused = True
     if needs:
         attach([out], [gate, up], saved, lambda g, s: [like(only(g), "fused_product_backward") for _ in range(2)])
     return out

@@ -30,7 +30,9 @@ def norm(x: Tensor, weights: Weights, part: Norm, *, compiled: bool = False) -> 
 def _rms_norm(x: Tensor, weights: Weights, part: Norm, *, compiled: bool) -> Tensor:
     weight: Parameter = weights[f"{part.name}.weight"]
     if part.fused or compiled:
-        return rms_norm(x, weight)
+        out = rms_norm(x, weight)
+        out.fused = compiled
+        return out
     upcast = to(x, "fp32")
     inverse = rsqrt(mean(power(upcast)))
     return to(mul(mul(upcast, inverse), weight), x.dtype)
