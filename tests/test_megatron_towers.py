@@ -94,6 +94,24 @@ def test_parameters_are_those_of_the_checkpoint():
         assert as_megatron(model, towers_of("Megatron Bridge")).parameters == model.parameters
 
 
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        # Where features are put among words; with DeepStack where they are added once more, besides.
+        ("OpenGVLab/InternVL3-1B-hf", 512),
+        (QWEN2_5, 512),
+        (QWEN3, 2 * 512),
+    ],
+)
+def test_a_frozen_tower_leaves_masks(model, kept):
+    """ms-swift has transformers' towers for all families."""
+    settings = {"training__sequence_length": 512, "engine__framework": "ms-swift"}
+    image = {"training__images_per_sequence": 1}
+    image |= {} if isinstance(model, str) else {"training__image_size": 112}
+    without, seen = (job(model, **settings, **more).ranks for more in ({}, image))
+    assert seen[0].recorded[0].kept - without[0].recorded[0].kept == kept
+
+
 def test_ms_swift_freezes_towers():
     """Their parameters alone are there; all that an optimizer needs is there for the rest."""
     found = job(QWEN2_5, engine__framework="ms-swift")
@@ -181,6 +199,7 @@ def test_what_an_image_leaves_in_a_shared_tower(settings, kept):
         (QWEN3, {"training__adapter": {"type": "lora"}}, "adapters beside"),
         (QWEN3, {"training__images_per_sequence": 1, "training__attention": "math"}, "vision tower"),
         (QWEN2_5, {"training__images_per_sequence": 1, "parallelism__context_parallel_size": 2}, "context-parallel"),
+        (QWEN2_5, {"engine__cuda_graph_impl": "local"}, "CUDA graphs"),
         ("llava-hf/llava-1.5-7b-hf", {}, "towers of family 'llava'"),
     ],
 )

@@ -199,7 +199,7 @@ def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> t
         return 0, 0
     if not code.sees(model.network):
         if read.given(paths[0]):
-            message = f"what the towers of {model.network.family} do is not modelled yet; allowed: 0, text alone"
+            message = f"what the towers of {model.name} do is not modelled; allowed: 0, text alone"
             raise UnsupportedError(paths[0], f"found {read.given(paths[0])}; {message}")
         return read.take(paths[0], 0, "its towers' activations are not modelled yet"), 0
     fits = read.given(paths[1]) is not None or model.images.sizes(model.images.usual)["nm"] <= sequence

@@ -8,7 +8,7 @@ from memcore.errors import UnsupportedError
 from memcore.job.defaults import Assumption, Defaults
 from memcore.job.learning import trainable_parts
 from memcore.model.megatron.adapted import ALL, USUAL, adapted, targets_of
-from memcore.model.megatron.towers import SEEING
+from memcore.model.megatron.towers import SEEING, embedder
 from memcore.model.network import Model
 from memcore.model.parts import SpecialMixer
 
@@ -19,11 +19,11 @@ def learning_model(read: Defaults, model: Model, dtype: str) -> Model:
     """The model with its adapters, and with what is frozen; ms-swift freezes towers and projectors (`freeze_vit`)."""
     model = trainable_parts(read, with_adapters(read, model, dtype))
     path, network = "training.trainable", model.network
-    if read.given(path) is not None or not network.towers or network.adapted or not is_swift(read):
+    swift = embedder(read.given("engine.framework"), network) == "swift"
+    if read.given(path) is not None or network.adapted or not swift:
         return model
-    kinds = sorted({weight.kind for weight, _, _ in model.tensors} - set(SEEING))
-    read.assumptions.append(Assumption(path, kinds, "ms-swift freezes a tower and its projector", notable=True))
-    return replace(model, network=replace(network, trainable=tuple(kinds)))
+    read.assumptions.append(Assumption(path, "language model", "ms-swift freezes towers and projectors", notable=True))
+    return replace(model, network=replace(network, frozen=SEEING))
 
 
 def is_swift(read: Defaults) -> bool:

@@ -8,7 +8,6 @@ from memcore.errors import UnsupportedError
 from memcore.job.defaults import Assumption, Defaults
 from memcore.job.job import images_of
 from memcore.layers import IMPLEMENTATIONS
-from memcore.megatron.adapters import is_swift
 from memcore.megatron.ranks import Ranks
 from memcore.model.megatron.towers import DIVIDED_VARIANTS, embedder
 from memcore.model.network import Model, Network
@@ -33,6 +32,8 @@ def image_symbols(
         raise UnsupportedError("parallelism.context_parallel_size", message)
     if images and network.towers[0].variant in DIVIDED_VARIANTS:
         _check_divided(read)
+    if embedder(read.given("engine.framework"), network) == "swift":
+        _check_swift(read, images)
     return image_sizes(model, micro_batch, sequence, images, side)
 
 
@@ -46,14 +47,25 @@ def _check(read: Defaults, network: Network) -> None:
     if divided and read.given("training.adapter.type") is not None:
         message = "adapters beside a vision tower of Megatron-Core's layers, which they reach too, are not modelled"
         raise UnsupportedError("training.adapter.type", message)
-    named = read.given("training.trainable")
-    if read.given(_IMAGES) and is_swift(read) and named is not None:
-        message = f"found {named!r}; with ms-swift a tower that learns has checkpoints, which are not modelled"
-        raise UnsupportedError("training.trainable", message)
+    graphs = read.given("engine.cuda_graph_impl")
+    if graphs not in (None, "none"):
+        message = f"found {graphs!r}; CUDA graphs of a model for text and images are not modelled"
+        raise UnsupportedError("engine.cuda_graph_impl", message)
     if read.given("engine.framework") is None:
         whose = {"bridge": "Megatron Bridge", "swift": "ms-swift"}[embedder(None, network) or "swift"]
         reason = "who has this vision tower beside Megatron's layers"
         read.assumptions.append(Assumption("engine.framework", whose, reason, notable=True))
+
+
+def _check_swift(read: Defaults, images: int) -> None:
+    """Its towers are frozen by default, and run for text alone too."""
+    named = read.given("training.trainable")
+    if images and named is not None:
+        message = f"found {named!r}; with ms-swift a tower that learns has checkpoints, which are not modelled"
+        raise UnsupportedError("training.trainable", message)
+    if not images:
+        reason = "for text alone ms-swift runs the tower on a small blank image, which is not counted"
+        read.assumptions.append(Assumption(_IMAGES, 0, reason, notable=True))
 
 
 def _check_divided(read: Defaults) -> None:

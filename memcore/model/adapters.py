@@ -233,6 +233,8 @@ def trainable(model: Model) -> int:
 
 def learns(weight: Weight, network: Network) -> bool:
     """Whether a parameter gets a gradient."""
+    if weight.kind in network.frozen:
+        return False
     if network.trainable is not None:
         return weight.trainable and bool({weight.kind, *weight.name.split(".")} & set(network.trainable))
     return weight.trainable and (weight.kind == "adapter" or not network.adapted)

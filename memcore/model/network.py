@@ -156,6 +156,8 @@ class Network:
     """Everything is frozen but its adapters."""
     trainable: tuple[str, ...] | None = None
     """Parts of the names of what learns, or kinds; None: everything."""
+    frozen: tuple[str, ...] = ()
+    """Kinds of parameters that learn nothing, whatever is trainable."""
     sdpa: bool = True
     """Whether transformers runs it with SDPA; if not, it falls back to eager attention."""
 

@@ -99,7 +99,7 @@ def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -
         if slot.unit not in deep:
             return x
         _, mask, *features = given
-        return deepened(x, mask, features[deep.index(slot.unit)])
+        return deepened(x, mask, features[deep.index(slot.unit)], how)
 
     x = step.layers(slots, run, x, *given, *seen)
     step.after_layers()

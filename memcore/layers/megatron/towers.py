@@ -1,8 +1,8 @@
 """What a model with a vision tower makes of its inputs before Megatron-Core's layers run.
 
-Sources: Megatron-Bridge, models/qwen_vl/{modeling_qwen25_vl,modelling_qwen3_vl/{model,text_model,utils}}.py;
-mcore-bridge, which ms-swift runs, model/mm_gpt_model.py and mm_gpts/{qwen,utils}.py; Megatron-LM, core/models/common/
-embeddings/rotary_pos_embedding.py (MultimodalRotaryEmbedding) and core/transformer/module.py (Float16Module).
+Sources: Megatron-Bridge, models/qwen_vl/{modeling_qwen25_vl,modelling_qwen3_vl/{model,text_model,utils}}.py; for
+ms-swift mcore-bridge, model/mm_gpt_model.py and mm_gpts/{internvl,qwen,qwen3_vl,utils}.py; Megatron-LM, core/models/
+common/embeddings/rotary_pos_embedding.py (MultimodalRotaryEmbedding) and core/transformer/module.py (Float16Module).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import replace
 from functools import partial
 
 from memcore.eager.autograd import attach, tracked
-from memcore.eager.basics import cat, clone, contiguous, new, only, permute, to
+from memcore.eager.basics import cat, clone, contiguous, new, only, permute, to, view
 from memcore.eager.images import put_rows, rejoined, rows_at
 from memcore.eager.operations import add
 from memcore.eager.tensor import Tensor
 from memcore.layers.megatron.ends import embedded
 from memcore.layers.megatron.linear import part_of
 from memcore.layers.megatron.vision import qwen3_tower
+from memcore.layers.transformers.vision import internvl
 from memcore.layers.transformers.vision.models import inputs
 from memcore.layers.transformers.vision.places import multimodal_positions
 from memcore.layers.transformers.vision.qwen import image_features, tower
@@ -29,8 +30,10 @@ from memcore.step.megatron import MegatronPlan
 from memcore.step.step import Batch, Step
 from memcore.symbols import Quotient, Smaller, half, split_over
 
-_SEEN = ("qwen2_vl", "qwen2_5_vl", *DIVIDED_VARIANTS)
+_SEEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", *DIVIDED_VARIANTS)
 """Towers that are modelled with images, by `Tower.variant`."""
+_OWN_ROWS = Smaller("mq", Quotient(("b", "s"), "tp"))
+"""Tokens of images, on the rank that has most of them under sequence parallelism."""
 
 
 def sees(network: Network) -> bool:
@@ -50,20 +53,32 @@ def embedded_with_images(step: Step, batch: Batch, how: MegatronPlan) -> tuple[T
     """
     network = step.recipe.network
     if how.images == "swift":
-        among = partial(_swift, step, batch)
-        return embedded(batch.tokens, None, network.ends, step.weights, how, among=among), []
+        seen: list[Tensor] = []
+        among = partial(_swift, step, batch, seen)
+        return embedded(batch.tokens, None, network.ends, step.weights, how, among=among), seen
     if network.towers and network.towers[0].variant in DIVIDED_VARIANTS:
         return _bridge_qwen3(step, batch, how)
     return _bridge(step, batch, how), []
 
 
-def _swift(step: Step, batch: Batch, x: Tensor) -> Tensor:
-    """`_hf_get_inputs_embeds`, inside of the embedding of words; x: (b, s, h)."""
-    if step.recipe.pictures is None or not step.recipe.network.towers:
+def _swift(step: Step, batch: Batch, seen: list[Tensor], x: Tensor) -> Tensor:
+    """`get_inputs_embeds`, inside of the embedding of words; x: (b, s, h). The tower is frozen.
+
+    `seen`: for where images are, and what the first layers add there, slices of one tensor.
+    """
+    towers, how = step.recipe.network.towers, step.recipe.megatron
+    if step.recipe.pictures is None or not towers or how is None:
         return x
-    image_embeds = tower(step, _pixels(step)).merged
-    image_embeds = to(image_embeds, x.dtype)
-    return put_among(step, x, placeholder_mask(step, batch.tokens), image_embeds)
+    features = (internvl.image_features if towers[0].variant == "internvl" else tower)(step, _pixels(step))
+    mask = placeholder_mask(step, batch.tokens)
+    x = put_among(step, x, mask, to(features.merged, x.dtype))
+    if features.deep:
+        every = new(step.tape, (len(features.deep), "mq", "h"), x.dtype, "stack")
+        shape = (_OWN_ROWS if how.sequence else "mq", "h")
+        places = new(step.tape, ("b", "s"), "bool", "placeholder_mask")
+        seen.append(view(places, (split_over("s") if how.sequence else "s", "b")))
+        seen += [view(every, shape) for _ in features.deep]
+    return x
 
 
 def _bridge(step: Step, batch: Batch, how: MegatronPlan) -> Tensor:
@@ -103,17 +118,18 @@ def _bridge_qwen3(step: Step, batch: Batch, how: MegatronPlan) -> tuple[Tensor, 
 def _own_rows(features: Tensor) -> Tensor:
     """`split_deepstack_embs`: those of the rank that has most tokens of images."""
     tape, full = features.tape, features.shape
-    out = new(tape, (Smaller("mq", Quotient(("b", "s"), "tp")), *full[1:]), features.dtype, "cat")
+    out = new(tape, (_OWN_ROWS, *full[1:]), features.dtype, "cat")
     if tracked(features):
         attach([out], [features], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
     return out
 
 
-def deepened(x: Tensor, mask: Tensor, features: Tensor) -> Tensor:
+def deepened(x: Tensor, mask: Tensor, features: Tensor, how: MegatronPlan) -> Tensor:
     """`_deepstack_process`: what inner layers of the tower saw is added to the tokens of images."""
-    x = contiguous(permute(x, 1, 0, 2))
+    if how.images == "bridge":
+        x = contiguous(permute(x, 1, 0, 2))
     x = put_rows(x, mask, add(clone(rows_at(x, mask, features.shape[:1])), features))
-    return contiguous(permute(x, 1, 0, 2))
+    return contiguous(permute(x, 1, 0, 2)) if how.images == "bridge" else x
 
 
 def _pixels(step: Step) -> Tensor:

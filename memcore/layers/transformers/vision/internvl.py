@@ -33,14 +33,14 @@ def internvl(step: Step, batch: Batch, embed: Embed) -> Seen:
     """`InternVLModel.forward` up to its language model."""
     inputs_embeds = embed()
     with step.tape.at("model"):
-        image_outputs = _image_features(step, batch.images["pixel_values"])
-        image_features = to(image_outputs.merged, inputs_embeds.dtype)
+        image_outputs = image_features(step, batch.images["pixel_values"])
+        features = to(image_outputs.merged, inputs_embeds.dtype)
         special_image_mask = placeholder_mask(step, batch.tokens)
-        inputs_embeds = put_among(step, inputs_embeds, special_image_mask, image_features)
-    return Seen(inputs_embeds, held=(image_outputs, special_image_mask), returned=(image_features,))
+        inputs_embeds = put_among(step, inputs_embeds, special_image_mask, features)
+    return Seen(inputs_embeds, held=(image_outputs, special_image_mask), returned=(features,))
 
 
-def _image_features(step: Step, pixel_values: Tensor) -> Features:
+def image_features(step: Step, pixel_values: Tensor) -> Features:
     """`InternVLModel.get_image_features`; its `self.dtype` is that of the first parameter."""
     tower = step.recipe.network.towers[0]
     _check(tower)
