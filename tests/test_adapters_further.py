@@ -99,6 +99,25 @@ def test_dora_makes_the_whole_weight():
     assert {"eye", "norm"} <= made
 
 
+@pytest.mark.parametrize("storage", ["nf4", "nf4-double", "int8"])
+def test_dora_beside_few_bits(storage):
+    """Each forward pass dequantizes the weight for its norms; with dropout it is kept for the input's gradient, in fp32.
+
+    Nor is a mask in the first layer, whose input needs none. The frozen product is kept in fp32 instead of bf16.
+    """
+
+    def step(dropout):
+        adapter = {"type": "dora", "dtype": "fp32", "rank": 4, "target_modules": TARGETS, "dropout": dropout}
+        training = {"sequence_length": TOKENS, "precision": "bf16", "adapter": adapter, "quantization": storage}
+        return memcore.estimate({"model": MODEL, "training": training}).ranks[0]
+
+    plain, drops = step(0), step(0.1)
+    assert {"dequantized_weight", "norm"} <= {block.rule for block in plain.program.blocks}
+    for_input = sum(4 * INNER * out + TOKENS * INNER for out in OUTER)
+    products = sum((4 - 2) * TOKENS * out for out in OUTER)
+    assert drops.end_of_forward - plain.end_of_forward == 2 * products + for_input
+
+
 def test_what_adapters_do_not_have():
     """IA3 has no rank, only AdaLoRA begins with one; beside quantized weights only low-rank matrices are modelled."""
     with pytest.raises(ConfigError, match="ia3 has no rank"):

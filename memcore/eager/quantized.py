@@ -79,6 +79,23 @@ def dequantized(weight: Parameter, dtype: str) -> Tensor | None:
     return found
 
 
+def restored(weight: Parameter, dtype: str) -> Tensor:
+    """The whole matrix in a dtype, as PEFT asks for it (`dequantize_module_weight`, then `to`).
+
+    Four bits come back in the dtype that they had; eight are multiplied by rows' maxima and by a number, in fp32.
+    """
+    how = weight.quantization
+    if how is None:
+        raise TypeError(weight)
+    if how.bits == 8:
+        scaled = new(weight.tape, weight.shape, "fp32", "dequantized_weight")
+        found: Tensor | None = new(weight.tape, weight.shape, "fp32", "dequantized_weight")
+        del scaled
+    else:
+        found = dequantized(weight, how.stored)
+    return to(only([found]), dtype)
+
+
 def _attached(
     out: Tensor,
     x: Tensor,

@@ -74,9 +74,21 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
     if kind == "ln-tuning":
         # PEFT trains copies of the norms; their frozen originals are a few kilobytes.
         return replace(model, network=replace(model.network, trainable=("norm",), adapted=True))
-    if kind != "lora" and (layer_code(read) != "transformers" or read.given("training.quantization") is not None):
-        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled beside unquantized layers of transformers")
+    _refuse_layers(read, kind)
     return None
+
+
+def _refuse_layers(read: Defaults, kind: str) -> None:
+    """LoRA is modelled beside all layers, DoRA beside bitsandbytes' of transformers too, others beside plain ones."""
+    storage = read.given("training.quantization")
+    modelled = storage is None or (kind == "dora" and storage in ("nf4", "nf4-double", "int8"))
+    if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
+        beside = (
+            "unquantized layers of transformers, or those of bitsandbytes"
+            if kind == "dora"
+            else ("unquantized layers of transformers")
+        )
+        raise UnsupportedError("training.adapter.type", f"found {kind!r}; modelled beside {beside}")
 
 
 def _adapted(read: Defaults, model: Model) -> Model:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import like, new, only, to, view
+from memcore.eager.basics import clone, like, new, only, to, view
 from memcore.eager.operations import add, dropout, linear, matmul, mul, scale
+from memcore.eager.quantized import restored
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.layers.transformers.orthogonal import rotated, scaled_rows, turned
 from memcore.model.weights import Linear
@@ -64,29 +65,66 @@ def _adalora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tenso
 
 
 def _dora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
-    """Magnitudes and directions: each forward pass makes the whole weight for its norms, which get no gradient."""
+    """Magnitudes and directions: each forward pass makes the whole weight for its norms, which get no gradient.
+
+    Beside a quantized layer (peft/tuners/lora/bnb.py) four bits clone the result, and autocast casts instead of PEFT.
+    """
     down, up, magnitude = (weights[part.adapter_name(each)] for each in ("lora_A", "lora_B", "lora_magnitude_vector"))
-    base, tape, before = weights[f"{part.name}.weight"], x.tape, result[0]
+    base, tape = weights[f"{part.name}.weight"], x.tape
+    how = base.quantization
+    if how is not None and how.bits == 4:
+        result.append(clone(result.pop()))
+    before, converts = result[0], how is None or tape.autocast is None
     drops = bool(part.adapter_dropout) and not tape.evaluating
-    x = dropout(to(x, down.dtype), part.adapter_dropout)
+    given = to(x, down.dtype) if converts else x  # the module's variable, until it returns
+    x = dropout(given, part.adapter_dropout)
     eye = new(tape, (*part.inner, *part.inner), down.dtype, "eye")
     lora_weight = linear(linear(eye, down), up)
     del eye
-    weight = None if base.dtype == x.dtype else new(tape, base.shape, x.dtype, "to")
+    lora_weight = to(lora_weight, x.dtype)
+    weight = restored(base, x.dtype) if how is not None else None
+    if how is None and base.dtype != x.dtype:
+        weight = new(tape, base.shape, x.dtype, "to")
     with tape.no_grad():
         factor = scale(lora_weight)
         total = like(factor, "add")
         del factor
         norms = new(tape, part.outer, x.dtype, "norm")
         del total
-    mag_norm_scale = scale(magnitude, "div")
+    mag_norm_scale = _over(magnitude, norms)
     lora_result = linear(linear(x, down), up)
-    base_result = new(tape, before.shape, x.dtype, "linear") if drops else before
+    base_result = _product(x, base, weight, part) if drops else before
     added = add(mul(_less_one(mag_norm_scale), base_result), scale(mul(mag_norm_scale, lora_result)))
     dtype = before.dtype
     del before, base_result
-    out = to(add(result.pop(), added), dtype)
     del weight, lora_weight, norms
+    out = add(result.pop(), added)
+    out = to(out, dtype) if converts else out
+    del given
+    return out
+
+
+def _product(x: Tensor, base: Parameter, made: Tensor | None, part: Linear) -> Tensor:
+    """What the frozen matrix makes of a dropped-out input; one that was made for it is kept for the gradient."""
+    if made is None:
+        return linear(x, base)
+    tape, before = x.tape, x
+    x = to(x, tape.autocast or x.dtype)
+    weight = to(made, x.dtype)
+    saved = save(tape, weight) if tracked(x) else []
+    batch = len(x.shape) - len(part.inner)
+    out = new(tape, (*x.shape[:batch], *part.outer), x.dtype, "linear")
+    shape, dtype = before.shape, x.dtype
+    if tracked(x):
+        attach([out], [x], saved, lambda g, s: [new(tape, shape, dtype, "input_gradient")])
+    return out
+
+
+def _over(magnitude: Parameter, norms: Tensor) -> Tensor:
+    """Magnitudes by norms that get no gradient, and are kept."""
+    saved = save(magnitude.tape, norms)
+    out = like(magnitude, "div")
+    attach([out], [magnitude], saved, lambda g, s: [like(only(g), "div_backward")])
     return out
 
 
