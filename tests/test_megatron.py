@@ -317,6 +317,22 @@ def test_what_megatron_fsdp_divides(strategy, each):
     assert gathered == (2 * (50432 // 2 * 512 + 2 * 512) if strategy == "optim_grads_params" else 0)
 
 
+@pytest.mark.parametrize(("outer", "each"), [("no_shard", 18 / 2), ("optim", 6 / 2 + 12 / 4)])
+def test_groups_of_megatron_fsdp(outer, each):
+    """Of four ranks two have everything between them; all four may share the optimizer."""
+    strategy = {"data_parallel_sharding_strategy": "optim_grads_params", "outer_dp_sharding_strategy": outer}
+    engine = {"type": "megatron-fsdp", "num_distributed_optimizer_instances": 2, **strategy}
+    rank = estimate(changed(JOB, engine=engine)).ranks[1]
+    assert rank.after_init + rank.persistent.states == pytest.approx(LAST * each, rel=2e-3)
+    with pytest.raises(ConfigError, match="needs engine.data_parallel_sharding_strategy"):
+        estimate(
+            changed(
+                JOB,
+                engine={**engine, "data_parallel_sharding_strategy": "optim", "outer_dp_sharding_strategy": "optim"},
+            )
+        )
+
+
 def test_deferred_gradients_of_the_head():
     """Each micro-batch but the last leaves the head's input and the gradient of its logits."""
     engine = {"defer_embedding_wgrad_compute": True, "wgrad_deferral_limit": 2}

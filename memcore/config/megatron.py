@@ -47,6 +47,18 @@ class MegatronFlags(FineTuning):
         engines=("megatron-fsdp",),
         default="no_shard, as in Megatron-LM",
     )
+    outer_dp_sharding_strategy: str | None = setting(
+        Choice(
+            ("no_shard", "optim"),
+            {"no_shard": "they are replicas", "optim": "they share master weights and optimizer states too"},
+        ),
+        "Outer sharding",
+        "What the groups of Megatron-FSDP share among them, where there are several optimizer instances (HSDP).",
+        flag="outer-sharding-strategy",
+        engines=("megatron-fsdp",),
+        default="no_shard",
+        advanced=True,
+    )
     distributed_optimizer: bool | None = _flag(
         "Distributed optimizer",
         "Data-parallel ranks share master weights and optimizer states (ZeRO-1); each still has all gradients.",

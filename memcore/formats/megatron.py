@@ -35,7 +35,7 @@ _VALUES = (
     "microbatch_group_size_per_virtual_pipeline_stage cp_comm_type cross_entropy_fusion_impl wgrad_deferral_limit "
     "fp8_format fp8_recipe moe_flex_dispatcher_backend moe_expert_capacity_factor moe_router_load_balancing_type "
     "offload_modules min_offloaded_tensor_size cuda_graph_impl cuda_graph_scope cuda_graph_modules "
-    "cuda_graph_warmup_steps data_parallel_sharding_strategy"
+    "cuda_graph_warmup_steps data_parallel_sharding_strategy outer_dp_sharding_strategy"
 )
 _USED = {"precision_aware_optimizer": "--use-precision-aware-optimizer"}
 _CHECKPOINTS = "training.activation_checkpointing"

@@ -291,6 +291,8 @@ def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
         "etp": ranks.expert_tensor,
         "z": ranks.dense,
         "ze": max(ranks.expert_data // ranks.instances, 1),
+        "zo": ranks.dense * ranks.instances,
+        "zoe": ranks.expert_data,
     }
     sizes |= image_symbols(read, model, ranks, implementation_of(read), batch, sequence)
     sizes["nr"] = _rows(read, model, ranks, sizes)

@@ -40,7 +40,7 @@ class MegatronPersistent(Workspaces):
         """Parameters as the layers see them."""
         states = self.job.states
         shared = Fraction(1) if states.shares_parameters else None
-        found = self._bytes(states.parameter, shared) + self._frozen
+        found = self._bytes(states.parameter, shared, optimized=False) + self._frozen
         return found + sum(2 * each.count * aligned(size) for each, size in self._measured() if self._cached(each))
 
     @cached_property
@@ -69,14 +69,24 @@ class MegatronPersistent(Workspaces):
     def _learning(self) -> Iterator[tuple[Stored, int]]:
         return ((each, size) for each, size in self._measured() if each.learns)
 
-    def _bytes(self, dtype: str, share: Fraction | None) -> int:
-        """Bytes of something for each parameter that learns: of all of it, or of a share of this rank's part."""
+    def _over(self, each: Stored) -> str:
+        """The symbol of the ranks that share a parameter's optimizer."""
+        if self.job.states.outer:
+            return "zoe" if each.expert else "zo"
+        return "ze" if each.expert else "z"
+
+    def _bytes(self, dtype: str, share: Fraction | None, *, optimized: bool = True) -> int:
+        """Bytes of something for each parameter that learns: of all of it, or of a share of this rank's part.
+
+        `optimized`: the part whose optimizer is on this rank; else what it stores.
+        """
         item, sizes = ITEMSIZE[dtype], self.job.sizes
         if share is None:
             return sum(each.count * aligned(size * item) for each, size in self._learning())
         found = 0
         for each, size in self._learning():
-            ranks = sizes["ze" if each.expert else "z"] * share.denominator
+            over = self._over(each) if optimized else "ze" if each.expert else "z"
+            ranks = sizes[over] * share.denominator
             found += each.count * aligned(-(-size * share.numerator // ranks) * item)
         return found
 
@@ -276,9 +286,9 @@ class MegatronPersistent(Workspaces):
                 if self._owned[index]:
                     yield self.entry(rule, each.path, shape, dtype, self._owned[index], lifetime)
                 continue
-            ranks = self.job.sizes["ze" if each.expert else "z"] if states.sharded else 1
+            over = self._over(each)
+            ranks = self.job.sizes[over] if states.sharded else 1
             if ranks * kept.denominator > 1:
-                over = "ze" if each.expert else "z"
                 divisor: str | int = over if kept == 1 else ranks * kept.denominator
                 whole: Shape = shape if kept == 1 else (kept.numerator, *shape)
                 shape = (Quotient(whole, divisor),)

@@ -42,6 +42,8 @@ class States:
     """Gradient buffers are divided too (Megatron-FSDP)."""
     shares_parameters: bool = False
     """Parameters are divided too, and gathered layer by layer."""
+    outer: bool = False
+    """Groups of ranks, each of which has all parameters and gradients, share the optimizer (hybrid FSDP)."""
 
 
 def states_of(read: Defaults, precision: str) -> States:
@@ -90,6 +92,7 @@ def states_of(read: Defaults, precision: str) -> States:
         whole=whole,
         shares_gradients=strategy in ("optim_grads", "optim_grads_params"),
         shares_parameters=strategy == "optim_grads_params",
+        outer=_outer(read, strategy),
     )
 
 
@@ -128,6 +131,18 @@ def _strategy(read: Defaults) -> str | None:
     if read.given("engine.type") != "megatron-fsdp":
         return None
     return str(read.take("engine.data_parallel_sharding_strategy", "no_shard", "Megatron-LM's default"))
+
+
+def _outer(read: Defaults, strategy: str | None) -> bool:
+    """Source: core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (`hfsdp_helper_wbuf`)."""
+    path = "engine.outer_dp_sharding_strategy"
+    if read.given(path) in (None, "no_shard"):
+        return False
+    if strategy != "optim_grads_params":
+        read.refuse(path, "found 'optim'; needs engine.data_parallel_sharding_strategy 'optim_grads_params'")
+    if (read.given("engine.num_distributed_optimizer_instances") or 1) == 1:
+        read.refuse(path, "found 'optim'; needs engine.num_distributed_optimizer_instances above 1")
+    return True
 
 
 def _gradient(read: Defaults, precision: str, half: str) -> str:

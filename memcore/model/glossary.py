@@ -104,6 +104,8 @@ SYMBOLS: Mapping[str, str] = {
     "z": "ranks over which FSDP shards",
     "ep": "ranks among which routed experts are divided",
     "ze": "ranks that share the same routed experts",
+    "zo": "ranks of all groups that share optimizer states",
+    "zoe": "the same of routed experts",
     "er": "rows that a rank's routed experts are given",
     "et": "tokens that these rows are of",
     "tp": "ranks that share every layer (tensor parallel)",
