@@ -383,6 +383,8 @@ def implementation_of(read: Defaults) -> str:
         read.refuse("training.implementation", f"found {found!r}; with Megatron: transformer-engine, megatron-local")
     elif told is not None and told != found:
         read.refuse("engine.transformer_impl", f"contradicts training.implementation {found!r}")
+    if read.given("engine.use_transformer_engine_op_fuser") and found == "megatron-local":
+        read.refuse("engine.use_transformer_engine_op_fuser", "needs training.implementation 'transformer-engine'")
     return found
 
 
