@@ -28,6 +28,7 @@ def texts():
 LAYERS = (
     {
         "symbols",
+        "tally",
         "units",
         "reconciling",
         "reconciling.lines",

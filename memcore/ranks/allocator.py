@@ -9,10 +9,12 @@ high-water mark.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from memcore.eager.tape import ALIGNMENT
+from memcore.eager.tape import ALIGNMENT, Block
 from memcore.timeline import Program
 from memcore.units import MiB
 
@@ -262,6 +264,20 @@ def large(sizes: Iterable[int]) -> Iterable[int]:
     return (size for size in sizes if size > SMALL)
 
 
+def alike(blocks: Sequence[Block]) -> Sequence[Sequence[int]]:
+    """For each block, those that differ in nothing but their number."""
+    found: defaultdict[Block, list[int]] = defaultdict(list)
+    plain = [replace(block, number=0) for block in blocks]
+    for number, block in enumerate(plain):
+        found[block].append(number)
+    return [found[block] for block in plain]
+
+
+def oldest(live: Sequence[list[Place]], like: Sequence[int]) -> Place:
+    """The oldest place of blocks that are alike: a repeated layer frees what the one before it made."""
+    return next(live[each] for each in like if live[each]).pop(0)
+
+
 class _Replay:
     """A program's large blocks with every repetition of a layer run out."""
 
@@ -297,11 +313,12 @@ class _Replay:
                 for pool, moves in by_pool.items():
                     pool.serve(moves, self._live, self._handed_on)
 
+    @cached_property
+    def _alike(self) -> Sequence[Sequence[int]]:
+        return alike(self._blocks)
+
     def _handed_on(self, block: int) -> Place:
-        """The oldest of blocks like this one: a repeated layer frees what the one before it made."""
-        wanted = replace(self._blocks[block], number=0)
-        pairs = zip(self._blocks, self._live, strict=True)
-        return next(live for each, live in pairs if live and replace(each, number=0) == wanted).pop(0)
+        return oldest(self._live, self._alike[block])
 
     def release_rest(self) -> None:
         """The gradients go."""

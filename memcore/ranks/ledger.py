@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from memcore.dtypes import ITEMSIZE
 from memcore.eager.tape import Block
 from memcore.rules.table import RULES
 from memcore.symbols import Factors, Quotient, Shape, Total, measure, product, spell
+from memcore.tally import Tally
 from memcore.timeline import Program, aligned
 
 CATEGORIES: Mapping[str, str] = {
@@ -114,27 +114,10 @@ def entry_of(rule: str, module: str, shape: Shape, dtype: str, copies: int, each
 
 
 @dataclass(frozen=True)
-class Ledger:
+class Ledger(Tally[Entry]):
     """Everything in memory at one moment, largest first."""
 
-    entries: tuple[Entry, ...]
-
-    @cached_property
-    def total(self) -> int:
-        """Bytes of all entries."""
-        return sum(entry.bytes for entry in self.entries)
-
-    @cached_property
-    def by_category(self) -> Mapping[str, int]:
-        """Bytes of each category that occurs, in stacking order."""
-        sums = dict.fromkeys(CATEGORIES, 0)
-        for entry in self.entries:
-            sums[entry.category] += entry.bytes
-        return {category: value for category, value in sums.items() if value}
-
-    def of(self, category: str) -> tuple[Entry, ...]:
-        """The entries of a category."""
-        return tuple(entry for entry in self.entries if entry.category == category)
+    categories = CATEGORIES
 
 
 def ledger(entries: Iterable[Entry]) -> Ledger:

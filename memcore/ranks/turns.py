@@ -11,14 +11,27 @@ measured once, taken for every driver and host.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from memcore.hardware import matmul_workspaces
 from memcore.job.job import Job
-from memcore.ranks.allocator import SMALL, Move, Place, Pool, Room, Surroundings, comes, end_step, goes, small_segments
+from memcore.ranks.allocator import (
+    SMALL,
+    Move,
+    Place,
+    Pool,
+    Room,
+    Surroundings,
+    alike,
+    comes,
+    end_step,
+    goes,
+    oldest,
+    small_segments,
+)
 from memcore.speeds import SPEEDS, TERA
 from memcore.step.pipelined import IN_FLIGHT, SENT
 from memcore.step.recipe import Pipeline
@@ -98,7 +111,7 @@ class _Flights:
         self._forward, self._sent, self._received, self._backward = parts
         self._sent.seconds = self._received.seconds = 0
         self._forward.workspaces = self._backward.workspaces = workspaces
-        self._alike = _alike(program)
+        self._alike = alike(program.blocks)
         self._live: list[list[list[Place]]] = []
         """What is in use of each block, for each micro-batch in flight; at the end, what is freed for others."""
         self._waiting: deque[tuple[int, float, Place]] = deque()
@@ -192,7 +205,7 @@ class _Flights:
         return COLLECTIVE * program.collectives[place] + own
 
     def _run(self, events: _Pass, live: list[list[Place]]) -> None:
-        self._pool.serve(self._moves(events, live), live, lambda block: self._handed_on(live, block))
+        self._pool.serve(self._moves(events, live), live, lambda block: oldest(live, self._alike[block]))
         self._queued += events.queued
         self.highest = max(self.highest, self._small + events.highest)
         self._small += events.small
@@ -214,7 +227,7 @@ class _Flights:
                 if events.workspaces or not events.tuned:
                     self._begin(events, self._program.blocks[block].rule)
             elif collective:
-                key = live[~block].pop() if live[~block] else self._handed_on(live, ~block)
+                key = live[~block].pop() if live[~block] else oldest(live, self._alike[~block])
                 waiting.append((self._queued + AHEAD, self._gpu, key))
             else:
                 yield move
@@ -228,10 +241,6 @@ class _Flights:
             self._pool.release_all(self._pool.allocate_all((FLUSH,)))
             events.tuned = True
 
-    def _handed_on(self, live: list[list[Place]], block: int) -> Place:
-        """The oldest place of a block like this one: a repeated layer frees what the one before it made."""
-        return next(live[each] for each in self._alike[block] if live[each]).pop(0)
-
 
 def _products(job: Job) -> float | None:
     """Seconds of a forward pass's products with weights, at the vendor's peak; None if that is not known."""
@@ -242,14 +251,6 @@ def _products(job: Job) -> float | None:
     matrices = (each for each in job.share.tensors if each[0].kind not in ("embedding", "norm"))
     weights = sum(count * product(weight.shape, job.sizes) for weight, _, count in matrices)
     return 2 * tokens * weights / (speed.tflops * TERA)
-
-
-def _alike(program: Program) -> list[list[int]]:
-    """For each block, those that differ in nothing but their number."""
-    found = defaultdict(list)
-    for number, block in enumerate(program.blocks):
-        found[replace(block, number=0)].append(number)
-    return [found[replace(block, number=0)] for block in program.blocks]
 
 
 def apply(job: Job) -> bool:

@@ -13,6 +13,7 @@ from functools import cached_property
 from math import ceil
 
 from memcore.symbols import Axis, Quotient, Shape, measure, product, spell
+from memcore.tally import Tally
 
 CATEGORIES: Mapping[str, str] = {
     "weights": "parameters as the server stores them, with scales and tables",
@@ -141,15 +142,10 @@ def spread(entries: Iterable[Entry]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """Everything that one GPU holds, largest first within a category."""
+class Ledger(Tally[Entry]):
+    """Everything that one GPU holds as expected, largest first within a category."""
 
-    entries: tuple[Entry, ...]
-
-    @cached_property
-    def total(self) -> int:
-        """Bytes of all entries, as expected."""
-        return sum(entry.bytes for entry in self.entries)
+    categories = CATEGORIES
 
     @cached_property
     def low(self) -> int:
@@ -160,18 +156,6 @@ class Ledger:
     def high(self) -> int:
         """The most they can be together."""
         return sum(entry.high for entry in self.entries)
-
-    @cached_property
-    def by_category(self) -> Mapping[str, int]:
-        """Bytes of each category that occurs, in stacking order."""
-        sums = dict.fromkeys(CATEGORIES, 0)
-        for entry in self.entries:
-            sums[entry.category] += entry.bytes
-        return {category: value for category, value in sums.items() if value}
-
-    def of(self, category: str) -> tuple[Entry, ...]:
-        """The entries of a category."""
-        return tuple(entry for entry in self.entries if entry.category == category)
 
     def sum(self, *categories: str) -> int:
         """Bytes of some categories."""
