@@ -23,6 +23,8 @@ from memcore.symbols import Axis, Rounded, Shape, measure, product
 PATH = "training.activation_memory_budget"
 
 _HALF = ("bf16", "fp16")
+_EXACT = 1 << 24
+"""Up to here fp32 counts single operations."""
 _RANDOM_STATE = {"flash": 24, "efficient": 16, "cudnn": 16}
 """Bytes of the random state that attention kernels return; flash attention's has three numbers."""
 
@@ -63,7 +65,7 @@ def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
     return {
         "tensor parallelism": recipe.tensor is not None,
         "context parallelism": recipe.ring_turns > 0 or recipe.ulysses is not None,
-        "float8": recipe.float8 is not None,
+        "MXFP8": recipe.float8 is not None and recipe.float8.recipe == "mxfp8",
         "masks of attention": recipe.padded or bool(read.given("training.packed_sequences")),
         "adapters or frozen layers": recipe.network.adapted or not all(weight.trainable for weight in weights),
         "offloaded activations": recipe.offloads_activations,
@@ -105,7 +107,12 @@ def _kernel(recipe: Recipe) -> str:
 
 def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: float) -> frozenset[Name]:
     results, unread = block_results(layer, recipe, sizes)
-    return kept(results, unread, budget)
+    chosen = kept(results, unread, budget)
+    if recipe.float8 is not None and 0 < sum(each.runtime for each in results if each.name in chosen) < _EXACT:
+        # Scales of float8, a single operation each in the knapsack, would count beside so little.
+        message = f"found {budget}, which leaves room for no product; not modelled with float8; allowed: 0, or more"
+        raise UnsupportedError(PATH, message)
+    return chosen
 
 
 def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tuple[list[Result], int]:
@@ -113,7 +120,7 @@ def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tup
     mixer, feed = layer.mixer, layer.feed_forward
     if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward) or feed.gate is None:
         raise TypeError(layer)
-    block = _Block(recipe.precision.compute, sizes)
+    block = _Block(recipe.precision.compute, sizes, keeps_fused=recipe.float8 is None or recipe.float8.keeps_fused)
     heads = mixer.heads
     block.norm(layer.norms[0].width)
     for linear, count, head_norm in zip(
@@ -132,15 +139,18 @@ def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tup
     block.norm(layer.norms[1].width)
     block.linear(feed.gate)
     block.linear(feed.up)
-    block.add("fused_product", feed.up.outer, CHEAP)
-    biases = [each for each in (*mixer.inputs, mixer.output, feed.gate, feed.up, feed.down) if each.bias]
-    return block.results, sum(product(each.outer, sizes) for each in biases) * block.item
+    block.fused("fused_product", feed.up.outer)
+    linears = (*mixer.inputs, mixer.output, feed.gate, feed.up, feed.down)
+    if recipe.float8 is not None and recipe.float8.recipe == "tensorwise" and not recipe.float8.gathers:
+        block.scales(len(linears))
+    return block.results, sum(product(each.outer, sizes) for each in linears if each.bias) * block.item
 
 
 class _Block:
     """Collects the results of a block."""
 
-    def __init__(self, dtype: str, sizes: Mapping[str, int]) -> None:
+    def __init__(self, dtype: str, sizes: Mapping[str, int], *, keeps_fused: bool) -> None:
+        self._keeps_fused = keeps_fused
         self.item = int(ITEMSIZE[dtype])
         self.results: list[Result] = []
         self._sizes = sizes
@@ -158,11 +168,21 @@ class _Block:
     def norm(self, width: Shape) -> None:
         """A norm: a statistic of each row, and its result."""
         self.statistics(1)
-        self.add("norm", width, CHEAP)
+        self.fused("norm", width)
+
+    def fused(self, operation: str, axes: Shape) -> None:
+        """A pointwise result that products read; float8's do so through casts, where it need not be in memory."""
+        if self._keeps_fused:
+            self.add(operation, axes, CHEAP)
 
     def statistics(self, rows: Axis) -> None:
         """Statistics of a norm: the mean of squares is a reduction, and its result in fp32."""
         self._put("norm_statistics", self._tokens * measure(rows, self._sizes) * 4, COSTLY)
+
+    def scales(self, count: int) -> None:
+        """The largest element of each weight, and the scale made of it: all that an unlimited budget keeps of casts."""
+        for _ in range(count):
+            self._put("scale", self.item + 4, CHEAP)
 
     def linear(self, part: Linear) -> None:
         """A matrix product."""
