@@ -32,11 +32,27 @@ _KERNELS: Mapping[str, object] = {
     "parallelism.expert_tensor_parallel_size": 1,
 }
 
+_IMAGES: Mapping[str, object] = {
+    "engine.distributed_optimizer": True,
+    "engine.cross_entropy_loss_fusion": True,
+    "engine.cross_entropy_fusion_impl": "native",
+}
+_IMAGES_ROUTED: Mapping[str, object] = {
+    **_IMAGES,
+    "engine.moe_token_dispatcher": "alltoall",
+    "engine.moe_permute_fusion": True,
+    "engine.moe_grouped_gemm": True,
+}
 RECIPES: Mapping[str, Mapping[str, object]] = {
     "moonlight-16b": {**_FEW_BITS, **_KERNELS, "engine.moe_shared_expert_overlap": True},
     "deepseek-v3": {**_FEW_BITS, **_KERNELS},
+    "qwen3-vl-30b": _IMAGES_ROUTED,
+    "qwen3-vl-235b": _IMAGES_ROUTED,
+    "qwen3-vl": _IMAGES,
+    "qwen2.5-vl": _IMAGES,
 }
-"""By a part of the model's name: recipes/moonlight/moonlight_16b.py, recipes/deepseek/deepseek_v3.py."""
+"""By a part of the model's name: recipes/moonlight/moonlight_16b.py, recipes/deepseek/deepseek_v3.py, and fine-tuning
+of qwen_vl/h100/{qwen25_vl,qwen3_vl}.py."""
 
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {

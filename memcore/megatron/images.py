@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from memcore.errors import UnsupportedError
 from memcore.job.defaults import Assumption, Defaults
@@ -11,6 +12,7 @@ from memcore.layers import IMPLEMENTATIONS
 from memcore.megatron.ranks import Ranks
 from memcore.model.megatron.towers import DIVIDED_VARIANTS, embedder
 from memcore.model.network import Model, Network
+from memcore.step.megatron import MegatronPlan
 from memcore.step.pictures import image_sizes
 
 _IMAGES = "training.images_per_sequence"
@@ -78,6 +80,11 @@ def _check_divided(read: Defaults) -> None:
     for setting, value in (("training.attention", "math"), ("engine.distribute_saved_activations", True)):
         if read.given(setting) == value:
             raise UnsupportedError(setting, f"found {value!r}, which is not modelled in a vision tower; leave it out")
+
+
+def with_images(plan: MegatronPlan, embeds: str | None) -> MegatronPlan:
+    """How layers run beside a tower: Megatron Bridge gives them no mask (training/vlm_step.py)."""
+    return replace(plan, images=embeds, masked=plan.masked and embeds != "bridge")
 
 
 def kernel_of(embeds: str | None, attention: str) -> str:

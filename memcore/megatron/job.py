@@ -21,7 +21,7 @@ from memcore.layers.megatron.core_attention import KERNELS
 from memcore.megatron.adapters import learning_model
 from memcore.megatron.bridge import with_recipe
 from memcore.megatron.graphs import Capture, capture_of
-from memcore.megatron.images import image_symbols, kernel_of
+from memcore.megatron.images import image_symbols, kernel_of, with_images
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.offloading import offload_of
 from memcore.megatron.plan import plan_of
@@ -362,7 +362,7 @@ def _recipe(
         keeps_gradients=False,
         units=frozenset(unit_axes(sizes)),
         pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
-        megatron=replace(plan_of(read, ranks, kernel), images=embedder(read.given("engine.framework"), model.network)),
+        megatron=with_images(plan_of(read, ranks, kernel), embedder(read.given("engine.framework"), model.network)),
     )
 
 
