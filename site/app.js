@@ -28,7 +28,25 @@ started.then((created) => {
   for (const message of waiting.splice(0)) send(message);
 }).catch((error) => say(String(error)));
 
-addEventListener("memcore:live", watchForUpdates, { once: true });
+addEventListener("memcore:live", () => {
+  afterPause(300, () => send({ do: "practise" }));
+  afterPause(1000, watchForUpdates);
+}, { once: true });
+
+// What nobody waits for begins when nothing has been edited for so many milliseconds.
+function afterPause(length, begin) {
+  const rest = new AbortController();
+  const finish = () => {
+    rest.abort();
+    begin();
+  };
+  let timer = setTimeout(finish, length);
+  const again = () => {
+    clearTimeout(timer);
+    timer = setTimeout(finish, length);
+  };
+  for (const kind of ["input", "click", "popstate"]) addEventListener(kind, again, { signal: rest.signal });
+}
 
 async function watchForUpdates() {
   if (!("serviceWorker" in navigator)) return;

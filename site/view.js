@@ -70,15 +70,7 @@ const SHOW = {
     }
   },
   fragment(fragment, patch) {
-    const hash = `#${fragment}`;
-    if (patch.entry != null && location.hash !== hash) {
-      const fresh = patch.entry !== place.shown;
-      const depth = (history.state?.depth ?? 0) + (fresh ? 1 : 0);
-      history[fresh ? "pushState" : "replaceState"]({ depth }, "", hash);
-    }
-    document.body.dataset.fragment = fragment;
-    place.shown = patch.entry ?? place.entry;
-    byId("undo").disabled = !history.state?.depth;
+    setTimeout(() => follow(fragment, patch)); // the browser takes its time with its history: the answer is shown before
   },
   open(id) {
     const dialog = byId(id);
@@ -110,6 +102,19 @@ const SHOW = {
     if (done !== null) bar.value = done;
   },
 };
+
+// The address of an answer, and an entry of the history for each finished edit.
+function follow(fragment, patch) {
+  const hash = `#${fragment}`;
+  if (patch.entry != null && location.hash !== hash) {
+    const fresh = patch.entry !== place.shown;
+    const depth = (history.state?.depth ?? 0) + (fresh ? 1 : 0);
+    history[fresh ? "pushState" : "replaceState"]({ depth }, "", hash);
+  }
+  document.body.dataset.fragment = fragment;
+  place.shown = patch.entry ?? place.entry;
+  byId("undo").disabled = !history.state?.depth;
+}
 
 function showField(path, field) {
   const input = control(path);

@@ -13,7 +13,7 @@ from memcore.page import ahead, answering, exchanging, framing, static
 from memcore.page.actions import ACTIONS, handle
 from memcore.page.answering import values_of
 from memcore.page.presets import presets
-from memcore.page.session import Session
+from memcore.page.session import RECENT, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import form, page
 from memcore.step.record import program_of
@@ -597,6 +597,30 @@ def test_a_kept_opening_is_the_same(language, monkeypatch):
     assert kept.patches == again.patches
     assert [each for each in kept.patches if each] == [each for each in plain.patches if each]
     assert kept.session.fields == plain.session.fields
+
+
+def test_an_edit_taken_back_is_remembered(monkeypatch):
+    """The answer of a moment ago is not computed again, as long as few others came since."""
+    visit = Visit().do("set", path="training.sequence_length", value="4096", entry=1)
+    wanted, asked = dict(visit.html), []
+    monkeypatch.setattr(answering, "estimate", lambda config: asked.append(config) or estimate(config))
+    visit.do("set", path="training.sequence_length", value="8192", entry=2)
+    visit.do("set", path="training.sequence_length", value="4096", entry=3)
+    assert visit.html == wanted
+    assert not asked
+    for number in range(RECENT):
+        visit.do("set", path="training.micro_batch_size", value=str(number + 2), entry=4 + number)
+    assert len(asked) == len(visit.session.recent) == RECENT
+
+
+def test_practice_says_nothing_and_stops_for_an_edit():
+    """Answering for nobody leaves no trace, and makes way as soon as something is asked."""
+    visit = Visit()
+    steps = handle(visit.session, {"do": "practise"})
+    assert [next(steps) for _ in range(3)] == [{}] * 3
+    visit.do("set", path="training.sequence_length", value="4096", entry=1)
+    assert len(list(steps)) <= 1
+    assert all(patch == {} for patch in handle(visit.session, {"do": "practise"}))
 
 
 def test_engines_are_chosen_from_a_list():

@@ -46,6 +46,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "propose": ("answer", answering.propose),
     "import": ("answer", exchanging.take),
     "language": ("answer", framing.switch_language),
+    "practise": ("practise", answering.practise),
     "advise": ("advise", deciding.suggest),
     "search": ("search", layouts.search),
     "cancel": ("search", layouts.cancel),

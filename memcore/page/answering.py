@@ -23,6 +23,8 @@ from memcore.render.form import applies, default_option, is_of_task, is_select, 
 from memcore.render.page import Form
 from memcore.words.page import say
 
+TIMES = 3
+"""How often to practise."""
 PASTED = "model-json"
 """The name of the field with a config.json."""
 
@@ -43,7 +45,8 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     session.form = form
     try:
         config = config_of(form)
-        found = estimate(config)
+        fragment = encode_fragment(config)
+        found = session.recent.get(fragment) or estimate(config)
         stages = page.stages(found)
         first = next(stages)
     except MemcoreError as error:
@@ -52,7 +55,8 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
             yield from rest_of_answer(session, session.found, page.stages(session.found))
         return
     session.config, session.found, session.unfinished = config, found, True
-    session.fragment = encode_fragment(config)
+    session.fragment = fragment
+    session.remember(fragment, found)
     engine = found.job.engine.name
     yield {
         "stale": False,
@@ -82,6 +86,16 @@ def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, st
         yield {"html": {"reconciled": against(session)}}
     session.unfinished = False
     yield {"answered": True}
+
+
+def practise(session: Session, message: Message) -> Iterator[Patch]:
+    """Answer the job again for nobody: browsers compile code while it runs, so that a first edit finds it compiled."""
+    before, config = session.turns.get("answer"), session.config
+    for job in (config,) * TIMES if config is not None else ():
+        for _ in page.stages(estimate(job)):
+            yield {}
+            if session.turns.get("answer") != before:
+                return
 
 
 def config_of(form: Form) -> Config:

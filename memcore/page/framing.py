@@ -62,6 +62,7 @@ def switch_language(session: Session, message: Message) -> Iterator[Patch]:
     """Another language was chosen: every text, the form, and the answer again."""
     if message.get("language") in words.LANGUAGES:
         session.language = str(message["language"])
+        session.recent.clear()
     yield {}  # the next step speaks it
     current = form_of(message["texts"])
     yield from in_language(session, current)

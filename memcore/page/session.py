@@ -41,6 +41,10 @@ class Log:
     """What a number without a name is."""
 
 
+RECENT = 8
+"""How many answers are remembered."""
+
+
 @dataclass
 class Session:
     """One visit."""
@@ -51,6 +55,8 @@ class Session:
     """The last config that was answered."""
     found: Found | None = None
     fragment: str = ""
+    recent: dict[str, Found] = field(default_factory=dict)
+    """The last answers by fragment, the newest last: who takes an edit back does not wait for it again."""
     unfinished: bool = False
     """The page does not show all of it yet."""
     pins: list[Pin] = field(default_factory=list)
@@ -73,6 +79,14 @@ class Session:
         """Go on where another visit stopped after its first answer."""
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
+        self.recent = dict(other.recent)
+
+    def remember(self, fragment: str, found: Found) -> None:
+        """Keep an answer, as long as there are not many newer ones."""
+        self.recent.pop(fragment, None)
+        self.recent[fragment] = found
+        for oldest in list(self.recent)[:-RECENT]:
+            del self.recent[oldest]
 
     @property
     def earlier(self) -> dict[str, bool]:
