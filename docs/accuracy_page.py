@@ -113,6 +113,9 @@ NOTES = {
     "vllm-0.19.0-llama-4-scout-17b-16e-instruct-tp4-pp1-len8192": "The case's config leaves out the checkpoint's 10M positions, "
     "which vLLM keeps a rotary table of 2.5 GiB for.",
     "vllm-2031-l2-70b": "vLLM 0.2 with tensor parallelism: what its workers and NCCL held is not known.",
+    "nanotron-80b-dp1-tp4-pp16-z0-mbs1": "The sweep's script has 8 key-value heads as an alternative for tp up to 8 "
+    "(scripts/scaling_benchmarks.py, NUM_KEY_VALUE_HEADS): 62.0 GiB with them. Other layouts of this model without ZeRO have "
+    "several published numbers, one of them as with 8.",
     "llamacpp-159-glm-4-32b-0414-gguf-ctx32768": "The file's quantization is not known.",
     "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
 }
@@ -121,7 +124,9 @@ ENGINE_NOTES = {
     "nanotron": "The sweep assumes its counter. nanotron's benchmark resets the peak of allocated memory when passes have ended, "
     "so that its numbers are compared with reserved memory. Blocks that collectives use stay taken while the host is "
     "ahead of the GPU: by a full queue of the driver, whose length is assumed, without a pipeline, by what products and "
-    "waiting for other stages take with one. What collectives take between nodes is not modelled; first stages of long pipelines keep more than this says."
+    "waiting for other stages take with one. Two versions of nanotron measured: one asks every 0.1 seconds whether a stage's "
+    "message has been sent (branch nouamane/bench2, p2p.py), so that GPUs are idle and keep less; no case says which. What "
+    "collectives take between nodes is not modelled; first stages of long pipelines keep more than this says."
 }
 """What is known about all cases of an engine."""
 UNKNOWN = "Which tensor makes the difference is not known."

@@ -70,6 +70,7 @@ READ = {
         {
             "model": {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32},
             "training": {
+                "parameter_dtype": "bf16",
                 "micro_batch_size": 2,
                 "sequence_length": 4096,
                 "gradient_accumulation_steps": 4,

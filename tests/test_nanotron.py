@@ -3,8 +3,9 @@
 import pytest
 
 from memcore.config.settings import Config
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training
+from memcore.formats import imported
 from memcore.model.nanotron import placed
 from memcore.ranks import turns
 
@@ -287,6 +288,182 @@ def test_recomputed_layers_keep_their_input():
     assert full.peak.peak < none.peak.peak - 12 * 4096 * 2048 * 30
 
 
+def test_what_was_sent_is_in_use_until_it_has_been_sent():
+    """NCCL reads a stage's result on a stream of its own; nothing else of a stage without tensor parallelism."""
+    found = job(parallelism__pipeline_parallel_size=2)
+    programs = [rank.program for rank in found.ranks]
+    sent = [{program.blocks[block].shape for block in program.communicated} for program in programs]
+    assert sent == [{("s", "b", "h")}, set()]
+
+
+def test_communicators_are_those_of_its_groups():
+    """16 channels of 12 MiB for each ring and tree; to the other stage, on another node, two channels.
+
+    Barriers and what spans the world have one each, two tensor-parallel ranks share theirs, data-parallel ranks have
+    both, norms of gradients a tree, and the tied embedding's gradients a ring.
+    """
+    changes = {"parallelism__tensor_parallel_size": 2, "parallelism__pipeline_parallel_size": 2}
+    changes |= {"parallelism__data_parallel_size": 8, "hardware__accelerator": "h100-sxm-80gb"}
+    found = job(**changes)
+    assert found.job.nccl.expected == 12 * 2**20 * (16 * (1 + 1 + 1 + 2 + 1 + 1) + 2)
+    untied = job(**changes, model={**MODEL, "tie_word_embeddings": False})
+    assert found.job.nccl.expected - untied.job.nccl.expected == 12 * 2**20 * 16
+
+
+YAML = """
+general:
+  project: debug
+  run: name
+  seed: 42
+  step: null
+  consumed_train_samples: null
+  benchmark_csv_path: bench.csv
+  ignore_sanity_checks: true
+checkpoints:
+  checkpoint_interval: 10
+  checkpoints_path: checkpoints
+  resume_checkpoint_path: null
+  save_initial_state: false
+  save_final_state: true
+  load_optimizer: true
+  load_lr_scheduler: true
+data_stages:
+- name: Stable
+  start_training_step: 1
+  sequence_length: 4096
+  data:
+    dataset: null
+    seed: 42
+lighteval: null
+logging:
+  iteration_step_info_interval: 1
+  log_level: info
+  log_level_replica: info
+metrics_logging:
+  log_level: 0
+  log_detail_interval: 10
+profiler: null
+s3_upload: null
+tokenizer:
+  tokenizer_max_length: null
+  tokenizer_name_or_path: name
+  tokenizer_revision: null
+model:
+  ddp_bucket_cap_mb: 25
+  dtype: bfloat16
+  init_method:
+    std: 0.02
+    scaling_method: NUM_LAYERS
+  make_vocab_size_divisible_by: 128
+  model_config:
+    bos_token_id: 0
+    eos_token_id: 0
+    pad_token_id: null
+    hidden_act: silu
+    hidden_size: 2048
+    initializer_range: 0.02
+    intermediate_size: 8192
+    is_llama_config: true
+    max_position_embeddings: 4096
+    num_attention_heads: 32
+    num_hidden_layers: 16
+    num_key_value_heads: 32
+    attention_bias: false
+    pretraining_tp: 1
+    rms_norm_eps: 1.0e-05
+    rope_interleaved: false
+    rope_scaling: null
+    rope_theta: 10000.0
+    tie_word_embeddings: true
+    use_cache: true
+    vocab_size: 50257
+    _attn_implementation: flash_attention_2
+    z_loss_enabled: false
+    z_loss_coefficient: 0.0001
+optimizer:
+  accumulate_grad_in_fp32: true
+  clip_grad: 1.0
+  learning_rate_scheduler:
+    learning_rate: 0.0003
+    lr_warmup_steps: 2
+    lr_decay_steps: 13
+    min_decay_lr: 1.0e-05
+  optimizer_factory:
+    adam_beta1: 0.9
+    adam_beta2: 0.95
+    adam_eps: 1.0e-08
+    name: adamW
+    torch_adam_is_fused: true
+  weight_decay: 0.01
+  weight_decay_exclude_named_params: []
+  zero_stage: 1
+parallelism:
+  dp: 4
+  pp: 1
+  tp: 2
+  pp_engine: 1f1b
+  tp_mode: REDUCE_SCATTER
+  tp_linear_async_communication: true
+  recompute_layer: false
+  tp_recompute_allgather: true
+  expert_parallel_size: 1
+  context_parallel_size: 1
+tokens:
+  batch_accumulation_per_replica: 8
+  micro_batch_size: 1
+  sequence_length: 4096
+  train_steps: 100
+  val_check_interval: 100
+  limit_val_batches: 0
+  limit_test_batches: 0
+"""
+"""Every key of its configs (config/config.py, parallelism_config.py, models_config.py: LlamaConfig)."""
+
+
+def test_every_key_is_known():
+    """What memory depends on is read, the rest known to be of no account; 50257 words are a multiple of 2 × 128 then."""
+    found = imported(YAML)
+    assert found.unknown == ()
+    assert found.config["model"]["vocab_size"] == 50432
+    assert "50,432" in found.notes[0]
+    sizes = estimate_training(Config.from_dict(found.config)).job.sizes
+    assert (sizes["V"], sizes["tp"], sizes["z"], sizes["s"]) == (50432, 2, 4, 4096)
+
+
+DEPENDS = [
+    # Keys that memory depends on, another value, and a word of what a refusal says; None: it is honoured.
+    ("dtype: bfloat16", "dtype: float32", "bfloat16"),
+    ("is_llama_config", "is_qwen2_config", "Qwen2"),
+    ("is_llama_config", "is_starcoder2_config", "StarCoder2"),
+    ("use_cache: true", "moe_config: {num_experts: 8}", "experts"),
+    ("z_loss_enabled: false", "z_loss_enabled: true", "loss"),
+    ("context_parallel_size: 1", "context_parallel_size: 2", "context_parallel_size"),
+    ("expert_parallel_size: 1", "expert_parallel_size: 2", "expert_parallel_size"),
+    ("name: adamW", "name: lamb", "adamW, sgd"),
+    ("make_vocab_size_divisible_by: 128", "make_vocab_size_divisible_by: 1024", None),
+    ("num_key_value_heads: 32", "num_key_value_heads: 8", None),
+    ("zero_stage: 1", "zero_stage: 0", None),
+    ("accumulate_grad_in_fp32: true", "accumulate_grad_in_fp32: false", None),
+    ("tp_mode: REDUCE_SCATTER\n  tp_linear_async_communication: true", "tp_mode: ALL_REDUCE", None),
+    ("recompute_layer: false", "recompute_layer: true", None),
+    ("tp_recompute_allgather: true", "tp_recompute_allgather: false", None),
+    ("micro_batch_size: 1", "micro_batch_size: 2", None),
+]
+
+
+@pytest.mark.parametrize(("key", "changed", "refusal"), DEPENDS)
+def test_keys_that_memory_depends_on(key, changed, refusal):
+    """They change the answer, or are refused by name."""
+    assert YAML.count(key) == 1
+    text = YAML.replace(key, changed)
+    if refusal is None:
+        peaks = {estimate_training(imported(each).config).peak.peak for each in (YAML, text)}
+        assert len(peaks) == 2
+        return
+    with pytest.raises(MemcoreError, match=refusal):
+        estimate_training(imported(text).config)
+
+
 MISTAKES = [
     ({"training__loss": "cross-entropy"}, "vocab-parallel"),
     ({"engine__zero_stage": 2}, "nanotron has 0 and 1"),
@@ -294,6 +471,11 @@ MISTAKES = [
     ({"parallelism__pipeline_parallel_size": 16, "training__gradient_accumulation_steps": 4}, "at least 15"),
     ({"training__precision": "fp32"}, "with nanotron: bf16-mixed, bf16"),
     ({"training__gradient_dtype": "bf16"}, "accumulate_grad_in_fp32 decides"),
+    ({"training__master_dtype": "none"}, "accumulate_grad_in_fp32 decides"),
+    ({"training__parameter_dtype": "fp32"}, "'bf16' only"),
+    ({"training__optimizer__name": "lion"}, "adamw, sgd"),
+    ({"parallelism__pipeline_schedule": "interleaved-1f1b"}, "1f1b, gpipe"),
+    ({"parallelism__tensor_parallel_size": 2, "parallelism__loss_parallel": False}, "parts of the logits"),
 ]
 
 

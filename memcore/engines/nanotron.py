@@ -131,5 +131,4 @@ ENGINE = Engine(
     optimized=optimized,
     stepping=stepping,
     stage=stage_of,
-    communicators=4,
 )

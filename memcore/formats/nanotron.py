@@ -1,11 +1,48 @@
-"""nanotron's YAML files."""
+"""nanotron's YAML files.
 
+Source: huggingface/nanotron, config/config.py, parallelism_config.py and models_config.py: the keys of their classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import Settled
 from memcore.formats.tool import Key, Tool
 
 _DIMENSIONS = (
     "hidden_size num_hidden_layers num_attention_heads num_key_value_heads intermediate_size vocab_size "
     "max_position_embeddings tie_word_embeddings hidden_act"
 )
+
+_CONFIG = "model.model_config."
+_WORDS, _MULTIPLE = f"{_CONFIG}vocab_size", "model.make_vocab_size_divisible_by"
+_OTHERS: Mapping[str, str] = {
+    "is_qwen2_config": "its Qwen2 has layers of its own",
+    "is_starcoder2_config": "its StarCoder2 has layers of its own",
+    "moe_config": "its experts have layers of their own",
+    "z_loss_enabled": "a loss with that term keeps more",
+}
+"""Keys of a model_config that ask for other code than its Llama's (models/llama.py), and why that matters."""
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """Refuse other networks, and pad the vocabulary (helpers.py, `_vocab_size_with_padding`)."""
+    for name, value in found.items():
+        asked = name.removeprefix(_CONFIG).split(".")[0]
+        if name.startswith(_CONFIG) and asked in _OTHERS and value not in (None, False):
+            message = f"found {value!r}; nanotron is modelled with its Llama: {_OTHERS[asked]}"
+            raise UnsupportedError(f"{_CONFIG}{asked}", message)
+    words, multiple = found.get(_WORDS), found.get(_MULTIPLE)
+    if not isinstance(words, int) or not isinstance(multiple, int) or multiple <= 1:
+        return found, ()
+    multiple *= found.get("parallelism.tp") or 1
+    padded = -(-words // multiple) * multiple
+    note = f"{_WORDS} is {padded:,}: padded from {words:,} to a multiple of {_MULTIPLE} times tp"
+    return {**found, _WORDS: padded}, (note,)
+
 
 NANOTRON = Tool(
     name="nanotron",
@@ -15,7 +52,9 @@ NANOTRON = Tool(
     tells=("model.model_config", "tokens.batch_accumulation_per_replica"),
     family="llama",
     dimensions={f"model.model_config.{name}": name for name in _DIMENSIONS.split()},
+    settled=_settled,
     keys=(
+        Key(path="training.parameter_dtype", name="model.dtype", values={"bf16": "bfloat16"}),
         Key(path="training.micro_batch_size", name="tokens.micro_batch_size"),
         Key(path="training.sequence_length", name="tokens.sequence_length"),
         Key(path="training.gradient_accumulation_steps", name="tokens.batch_accumulation_per_replica"),
@@ -55,14 +94,15 @@ NANOTRON = Tool(
         "engine.tp_mode": "ALL_REDUCE",
         "parallelism.pipeline_schedule": "gpipe",
     },
-    ignored=("checkpoints.*", "data_stages*", "general.*", "lighteval*", "logging.*", "profiler*", "tokenizer.*",
-             "s3_upload*", "model.init_method.*", "model.dtype", "model.ddp_bucket_cap_mb",
-             "model.make_vocab_size_divisible_by", "model.model_config.bos_token_id",
-             "model.model_config.eos_token_id", "model.model_config.pad_token_id",
-             "model.model_config.initializer_range", "model.model_config.is_llama_config",
-             "model.model_config.pretraining_tp", "model.model_config.rms_norm_eps", "model.model_config.rope_*",
-             "model.model_config.use_cache", "optimizer.clip_grad", "optimizer.weight_decay",
-             "optimizer.learning_rate_scheduler.*", "optimizer.optimizer_factory.adam_*", "tokens.train_steps",
-             "tokens.val_check_interval", "tokens.limit_*"),
+    ignored=("checkpoints*", "data_stages*", "general*", "lighteval*", "logging*", "metrics_logging*", "profiler*",
+             "tokenizer*", "s3_upload*", "model.dtype", "model.init_method*", "model.ddp_bucket_cap_mb", _MULTIPLE,
+             *(f"{_CONFIG}{name}" for name in _OTHERS),
+             *(f"{_CONFIG}{name}" for name in (
+                 "bos_token_id", "eos_token_id", "pad_token_id", "initializer_range", "is_llama_config",
+                 "pretraining_tp", "rms_norm_eps", "rope_*", "use_cache", "z_loss_coefficient", "attention_bias",
+                 "_attn_implementation",  # its Llama has no biases and one attention, whatever these two say
+             )),
+             "optimizer.clip_grad", "optimizer.weight_decay*", "optimizer.learning_rate_scheduler*",
+             "optimizer.optimizer_factory.adam_*", "tokens.train_steps", "tokens.val_check_interval", "tokens.limit_*"),
     source="nanotron, config/config.py, parallelism_config.py and models_config.py",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from memcore.communicators import node, opened
 from memcore.config.deepspeed import DEEPSPEED
 from memcore.config.settings import SETTINGS, Config
 from memcore.engines import ENGINES
@@ -26,7 +27,7 @@ from memcore.job.layout import (
 )
 from memcore.job.learning import PREPENDED, learning_model
 from memcore.job.megatron_deepspeed import converted, megatron_deepspeed_job
-from memcore.job.nanotron import nanotron_job
+from memcore.job.nanotron import groups, nanotron_job
 from memcore.job.optimizing import optimizer_of
 from memcore.job.recipes import recipe_of
 from memcore.job.synonyms import understood
@@ -80,7 +81,11 @@ class Job:
     @property
     def nccl(self) -> Overhead:
         """What communicators take outside of the allocator."""
-        return communicators(self.engine.communicators)
+        plan = self.recipe.nanotron
+        if plan is None:
+            return communicators(self.engine.communicators)
+        near = node(self.accelerator, self.config.hardware.gpus_per_node)
+        return opened(groups(self.sizes, self.stages, near, ties=plan.ties), self.accelerator)
 
     def staged(self, model: Model, number: int, stages: int) -> Model:
         """The part of a model that a stage has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.communicators import Communicator
 from memcore.engines.base import Engine
 from memcore.job.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
 from memcore.job.layout import STAGES
@@ -19,6 +20,7 @@ SORTED = 3072
 """Tokens whose gradients are added to an embedding's without sorting (Embedding.cu, embedding_dense_backward_cuda)."""
 _ONLY: Mapping[str, object] = {
     "training.implementation": "nanotron",
+    "training.parameter_dtype": "bf16",
     "training.attention": "flash",
     "training.loss": "vocab-parallel",
     "training.attention_mask": "none",
@@ -32,6 +34,12 @@ _ABSENT = (
     "training.dropout.attention",
 )
 """Settings of other engines."""
+_OPTIMIZERS = ("adamw", "sgd")
+"""What its configs name (helpers.py, `init_optimizer_and_grad_accumulator`)."""
+_SCHEDULES = ("1f1b", "gpipe")
+"""1F1B and `afab` (parallel/pipeline_parallel/engine.py)."""
+_ACCUMULATED = (("training.gradient_dtype", "fp32", "bf16"), ("training.master_dtype", "fp32", "none"))
+"""What is said of gradients and of the copy that the optimizer updates, with accumulation in fp32 and without."""
 
 
 def nanotron_job(
@@ -64,8 +72,30 @@ def nanotron_job(
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=False,
         units=frozenset(_units(sizes)),
-        nanotron=_plan(read, sizes, fp32),
+        nanotron=_plan(read, sizes, fp32, ties=model.network.ends.tied),
         pipeline=_pipeline(read),
+    )
+
+
+def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> tuple[Communicator, ...]:
+    """The groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+
+    Source: parallel/context.py (groups; a stage's ranks lie next to each other), parallel/tied_parameters.py (every
+    rank gathers who ties what; gradients of what is tied are summed), optim/clip_grads.py (norms of gradients are
+    summed in a replica), trainer.py (gradients and losses are summed over replicas).
+    """
+    tensor, data = sizes["tp"], sizes["z"]
+    neighbours = min(stages - 1, 2)
+    beside = neighbours if tensor * data < node else 0
+    total = tensor * data * stages
+    return (
+        Communicator("barriers", total, trees=True),
+        Communicator("world", total, rings=True),
+        Communicator("tensor", tensor, rings=True, trees=True),
+        Communicator("data", data, rings=True, trees=True),
+        Communicator("norms of gradients", tensor * stages, trees=True),
+        Communicator("pipeline", stages, peers=beside, remote=neighbours - beside),
+        Communicator("tied embeddings", 2 if ties and stages > 1 else 1, rings=True),
     )
 
 
@@ -74,10 +104,18 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
         value = read.given(path)
         if value is not None and value != only:
             read.refuse(path, f"found {value!r}; nanotron has {only!r} only")
+    optimizer = read.given("training.optimizer.name")
+    if optimizer not in (None, *_OPTIMIZERS):
+        read.refuse("training.optimizer.name", f"found {optimizer!r}; nanotron has: {', '.join(_OPTIMIZERS)}")
     read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
         read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} cannot be shared equally")
+    if ranks > 1 and read.given("parallelism.loss_parallel") is False:
+        read.refuse("parallelism.loss_parallel", "found false; nanotron's ranks have parts of the logits")
+    schedule = read.given("parallelism.pipeline_schedule")
+    if schedule not in (None, *_SCHEDULES):
+        read.refuse("parallelism.pipeline_schedule", f"found {schedule!r}; nanotron has: {', '.join(_SCHEDULES)}")
     stages = read.given(STAGES) or 1
     if micro_batches < stages - 1:
         path = "training.gradient_accumulation_steps"
@@ -96,13 +134,14 @@ def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
     if fp32 != preset.endswith("mixed"):
         wanted = "bf16-mixed" if fp32 else "bf16"
         read.refuse("training.precision", f"found {preset!r}; accumulate_grad_in_fp32 {fp32} is {wanted!r}")
-    gradient = read.given("training.gradient_dtype")
-    if gradient is not None and gradient != ("fp32" if fp32 else "bf16"):
-        read.refuse("training.gradient_dtype", f"found {gradient!r}; accumulate_grad_in_fp32 decides it, here {fp32}")
+    for path, with_it, without in _ACCUMULATED:
+        value = read.given(path)
+        if value is not None and value != (with_it if fp32 else without):
+            read.refuse(path, f"found {value!r}; accumulate_grad_in_fp32 decides it, here {fp32}")
     return precision, fp32
 
 
-def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool) -> NanotronPlan:
+def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -> NanotronPlan:
     tensor = sizes["tp"] > 1
     by_sequence = read.given(_SEQUENCE)
     mode = read.take("engine.tp_mode", "REDUCE_SCATTER" if by_sequence else "ALL_REDUCE")
@@ -126,6 +165,7 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool) -> NanotronPlan:
         gathers_again=bool(read.take("engine.tp_recompute_allgather", True)),
         fp32_gradients=fp32,
         sorts=sizes["b"] * sizes["s"] > SORTED,
+        ties=ties,
         zero_stage=stage,
     )
 

@@ -21,5 +21,7 @@ class NanotronPlan:
     """Gradients accumulate in a flat fp32 buffer, and the optimizer updates an fp32 copy of the parameters."""
     sorts: bool
     """Micro-batches have so many tokens that the embedding's backward pass sorts them."""
+    ties: bool
+    """The first stage's embedding is the last one's head too."""
     zero_stage: int
     """1: data-parallel ranks share the optimizer."""

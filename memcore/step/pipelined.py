@@ -200,9 +200,11 @@ class NanotronRuntime(Runtime):
         self.shape = ("s", "b", words) if ends.finish == "loss" else (tokens, "b", "h")
 
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
-        """The graph goes on from what was sent, whose memory is free."""
-        if not self.last:
-            self.step.tape.enter("forward", SENT)
+        """The graph goes on from what was sent, whose memory is free when NCCL has sent it (`recordStream`)."""
+        tape = self.step.tape
+        if not self.last and output.storage is not None:
+            tape.enter("forward", SENT)
+            tape.collectives.append((len(tape.events), {output.storage.block}))
             output.storage = None
 
     def received_gradient(self, flight: Flight) -> Tensor:
