@@ -7,7 +7,7 @@ from conftest import truth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore import Config, estimate
+from memcore import Config, advise, estimate
 from memcore.costs import recomputed
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.convert import exported, imported
@@ -200,3 +200,14 @@ def test_torchtitans_mode(checkpoints, expected):
         said = training["activation_checkpointing"]["policy"], training.get("activation_memory_budget")
         assert (said, each.unknown) == (expected, ())
         assert training["activation_checkpointing"].keys() == {"policy"}
+
+
+def test_half_of_the_activations_is_advice():
+    """For compiled blocks; with a budget, checkpoints are offered in its place."""
+    offered = {each.title: each for each in advise(job().job.config).advice}
+    half = offered["Half of the activations of compiled blocks"]
+    assert half.after.job.recipe == job(activation_memory_budget=0.5).job.recipe
+    assert half.flags == ("--activation_checkpoint.mode memory_budget --activation_checkpoint.memory_budget 0.5",)
+    titles = {each.title for each in advise(job(activation_memory_budget=0.5).job.config).advice}
+    assert half.title not in titles
+    assert "Full activation checkpointing" in titles

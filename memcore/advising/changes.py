@@ -29,7 +29,7 @@ KINDS: Mapping[str, str] = {
 RISKS = ("precision", "method", "gpus", "job")
 """Classes whose price is not time alone."""
 
-_AC = "training.activation_checkpointing"
+_AC, _BUDGET = "training.activation_checkpointing", "training.activation_memory_budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,9 +228,16 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(title="Shard over all data-parallel ranks", kind="communication", made=_all_shards),
     Change(
+        title="Half of the activations of compiled blocks",
+        kind="compute",
+        to={_BUDGET: 0.5},
+        when={"training.compile": (True,), f"{_AC}.policy": ("none",), _BUDGET: (None, 1)},
+        ladder=False,
+    ),
+    Change(
         title="Selective checkpointing of operations",
         kind="compute",
-        to={f"{_AC}.policy": "selective", f"{_AC}.mode": "op", f"{_AC}.every": None},
+        to={f"{_AC}.policy": "selective", f"{_AC}.mode": "op", f"{_AC}.every": None, _BUDGET: None},
         when={f"{_AC}.policy": ("none",)},
     ),
     Change(
@@ -250,7 +257,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         title="Full activation checkpointing",
         kind="compute",
-        to={f"{_AC}.policy": "full", f"{_AC}.mode": None, f"{_AC}.every": None},
+        to={f"{_AC}.policy": "full", f"{_AC}.mode": None, f"{_AC}.every": None, _BUDGET: None},
         when={f"{_AC}.policy": (None, "none", "selective")},
     ),
     Change(

@@ -22,6 +22,7 @@ _EVERYWHERE: Mapping[str, object] = {
     "training.zero_grad": {"set-to-none": "optimizer.zero_grad(set_to_none=True)"},
 }
 _PYTORCH: Mapping[str, object] = {
+    "training.activation_memory_budget": "torch._functorch.config.activation_memory_budget = {}",
     **_EVERYWHERE,
     "engine.type": {"fsdp": "fully_shard(module) instead of DistributedDataParallel"},
     "engine.reshard_after_forward": {
@@ -75,6 +76,9 @@ _TORCHTITAN: Mapping[str, object] = {
         "selective": "--activation_checkpoint.mode selective",
         "none": "--activation_checkpoint.mode none",
     },
+    "training.activation_memory_budget": (
+        "--activation_checkpoint.mode memory_budget --activation_checkpoint.memory_budget {}"
+    ),
     f"{_AC}.mode": {"op": "--activation_checkpoint.selective_ac_option op"},
     f"{_AC}.every": "--activation_checkpoint.selective_ac_option {}",
     "training.micro_batch_size": "--training.local_batch_size {}",

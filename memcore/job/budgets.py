@@ -61,6 +61,7 @@ def _obstacles(read: Defaults, recipe: Recipe) -> Iterator[str]:
 
 
 def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
+    # With DTensors a graph has process groups as inputs, whose size PyTorch 2.13 refuses to compute (`_size_of`).
     weights = [weight for layer in recipe.network.kinds for weight in layer.weights()]
     return {
         "tensor parallelism": recipe.tensor is not None,
