@@ -182,6 +182,8 @@ angles; the last merger keeps its input and all else; the decoder's first layer 
         # In the tower attention runs again, whatever is named: its statistics are not kept, its result is one's input.
         ({"training__activation_checkpointing": {"policy": "selective", "modules": ["mlp"]}}, QWEN3_KEPT - 2 * 1536),
         ({"training__activation_checkpointing": {"policy": "full"}}, RECOMPUTED),
+        # Each context-parallel rank runs the tower over all images, and keeps the mask of its own tokens besides.
+        ({"parallelism__context_parallel_size": 2}, QWEN3_KEPT + 512),
     ],
 )
 def test_what_an_image_leaves_in_a_shared_tower(settings, kept):
@@ -198,7 +200,13 @@ def test_what_an_image_leaves_in_a_shared_tower(settings, kept):
         (QWEN3, {"parallelism__pipeline_layout": "E|tttt|L", "parallelism__pipeline_parallel_size": 3}, "first chunk"),
         (QWEN3, {"training__adapter": {"type": "lora"}}, "adapters beside"),
         (QWEN3, {"training__images_per_sequence": 1, "training__attention": "math"}, "vision tower"),
-        (QWEN2_5, {"training__images_per_sequence": 1, "parallelism__context_parallel_size": 2}, "context-parallel"),
+        (QWEN2_5, {"parallelism__context_parallel_size": 2}, "sequences as a whole"),
+        (
+            QWEN2_5,
+            {"training__images_per_sequence": 1, "parallelism__context_parallel_size": 2}
+            | {"engine__framework": "ms-swift"},
+            "context-parallel",
+        ),
         (QWEN2_5, {"engine__cuda_graph_impl": "local"}, "CUDA graphs"),
         ("llava-hf/llava-1.5-7b-hf", {}, "towers of family 'llava'"),
     ],

@@ -29,9 +29,8 @@ def image_symbols(
     network = model.network
     if network.towers:
         _check(read, network)
-    if images and ranks.context > 1:
-        message = f"found {ranks.context}; sequences with images are not modelled with several context-parallel ranks"
-        raise UnsupportedError("parallelism.context_parallel_size", message)
+    if ranks.context > 1 and network.towers:
+        _check_context(read, network, ranks.context, images)
     if images and network.towers[0].variant in DIVIDED_VARIANTS:
         _check_divided(read)
     if embedder(read.given("engine.framework"), network) == "swift":
@@ -57,6 +56,18 @@ def _check(read: Defaults, network: Network) -> None:
         whose = {"bridge": "Megatron Bridge", "swift": "ms-swift"}[embedder(None, network) or "swift"]
         reason = "who has this vision tower beside Megatron's layers"
         read.assumptions.append(Assumption("engine.framework", whose, reason, notable=True))
+
+
+def _check_context(read: Defaults, network: Network, ranks: int, images: int) -> None:
+    """Megatron Bridge's Qwen3-VL shares sequences with images; its Qwen2.5-VL no sequences at all."""
+    variant, path = network.towers[0].variant, "parallelism.context_parallel_size"
+    if variant in DIVIDED_VARIANTS:
+        return
+    if embedder(read.given("engine.framework"), network) == "bridge":
+        read.refuse(path, f"found {ranks}; Megatron Bridge's Qwen2.5-VL has sequences as a whole; allowed: 1")
+    elif images:
+        message = f"found {ranks}; sequences with images are not modelled with several context-parallel ranks"
+        raise UnsupportedError(path, message)
 
 
 def _check_swift(read: Defaults, images: int) -> None:

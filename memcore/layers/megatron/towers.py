@@ -28,7 +28,7 @@ from memcore.model.network import Network
 from memcore.model.parts import Attention
 from memcore.step.megatron import MegatronPlan
 from memcore.step.step import Batch, Step
-from memcore.symbols import Quotient, Smaller, half, split_over
+from memcore.symbols import Axis, Quotient, Shape, Smaller, half, split_over
 
 _SEEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", *DIVIDED_VARIANTS)
 """Towers that are modelled with images, by `Tower.variant`."""
@@ -97,30 +97,43 @@ def _bridge(step: Step, batch: Batch, how: MegatronPlan) -> Tensor:
 
 
 def _bridge_qwen3(step: Step, batch: Batch, how: MegatronPlan) -> tuple[Tensor, list[Tensor]]:
-    """`Qwen3VLModel.forward` up to its decoder: the tower runs before words are embedded."""
-    ends, images = step.recipe.network.ends, step.recipe.pictures is not None
+    """`Qwen3VLModel.forward` up to its decoder: the tower runs before words are embedded.
+
+    Context-parallel ranks run it over all images and embed all tokens, of which they then copy their part.
+    """
+    ends, tape, tokens = step.recipe.network.ends, step.tape, batch.tokens
+    every: Axis = "s"
+    if how.context is not None:
+        every = Quotient(("cp", "s"), 1)
+        tokens = new(tape, ("b", every), "int64", "inputs")
     mask, deep, vision_embeds = None, list[Tensor](), None
-    if images:
-        mask = new(step.tape, ("b", "s"), "bool", "placeholder_mask")
+    if step.recipe.pictures is not None:
+        mask = new(tape, ("b", every), "bool", "placeholder_mask")
         vision_embeds, deep = qwen3_tower(step, how, _pixels(step))
-    x = clone(embedded(batch.tokens, None, ends, step.weights, replace(how, sequence=False)))
+    x = clone(embedded(tokens, None, ends, step.weights, replace(how, sequence=False)))
     if mask is not None and vision_embeds is not None:
         x = put_rows(contiguous(permute(x, 1, 0, 2)), mask, vision_embeds)
         x = step.ended(contiguous(permute(x, 1, 0, 2)), "projector")
         step.begin("positions and masks")
-    if how.sequence:
-        x = contiguous(part_of(x))
-        deep = [_own_rows(each) for each in deep]
-        mask = None if mask is None else new(step.tape, ("b", split_over("s")), "bool", "placeholder_mask")
+    if how.context is not None:
+        x = _selected(x, ("s", *x.shape[1:]), "index")
+    x = contiguous(part_of(x)) if how.sequence else x
+    if mask is not None and (how.sequence or how.context is not None):
+        rows = _OWN_ROWS if how.sequence else Smaller("mq", Quotient(("b", "s"), 1))
+        deep = [_selected(each, (rows, *each.shape[1:]), "cat") for each in deep]
+        mask = new(tape, ("b", split_over("s") if how.sequence else "s"), "bool", "placeholder_mask")
     return x, [] if mask is None else [mask, *deep]
 
 
-def _own_rows(features: Tensor) -> Tensor:
-    """`split_deepstack_embs`: those of the rank that has most tokens of images."""
-    tape, full = features.tape, features.shape
-    out = new(tape, (_OWN_ROWS, *full[1:]), features.dtype, "cat")
-    if tracked(features):
-        attach([out], [features], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
+def _selected(x: Tensor, shape: Shape, rule: str) -> Tensor:
+    """A copy of a rank's part, whose gradient is put into zeros of the full size.
+
+    Of features (`split_deepstack_embs`) that is what the rank has that has most tokens of images.
+    """
+    tape, full = x.tape, x.shape
+    out = new(tape, shape, x.dtype, rule)
+    if tracked(x):
+        attach([out], [x], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
     return out
 
 
