@@ -294,8 +294,8 @@ def test_the_assumption_names_the_worst_case():
     assert reasons == ["every rank's experts are chosen equally often; at worst it is 4"]
 
 
-def test_latent_attention_has_no_ring():
-    """Context parallelism is modelled for attention over heads."""
+def test_latent_attention_in_a_ring():
+    """Keys and narrower values go around together; what a turn gathers is theirs of all ranks, in bf16."""
     config = {
         "model": LATENT,
         "training": {"sequence_length": 128, "implementation": "torchtitan"},
@@ -303,8 +303,14 @@ def test_latent_attention_has_no_ring():
         "engine": {"type": "fsdp"},
         "hardware": {"num_gpus": 4},
     }
-    with pytest.raises(MemcoreError, match="context_parallel_size"):
-        estimate(Config.from_dict(config))
+    rank = estimate(Config.from_dict(config)).rank
+    sizes = rank.program.block_sizes(rank.job.sizes)
+    blocks = list(zip(rank.program.blocks, sizes, strict=True))
+    gathered = {size for block, size in blocks if block.rule == "all_gather_output" and "self_attn" in block.module}
+    heads = LATENT["num_attention_heads"]
+    widths = LATENT["qk_nope_head_dim"] + LATENT["qk_rope_head_dim"] + LATENT["v_head_dim"]
+    assert gathered == {2 * 64 * heads * widths * 2}
+    assert {block.rule for block, _ in blocks if block.rule.endswith("_attention")} == {"efficient_attention"}
 
 
 def test_readings_reach_to_all_tokens_choosing_the_experts_of_one_rank():

@@ -129,38 +129,30 @@ def _padded(x: Tensor, width: Axis, order: tuple[int, ...] | None = None) -> Ten
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, mask: Tensor | None) -> Tensor:
     """Flash, memory-efficient or cuDNN attention: keeps q, k, v, the output and one fp32 number per query and head."""
-    tape, dtype = query.tape, query.dtype
-    batch, query_heads, length, _ = query.shape
+    tape = query.tape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value, mask) if needs else []
-    order = _TOKENS_FIRST if kernel == "efficient" else query.order
-    shape = (batch, query_heads, length, value.shape[3])
-
-    def run() -> list[Tensor]:
-        out = new(tape, shape, dtype, f"{kernel}_attention", order=order)
-        rows = Rounded(length, 32) if kernel == "efficient" else length
-        statistics = new(tape, (batch, query_heads, rows), "fp32", "logsumexp")
-        if kernel == "flex":
-            return [out, statistics]
-        return [out, statistics, *(new(tape, (), "int64", "random_state") for _ in range(2))]
-
-    out, *kept = selectable(tape, "sdpa", run)
+    out, *kept = selectable(tape, "sdpa", lambda: kernel_results(kernel, query, value))
     if needs:
         attach([out], [query, key, value], saved + save(tape, out, *kept), partial(_BACKWARD[kernel], heads.shared))
     return out
 
 
-def flash_results(query: Tensor, value: Tensor) -> list[Tensor]:
-    """What flash attention's kernel returns: its result, a statistic of each row, and the state of random numbers."""
+def kernel_results(kernel: str, query: Tensor, value: Tensor) -> list[Tensor]:
+    """What an attention kernel returns: its result, a statistic of each row, and the state of random numbers."""
     tape, (batch, heads, length, _) = query.tape, query.shape
-    out = new(tape, (batch, heads, length, value.shape[3]), query.dtype, "flash_attention", order=query.order)
-    statistics = new(tape, (batch, heads, length), "fp32", "logsumexp")
+    order = _TOKENS_FIRST if kernel == "efficient" else query.order
+    out = new(tape, (batch, heads, length, value.shape[3]), query.dtype, f"{kernel}_attention", order=order)
+    rows = Rounded(length, 32) if kernel == "efficient" else length
+    statistics = new(tape, (batch, heads, rows), "fp32", "logsumexp")
+    if kernel == "flex":
+        return [out, statistics]
     return [out, statistics, *(new(tape, (), "int64", "random_state") for _ in range(2))]
 
 
-def flash_gradients(query: Tensor, key: Tensor, value: Tensor, shared: bool) -> list[Gradient]:
-    """The backward pass of flash attention's kernel."""
-    return _flash_backward(shared, [], [query, key, value])
+def kernel_gradients(kernel: str, query: Tensor, key: Tensor, value: Tensor, shared: bool) -> list[Gradient]:
+    """The backward pass of an attention kernel; `shared`: query heads share key heads."""
+    return _BACKWARD[kernel](shared, [], [query, key, value])
 
 
 def _flash_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:

@@ -9,35 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memcore.eager.attention import flash_gradients, flash_results
+from memcore.eager.attention import kernel_gradients, kernel_results
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import contiguous, like, narrow, new, only, to, view
 from memcore.eager.selection import selectable
 from memcore.eager.tensor import Tensor
-from memcore.symbols import Axis, Shape, half
+from memcore.symbols import Axis, Shape, Total, half, spell
 
 TURNS = 4
 """Turns recorded at most: the first, two that look the same, and the last, which sends nothing on."""
 
 
-def ring_attention(query: Tensor, key: Tensor, value: Tensor, shared: bool, turns: int) -> Tensor:
+def ring_attention(query: Tensor, key: Tensor, value: Tensor, shared: bool, turns: int, kernel: str) -> Tensor:
     """Causal attention over all ranks' tokens; (b, a, s, d) with this rank's tokens (`_templated_ring_attention`)."""
     tape = query.tape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value) if needs else []
     detached = query.detach(), key.detach(), value.detach()
     with tape.no_grad():
-        out, statistics, *kept = selectable(tape, "sdpa", lambda: _forward(*detached, turns))
+        out, statistics, *kept = selectable(tape, "sdpa", lambda: _forward(*detached, turns, kernel))
     if needs:
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-            return _backward(only(gradients), saved, shared, turns)
+            return _backward(only(gradients), saved, shared, turns, kernel)
 
         attach([out], [query, key, value], saved + save(tape, out, statistics, *kept), apply)
     return out
 
 
-def _forward(query: Tensor, key: Tensor, value: Tensor, turns: int) -> list[Tensor]:
+def _forward(query: Tensor, key: Tensor, value: Tensor, turns: int, kernel: str) -> list[Tensor]:
     key, value = contiguous(key), contiguous(value)
     gathered: Tensor | None = None
     merged: Tensor | None = None
@@ -52,7 +52,7 @@ def _forward(query: Tensor, key: Tensor, value: Tensor, turns: int) -> list[Tens
             gathered = gathered or new(query.tape, ("cp", *sent.shape), sent.dtype, "all_gather_output")
             del sent
         part = query if not turn else _late(query)
-        out, statistics, *kept = flash_results(part, value)
+        out, statistics, *kept = kernel_results(kernel, part, value)
         upcast = to(out, "fp32")
         if merged is None or total is None:
             merged, total = upcast, statistics
@@ -91,12 +91,14 @@ def _merge(out: Tensor, total: Tensor, block: Tensor, statistics: Tensor) -> tup
 def _flat(parts: Sequence[Tensor]) -> Tensor:
     """Keys and values in one row; `flatten` copies those that do not lie in order."""
     parts = [contiguous(each) for each in parts]
-    first = parts[0]
+    first, second = parts
     shape: Shape = (2, *first.shape)
+    if first.shape != second.shape:
+        shape = (Total(f"{spell(first.shape)} + {spell(second.shape)}", (first.shape, second.shape)),)
     return new(first.tape, shape, first.dtype, "cat")
 
 
-def _backward(gradient: Tensor, saved: list[Tensor], shared: bool, turns: int) -> list[Gradient]:
+def _backward(gradient: Tensor, saved: list[Tensor], shared: bool, turns: int, kernel: str) -> list[Gradient]:
     query, key, value, _out, statistics = saved[:5]
     tape = query.tape
     for_query, for_key, for_value = (like(each, "ring_gradient", "fp32") for each in (query, key, value))
@@ -111,7 +113,7 @@ def _backward(gradient: Tensor, saved: list[Tensor], shared: bool, turns: int) -
             sent = _flat([key, value])
             gathered = gathered or new(tape, ("cp", *sent.shape), sent.dtype, "all_gather_output")
         part, rows = (query, statistics) if not turn else (_late(query), _late_rows(statistics))
-        made = flash_gradients(part, key, value, shared)
+        made = kernel_gradients(kernel, part, key, value, shared)
         del rows
         if turn and received is not None:
             for_key, for_value = view(received, for_key.shape), view(received, for_value.shape)

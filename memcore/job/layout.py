@@ -14,7 +14,7 @@ from memcore.job.frameworks import framework_of, is_early_titan
 from memcore.job.tensor_parallel import tensor_ranks
 from memcore.layers import LayerCode
 from memcore.model.network import Model
-from memcore.model.parts import Attention
+from memcore.model.parts import Attention, LatentAttention
 from memcore.model.stages import Listed, Partition, sparing_the_first, weighing_ends
 from memcore.step.recipe import Pipeline
 from memcore.step.schedules import BOTH_WAYS, LOOPED, V_SHAPED
@@ -48,10 +48,12 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
     contexts: int = read.given(path) or 1
     if contexts == 1:
         return 0
-    if not all(isinstance(layer.mixer, Attention) for layer in model.network.kinds):
+    if not all(isinstance(layer.mixer, Attention | LatentAttention) for layer in model.network.kinds):
         raise UnsupportedError(path, f"found {contexts}; modelled for attention over heads, which {model.name} lacks")
-    if implementation != "torchtitan" or kernel not in ("sdpa", "flash"):
-        read.refuse(path, f"found {contexts}; modelled for torchtitan's layers with attention 'sdpa' or 'flash' only")
+    kernels = ("sdpa", "flash", "efficient", "cudnn")
+    if implementation != "torchtitan" or kernel not in kernels:
+        among = ", ".join(kernels)
+        read.refuse(path, f"found {contexts}; modelled for torchtitan's layers with attention {among} only")
     return min(contexts, TURNS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from memcore.eager.attention import Heads, flash_gradients, flash_results, repeat_kv
+from memcore.eager.attention import Heads, kernel_gradients, kernel_results, repeat_kv
 from memcore.eager.autograd import Gradient, attach, save, tracked
 from memcore.eager.basics import contiguous, like, new, only, permute, to, view
 from memcore.eager.operations import dropout, matmul, softmax
@@ -48,12 +48,12 @@ def flash_kernel(query: Tensor, key: Tensor, value: Tensor, core: Core) -> Tenso
     tape = query.tape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value) if needs else []
-    out, *kept = flash_results(query, value)
+    out, *kept = kernel_results("flash", query, value)
     if needs:
         shared = core.heads.shared
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-            return flash_gradients(saved[0], saved[1], saved[2], shared)
+            return kernel_gradients("flash", saved[0], saved[1], saved[2], shared)
 
         attach([out], [query, key, value], saved + save(tape, out, *kept), apply)
     return out

@@ -5,11 +5,12 @@ Source: torchtitan/models/llama3/model, torchtitan/models/qwen3/model.py and tor
 
 from __future__ import annotations
 
-from memcore.eager.attention import choose_kernel, repeat_kv, sdpa
+from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.eager.basics import cat, contiguous, permute
 from memcore.eager.ring import ring_attention
 from memcore.eager.slices import expand, split_sizes, unsqueeze
 from memcore.eager.tensor import Tensor
+from memcore.errors import UnsupportedError
 from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
 from memcore.layers.torchtitan.parts import Weights, norm, project, rotate, rotate_halves
@@ -38,7 +39,7 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
         kernel = step.recipe.attention
         kernel = choose_kernel(xq, xv, heads, masked=False) if kernel == "sdpa" else kernel
         turns = step.recipe.ring_turns
-        attended = ring_attention(xq, xk, xv, heads.shared, turns) if turns else sdpa(xq, xk, xv, heads, kernel, None)
+        attended = _attended(xq, xk, xv, heads, kernel, turns)
         output = contiguous(permute(attended, 0, 2, 1, 3))
         return project(output, weights, part.output)
 
@@ -63,8 +64,19 @@ def latent_attention(x: Tensor, weights: Weights, part: LatentAttention, step: S
         kernel = step.recipe.attention
         if kernel in ("sdpa", "flash"):
             kernel = choose_kernel(query, value, heads, masked=False)
-        output = contiguous(permute(sdpa(query, key, value, heads, kernel, None), 0, 2, 1, 3))
+        attended = _attended(query, key, value, heads, kernel, step.recipe.ring_turns)
+        output = contiguous(permute(attended, 0, 2, 1, 3))
         return project(output, weights, part.output)
+
+
+def _attended(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, turns: int) -> Tensor:
+    """Over a rank's tokens, or over those of all ranks of a ring."""
+    if turns and kernel == "math":
+        message = "context parallelism has no kernel for these widths and heads in this dtype; allowed: cudnn"
+        raise UnsupportedError("training.attention", message)
+    if turns:
+        return ring_attention(query, key, value, heads.shared, turns, kernel)
+    return sdpa(query, key, value, heads, kernel, None)
 
 
 def _queries(x: Tensor, weights: Weights, part: LatentAttention) -> Tensor:
