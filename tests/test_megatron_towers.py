@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memcore import estimate
-from memcore.errors import MemcoreError, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron
 from memcore.model.megatron.towers import towers_of
@@ -110,6 +110,18 @@ def test_a_frozen_tower_leaves_masks(model, kept):
     image |= {} if isinstance(model, str) else {"training__image_size": 112}
     without, seen = (job(model, **settings, **more).ranks for more in ({}, image))
     assert seen[0].recorded[0].kept - without[0].recorded[0].kept == kept
+
+
+def test_a_projector_alone_learns():
+    """As in Megatron Bridge's pre-training recipes: the rest has parameters only, on all stages."""
+    image = {"training__images_per_sequence": 1, "training__image_size": 112}
+    first, last = job(QWEN2_5, training__trainable=["projector"], **image).ranks
+    assert elements(first, "parameter") == STAGE + 2 * 128 + WHOLE
+    for rule in ("main_gradient", "master_weight", "moment_1"):
+        assert elements(first, rule) == WHOLE - 2 * BLOCK - 64 * 3 * 2 * 14 * 14
+        assert elements(last, rule) == 0
+    with pytest.raises(ConfigError, match="of text alone nothing that learns takes part"):
+        job(QWEN2_5, training__trainable=["projector"])
 
 
 def test_ms_swift_freezes_towers():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from memcore.errors import UnsupportedError
 from memcore.job.defaults import Assumption, Defaults
 from memcore.job.learning import trainable_parts
+from memcore.model.adapters import learns
 from memcore.model.megatron.adapted import ALL, USUAL, adapted, targets_of
 from memcore.model.megatron.towers import SEEING, embedder
 from memcore.model.network import Model
@@ -15,10 +16,12 @@ from memcore.model.parts import SpecialMixer
 _PATH = "training.adapter"
 
 
-def learning_model(read: Defaults, model: Model, dtype: str) -> Model:
+def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) -> Model:
     """The model with its adapters, and with what is frozen; ms-swift freezes towers and projectors (`freeze_vit`)."""
     model = trainable_parts(read, with_adapters(read, model, dtype))
     path, network = "training.trainable", model.network
+    if not images and all(weight.kind in SEEING for weight, _, _ in model.tensors if learns(weight, network)):
+        read.refuse(path, f"found {read.given(path)!r}; of text alone nothing that learns takes part")
     swift = embedder(read.given("engine.framework"), network) == "swift"
     if read.given(path) is not None or network.adapted or not swift:
         return model

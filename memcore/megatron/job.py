@@ -106,7 +106,7 @@ def resolve(config: Config) -> MegatronJob:
         )
         precision = engine.default_preset
     states = states_of(read, precision)
-    model = learning_model(read, model, states.parameter)
+    model = learning_model(read, model, states.parameter, images="ni" in sizes)
     sizes = {**sizes, "ra": model.sizes["ra"]} if "ra" in model.sizes else sizes
     recipe = _with_offload(read, _recipe(read, model, engine, ranks, sizes, engine.presets[precision]), sizes)
     capture = capture_of(read, recipe)
