@@ -181,6 +181,19 @@ def test_what_is_refused(training, message):
         job(**{"activation_memory_budget": 0.5, **training})
 
 
+@pytest.mark.parametrize("engine", ["none", "nanotron", "megatron-deepspeed", "megatron"])
+@pytest.mark.parametrize("setting", [{"activation_memory_budget": 0.5}, {"activation_memory_budget": 0}])
+def test_no_engine_ignores_a_budget(engine, setting):
+    """Where nothing is compiled, no budget is left unsaid; a whole one changes nothing."""
+    config = {"model": LLAMA, "training": {"sequence_length": 64}, "engine": {"type": engine}}
+    usual = estimate(config)
+    config["training"] |= setting
+    with pytest.raises((ConfigError, UnsupportedError), match="activation_memory_budget"):
+        estimate(config)
+    config["training"]["activation_memory_budget"] = 1
+    assert estimate(config).peak == usual.peak
+
+
 @pytest.mark.parametrize(
     ("checkpoints", "expected"),
     [

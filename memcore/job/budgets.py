@@ -12,6 +12,7 @@ from dataclasses import replace
 from memcore.dtypes import ITEMSIZE
 from memcore.eager.selection import Selection
 from memcore.errors import UnsupportedError
+from memcore.job.checkpointing import BUDGET
 from memcore.job.defaults import Defaults
 from memcore.model.network import Layer
 from memcore.model.parts import Attention, FeedForward
@@ -19,8 +20,6 @@ from memcore.model.weights import Linear
 from memcore.partitioner import CHEAP, COSTLY, UNLISTED, Name, Result, kept
 from memcore.step.recipe import Checkpoints, Recipe
 from memcore.symbols import Axis, Rounded, Shape, measure, product
-
-PATH = "training.activation_memory_budget"
 
 _HALF = ("bf16", "fp16")
 _EXACT = 1 << 24
@@ -31,23 +30,20 @@ _RANDOM_STATE = {"flash": 24, "efficient": 16, "cudnn": 16}
 
 def with_budget(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Recipe:
     """A recipe whose blocks keep what a budget leaves, if there is one; without, all that the compiler would keep."""
-    budget = read.given(PATH)
-    if budget is None:
-        return recipe
-    if not recipe.compiled:
-        read.refuse(PATH, f"found {budget}; the compiler decides by it, so it needs training.compile true")
+    budget = read.given(BUDGET)
+    if budget is None or not recipe.compiled:
         return recipe
     if recipe.checkpoints is not None:
-        read.refuse(PATH, f"found {budget} beside activation checkpoints; needs policy 'none'")
+        read.refuse(BUDGET, f"found {budget} beside activation checkpoints; needs policy 'none'")
         return recipe
     if budget == 1:
         return recipe
     if found := list(dict.fromkeys(_obstacles(read, recipe))):
         message = f"found {budget}; not modelled with {', '.join(found)}; allowed: 1"
-        raise UnsupportedError(PATH, message)
+        raise UnsupportedError(BUDGET, message)
     chosen = {_chosen(layer, recipe, sizes, budget) for layer in recipe.network.kinds}
     if len(chosen) > 1:
-        raise UnsupportedError(PATH, f"found {budget}; modelled for layers of one shape; allowed: 1")
+        raise UnsupportedError(BUDGET, f"found {budget}; modelled for layers of one shape; allowed: 1")
     selection = Selection(frozenset(), chosen=chosen.pop())
     return replace(recipe, checkpoints=Checkpoints(early_stop=True, selection=selection, skipped=frozenset()))
 
@@ -112,7 +108,7 @@ def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: floa
     if recipe.float8 is not None and 0 < sum(each.runtime for each in results if each.name in chosen) < _EXACT:
         # Scales of float8, a single operation each in the knapsack, would count beside so little.
         message = f"found {budget}, which leaves room for no product; not modelled with float8; allowed: 0, or more"
-        raise UnsupportedError(PATH, message)
+        raise UnsupportedError(BUDGET, message)
     return chosen
 
 

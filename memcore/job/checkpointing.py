@@ -12,13 +12,17 @@ from memcore.model.regrouping import regrouped, skipped
 from memcore.step.recipe import Checkpoints
 from memcore.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
 
+BUDGET = "training.activation_memory_budget"
 _PATH = "training.activation_checkpointing"
 
 
 def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
     """The checkpoints, and the model written such that every so-manieth layer can have one."""
     usual = checkpoints_layers(read)
-    if read.given("training.activation_memory_budget") is not None:
+    budget = read.given(BUDGET)
+    if budget is not None:
+        if budget != 1 and not read.given("training.compile"):
+            read.refuse(BUDGET, f"found {budget}; the compiler decides by it, so it needs training.compile true")
         usual = "none", "the compiler decides what is computed again"
     policy = read.take(f"{_PATH}.policy", *usual)
     mode, every = _mode(read, policy)

@@ -15,6 +15,7 @@ WITH_OWN_LAYERS_ABSENT = (
     "training.use_cache",
     "training.packed_sequences",
     "training.compile",
+    "training.compile_loss",
     "training.trainable",
     "training.offload.optimizer",
     "training.offload.parameters",

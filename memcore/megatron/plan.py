@@ -18,6 +18,8 @@ _UNMODELLED: Mapping[str, tuple[object, ...]] = {
     "training.adapter.init_r": (),
     "training.quantization": (),
     "training.compile": (False,),
+    "training.compile_loss": (False,),
+    "training.activation_memory_budget": (1,),
     "training.attention_mask": ("none",),
     "training.use_cache": (False,),
     "training.zero_grad": ("set-to-none",),
