@@ -261,8 +261,14 @@ FILES = {
     "torchrun --nproc-per-node 8 pretrain_gpt.py --model-parallel-size 2 --batch-size 4 --checkpoint-activations": (
         {"hardware.num_gpus": 8, "parallelism.tensor_parallel_size": 2, "training.micro_batch_size": 4,
          "training.activation_checkpointing.policy": "full", "training.activation_checkpointing.num_layers": 1}, ()),
-    "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4": (
-        {"hardware.num_gpus": None}, ("how many GPUs there are is not said; name them with --gpus",)),
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16": (
+        {"hardware.num_gpus": None, "hardware.gpus_per_node": 8},
+        ("how many GPUs there are is not said; name them with --gpus",
+         "--nproc_per_node × --nnodes is 8, which the sizes of groups do not divide: left out")),
+    "pretrain_gpt.py --micro-batch-size 1 --data-parallel-sharding-strategy optim --tensor-model-parallel-size 1": (
+        {"engine.data_parallel_sharding_strategy": None},
+        ("--data-parallel-sharding-strategy counts with --use-megatron-fsdp only, and is left out",
+         "how many GPUs there are is not said; name them with --gpus")),
     "pretrain_gpt.py --optimizer dist_muon --external-cuda-graph --moe-enable-deepep --tensor-model-parallel-size 1": (
         {"training.optimizer.name": "muon", "engine.distributed_optimizer": True,
          "engine.cuda_graph_impl": "transformer_engine", "engine.moe_flex_dispatcher_backend": "deepep"},
@@ -493,6 +499,7 @@ def test_flags():
         ('a: "x: # y"  # z\nb: org/m:q4\nc:\nd: 1e-5', {"a": "x: # y", "b": "org/m:q4", "c": None, "d": 1e-5}),
         ("a: |\n  b: c\n  - d\ne: 1_000", {"a": "", "e": 1000}),
         ("a:\n  b:\n    c: .5\n  d: -3\n", {"a": {"b": {"c": 0.5}, "d": -3}}),
+        ("a: 1\nb: 2\na: 1", {"a": 1, "b": 2}),  # as in some of Megatron-LM's tests
     ],
 )
 def test_yaml(text, value):
@@ -504,7 +511,7 @@ def test_yaml(text, value):
     ("text", "message"),
     [
         ("a: &x 1\nb: *x", "line 1: 'a: &x 1' uses anchors"),
-        ("a: 1\na: 2", "line 2: 'a: 2' is there twice"),
+        ("a: 1\na: 2", "line 2: 'a: 2' is there twice, with other values"),
         ("a: [1, 2", r"line 1: 'a: \[1, 2' lacks its \]"),
         ("a: 1\n    b: 2", "line 2: 'b: 2' is indented"),
         ("hello: 1\nworld: 2", "is of no tool that is known"),

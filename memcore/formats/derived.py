@@ -21,7 +21,7 @@ def derived(
 
     Raises ConfigError for numbers that do not fit together.
     """
-    world = gpus or flat.get(_GPUS) or _product(found, tool.world)
+    world = gpus or flat.get(_GPUS) or _started(tool, found, flat)
     if world and not flat.get(_GPUS) and all(name in found for name in tool.world) and tool.world:
         yield tool.world[0], _GPUS, world
     steps = _accumulated(tool, found, flat, world)
@@ -37,8 +37,17 @@ def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: 
     sizes = {_GPUS, "parallelism.data_parallel_size"}
     if gpus is None and not sizes & set(flat) and flat.get("engine.type", tool.engines[0]) in _SEVERAL:
         yield "how many GPUs there are is not said; name them with --gpus"
+    started = None if gpus else _product(found, tool.world)
+    if started and _GPUS not in flat:
+        yield f"{' × '.join(tool.world)} is {started}, which the sizes of groups do not divide: left out"
     if _count(found.get(tool.batch)) and _SHARE not in flat:
         yield f"{tool.batch} is left out: how many micro-batches that is takes the number of GPUs"
+
+
+def _started(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:
+    """The GPUs that a command starts; None if its groups do not divide them, as where a script's nodes are set later."""
+    world = _product(found, tool.world)
+    return world if world and _ranks(flat, world) else None
 
 
 def _product(found: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

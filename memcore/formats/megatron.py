@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,6 +81,10 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     kind = "hybrid" if "--hybrid-layer-pattern" in found else kind
     if kind is not None:
         settled["*architecture"] = kind
+    strategy = "--data-parallel-sharding-strategy"
+    if strategy in settled and not settled.get("--use-megatron-fsdp"):
+        settled.pop(strategy)
+        notes.append(f"{strategy} counts with --use-megatron-fsdp only, and is left out")
     settled |= _uneven(settled)
     if "--num-layers" in found or "--hidden-size" in found:
         words, why = _words(found)
@@ -99,10 +102,8 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
             settled |= {new: value if same is None else same for new, same in means.items()}
     if settled.get("--optimizer") == "dist_muon":
         settled |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
-    sizes = [settled.get(f"--{name}-model-parallel-size", 1) for name in ("tensor", "pipeline")]
-    ranks, node = math.prod(each for each in sizes if isinstance(each, int)), settled.get("--nproc_per_node")
-    if isinstance(node, int) and ranks and node % ranks == 0:
-        settled.setdefault("--nnodes", 1)  # torchrun's default, unless only a part of the command is here
+    if "--nproc_per_node" in settled:
+        settled.setdefault("--nnodes", 1)  # torchrun's default
     return settled
 
 

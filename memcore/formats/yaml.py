@@ -115,12 +115,10 @@ def _mapping(lines: list[_Line], at: int, indent: int) -> tuple[dict[str, Any], 
         if match is None:
             raise _unread(line, "is not `key: value`")
         key, rest = match[1].strip("\"'"), line.text[match.end() :].strip()
-        if key in found:
-            raise _unread(line, "is there twice")
-        if rest:
-            found[key], at = _scalar(line, rest), at + 1
-        else:
-            found[key], at = _below(lines, at, indent)
+        value, at = (_scalar(line, rest), at + 1) if rest else _below(lines, at, indent)
+        if key in found and found[key] != value:
+            raise _unread(line, "is there twice, with other values")
+        found[key] = value
     return found, at
 
 
