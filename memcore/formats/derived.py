@@ -45,7 +45,7 @@ def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: 
 
 
 def _started(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:
-    """The GPUs that a command starts; None if its groups do not divide them, as where a script's nodes are set later."""
+    """The GPUs that a command starts; None if its groups do not divide them, as where nodes are set elsewhere."""
     world = _product(found, tool.world)
     return world if world and _ranks(flat, world) else None
 
