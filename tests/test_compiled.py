@@ -270,3 +270,12 @@ def test_kernels_of_a_fused_loss_are_not_compiled():
     """They compute head and loss together."""
     with pytest.raises(MemcoreError, match="training.compile_loss"):
         job(implementation="transformers", loss="fused-linear", compile_loss=True)
+
+
+def test_torchtitan_s_policy_names_pytorch_s_attention():
+    """Kept are 256 results in bf16 and 8 logarithms in fp32 of a token, but not those of the package flash_attn."""
+    code = {"activation_checkpointing": SELECTIVE, "implementation": "transformers"}
+    named, package = (kept(job(attention=kernel, **code)) for kernel in ("sdpa", "flash"))
+    assert named - package == pytest.approx(2 * 256 + 4 * 8, abs=1)
+    titan = {"activation_checkpointing": SELECTIVE, "attention": "flash"}
+    assert kept(job(**titan)) == kept(job(**titan | {"attention": "sdpa"}))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from memcore.eager.selection import TORCHTITAN, Selection
 from memcore.job.defaults import Defaults
+from memcore.job.expert_parallel import layer_code
 from memcore.job.frameworks import checkpoints_layers, is_early_titan
 from memcore.model.network import Model
 from memcore.model.regrouping import regrouped, skipped
@@ -51,9 +52,14 @@ def _reentrant(read: Defaults, mode: str) -> bool:
     return found
 
 
+_CALLS_FLASH_ATTN = ("transformers", "liger", "unsloth")
+"""Layers whose `flash` is the package's; those of torchtitan and LitGPT have PyTorch's kernel of that name."""
+
+
 def _selection(read: Defaults, model: Model) -> Selection:
     """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
-    foreign = set() if model.network.sdpa else {"sdpa"}
+    package = read.given("training.attention") == "flash" and layer_code(read) in _CALLS_FLASH_ATTN
+    foreign = {"sdpa"} if package or not model.network.sdpa else set()
     sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
     magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()
     return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent | magnitudes)
