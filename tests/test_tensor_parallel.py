@@ -143,3 +143,47 @@ def test_momentum_of_an_embedding_has_its_gradient_s_shape():
     assert states["lm_head.weight"] == 4096 * 256 * 2 // 4
     stepping = next(each for each in found.moments if each.phase == "optimizer_step")
     assert (found.first_step, found.peak.peak, stepping.peak) == (9008128, 12287488, 8790528)
+
+
+ADAPTED = {"implementation": "torchtitan", "precision": "bf16-mixed", "adapter": {"type": "lora", "rank": 8}}
+
+
+def test_lora_is_shared_with_its_layer():
+    """By columns the second matrix is, by rows the first; FSDP halves the rows of both. The other is on every rank.
+
+    Of that each rank has a term of the gradient, in the backward pass in bf16, which an all-reduce adds up.
+    """
+    found = job(training={**ADAPTED, "optimizer": "adamw"}, data_parallel_size=2)
+    fed = 2 * (4 * 256 + 704 // 4 * 8) + 4 * 704 // 2 + 256 // 2 * 8
+    queries = 4 * 256 + 256 // 4 * 8
+    keys = 2 * (4 * 256 + 128 // 4 * 8)
+    output = 4 * 256 // 2 + 256 // 2 * 8
+    moments = [entry for entry in found.rank.persistent.optimizer_states() if entry.rule in ("exp_avg", "exp_avg_sq")]
+    assert sum(entry.bytes for entry in moments) == 2 * 4 * 3 * (queries + keys + output + fed)
+    program = found.rank.program
+    summed = {
+        block.module.partition("*.")[2]: size
+        for block, size in zip(program.blocks, program.block_sizes(found.job.sizes), strict=True)
+        if block.rule == "tensor_all_reduce" and "lora" in block.module
+    }
+    columns = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"]
+    rows = ["self_attn.o_proj", "mlp.down_proj"]
+    expected = {f"{each}.lora_A.default.weight" for each in columns} | {
+        f"{each}.lora_B.default.weight" for each in rows
+    }
+    assert set(summed) == expected
+    assert set(summed.values()) == {2 * 8 * 256}
+
+
+@pytest.mark.parametrize(
+    ("training", "reason"),
+    [
+        ({"implementation": "transformers"}, "transformers' own plan"),
+        ({"adapter": {"type": "lora", "dropout": 0.1}}, "LoRA without dropout"),
+        ({"adapter": {"type": "lora", "target_modules": ["lm_head"]}}, "dense feed-forward layers alone"),
+    ],
+)
+def test_adapters_that_are_not_torchtitan_s(training, reason):
+    """They are refused by name."""
+    with pytest.raises(MemcoreError, match=reason):
+        job(training={**ADAPTED, **training}, data_parallel_size=2)

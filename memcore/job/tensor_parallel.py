@@ -7,7 +7,7 @@ from memcore.engines.base import Engine
 from memcore.errors import UnsupportedError
 from memcore.job.defaults import Defaults
 from memcore.model.network import Model
-from memcore.model.parts import Experts
+from memcore.model.parts import Attention, Experts, FeedForward
 from memcore.model.tensor_parallel import obstacles, uneven
 
 _SIZE = "parallelism.tensor_parallel_size"
@@ -30,6 +30,8 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
                 read.refuse(path, f"found true; needs {_SIZE} above 1")
         return None
     _refuse(read, engine, model, ranks)
+    if model.network.adapted:
+        _refuse_adapters(read, engine, model)
     by_sequence = read.take(_SEQUENCE, True, "as torchtitan does")
     if by_sequence and sequence % ranks:
         read.refuse("training.sequence_length", f"found {sequence}, which {ranks} ranks cannot share equally")
@@ -70,3 +72,24 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
     masks = {mixer.mask for layer in model.network.kinds for mixer in layer.mixers}
     if masks != {"full"} and read.given("training.attention") != "flash":
         read.refuse("training.attention", "tensor parallelism with sliding windows is modelled for 'flash' only")
+
+
+def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
+    """torchtitan's LoRA shards its matrices with the layer beside them (torchtitan/components/lora.py).
+
+    PEFT's follows transformers' own plan, which sums over ranks behind each matrix of a pair.
+    """
+    path = "training.adapter"
+    if read.given("training.implementation") != "torchtitan" or engine.name != "fsdp":
+        modelled = "under tensor parallelism modelled as torchtitan has it, with engine.type fsdp"
+        message = f"{modelled}: PEFT hangs hooks of transformers' own plan on its matrices, which are not"
+        raise UnsupportedError(f"{path}.type", f"found {read.given(f'{path}.type')!r}; {message}")
+    if read.given(f"{path}.type") not in ("lora", "rslora") or read.given(f"{path}.dropout"):
+        read.refuse(f"{path}.type", "torchtitan has LoRA without dropout; allowed: lora")
+    for name in ("modules_to_save", "target_parameters"):
+        if read.given(f"{path}.{name}"):
+            read.refuse(f"{path}.{name}", "torchtitan's LoRA has none; leave it out")
+    parts = [part for layer in model.network.kinds for part in (layer.mixer, layer.feed_forward)]
+    if model.network.ends.head.adapter_dtype or not all(isinstance(part, Attention | FeedForward) for part in parts):
+        where = "attention over heads and dense feed-forward layers"
+        raise UnsupportedError(f"{path}.target_modules", f"under tensor parallelism modelled beside {where} alone")

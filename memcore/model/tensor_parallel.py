@@ -71,8 +71,6 @@ def _of_ends(network: Network) -> Iterator[str]:
         yield "another head than one matrix"
     if network.towers:
         yield "vision towers"
-    if network.adapted:
-        yield "adapters"
 
 
 def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[Axis]:

@@ -109,10 +109,12 @@ def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
         given = x  # the module is given it, and holds it until it returns
         if has_adapter and part.adapter_kind in PREPARES:
             x, *_held = PREPARES[part.adapter_kind](x, weights, part)
-        result = [finished(linear(to(x, dtype), weights[f"{part.name}.weight"], bias, addmm=part.transposed), part)]
-        result = [_viewed(_adapt(x, result, weights, part), part)] if has_adapter else result
+        result = [linear(to(x, dtype), weights[f"{part.name}.weight"], bias, addmm=part.transposed)]
+        if not has_adapter:
+            return finished(result.pop(), part)
+        result = [_viewed(_adapt(x, result, weights, part), part)]
         del given
-        return result.pop()
+        return finished(result.pop(), part)
 
 
 def fusable(weights: Weights, part: Linear) -> bool:
@@ -146,6 +148,9 @@ def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
         return _adapt_quantized(x, result, weights, part)
     dtype = result[0].dtype
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
+    if x.tape.parallel is not None:
+        # Every rank has the matrix on the other side of the layer's split, and its gradient's terms of a sum.
+        (up if part.split == "inner" else down).partial = True
     x = to(x, down.dtype)
     return to(add(result.pop(), scale(linear(linear(dropout(x, part.adapter_dropout), down), up))), dtype)
 
