@@ -88,12 +88,17 @@ def communicators(count: int) -> Overhead:
 def matmul_workspaces(accelerator: Accelerator | None) -> Sequence[tuple[str, int]]:
     """Workspaces of cuBLAS, which PyTorch allocates from its own pool: one for each thread that multiplies.
 
-    aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB with compute capability 9.0 and with ROCm, else 8 320 KiB; cuBLASLt
-    1 MiB. The forward pass and the backward pass run in threads of their own.
+    aten/src/ATen/cuda/CublasHandlePool.cpp (`parseChosenWorkspaceSize`): 32 MiB on Hopper and, since February 2026, on
+    Blackwell, 8 320 KiB on other GPUs of NVIDIA's; 128 MiB on AMD's gfx942 and gfx950, 32 MiB on others. cuBLASLt 1 MiB.
+    The forward pass and the backward pass run in threads of their own.
     """
-    major = accelerator.major if accelerator else 8
-    size = 32 * MiB if major is None or major == 9 else 8320 * 1024
+    size = 8320 * 1024
+    if accelerator is not None and (accelerator.major is None or accelerator.major >= 9):
+        size = (128 if accelerator.capability in _WIDE_WORKSPACES else 32) * MiB
     return [("cublas_workspace", size), ("cublaslt_workspace", MiB)]
+
+
+_WIDE_WORKSPACES = ("gfx942", "gfx950")
 
 
 _BANNER = "'Max memory' banners of public logs"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from memcore.hardware import find_accelerator, matmul_workspaces
 from memcore.symbols import Quotient, Rounded, Shifted, Total, half, product, spell
 from memcore.units import GiB, format_bytes, parse_bytes, parse_count
 
@@ -57,3 +58,13 @@ def test_symbols():
     assert product((Total("S", (("a", "d"), ("s",))),), sizes) == 360
     assert spell(("b", 1, Quotient(("a", "d"), "z"), Rounded("s", 128))) == "b·⌈a·d/z⌉·⌈s⌉₁₂₈"
     assert spell(()) == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("a100-sxm-80gb", 8320 * 1024), ("h100-sxm-80gb", 32 * 2**20), ("gb200", 32 * 2**20), ("mi250x-gcd", 32 * 2**20),
+     ("mi300x", 128 * 2**20)],
+)  # fmt: skip
+def test_workspaces_of_matrix_products(name, size):
+    """As PyTorch chooses them by the GPU's architecture."""
+    assert dict(matmul_workspaces(find_accelerator(name)))["cublas_workspace"] == size
