@@ -89,8 +89,8 @@ def matmul_workspaces(accelerator: Accelerator | None) -> Sequence[tuple[str, in
     """Workspaces of cuBLAS, which PyTorch allocates from its own pool: one for each thread that multiplies.
 
     aten/src/ATen/cuda/CublasHandlePool.cpp (`parseChosenWorkspaceSize`): 32 MiB on Hopper and, since February 2026, on
-    Blackwell, 8 320 KiB on other GPUs of NVIDIA's; 128 MiB on AMD's gfx942 and gfx950, 32 MiB on others. cuBLASLt 1 MiB.
-    The forward pass and the backward pass run in threads of their own.
+    Blackwell, 8 320 KiB on other GPUs of NVIDIA's; 128 MiB on AMD's gfx942 and gfx950, 32 MiB on others. cuBLASLt
+    1 MiB. The forward pass and the backward pass run in threads of their own.
     """
     size = 8320 * 1024
     if accelerator is not None and (accelerator.major is None or accelerator.major >= 9):
