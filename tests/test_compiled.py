@@ -72,6 +72,22 @@ def test_compiled_layers_of_transformers_keep_as_much():
     assert eager - compiled == pytest.approx(8 * H + 2 * F + 2 * H / 4)
 
 
+@pytest.mark.parametrize("checkpoints", ["none", "full"])
+def test_compiled_layers_under_autocast(checkpoints):
+    """The residual stream is fp32, all else that a block keeps half as large, its casts of seven matrices included.
+
+    PyTorch 2.13's partitioner saves 3,352,600 bytes of a block of 256 tokens beside its input. Under checkpoints that is
+    the input alone: unlike autocast's own, casts of a compiled block do not outlive it.
+    """
+    training = {"implementation": "transformers", "precision": "bf16-autocast", "compile": True}
+    sizes = {"sequence_length": 128, "activation_checkpointing": checkpoints}
+    config = {"model": LLAMA, "training": {**training, **sizes, "micro_batch_size": 2}, "engine": {"type": "none"}}
+    found = estimate(Config.from_dict(config))
+    each = kept(found) * TOKENS
+    saved = 3_352_600 if checkpoints == "none" else 0
+    assert each == pytest.approx(saved + 256 * 4 * H, abs=1024)
+
+
 def test_flex_attention_keeps_no_random_state():
     """Its result and a statistic of each row, as the other kernels; nothing else."""
     sizes = {kernel: kept(job(attention=kernel)) for kernel in ("flash", "flex")}

@@ -104,8 +104,8 @@ def test_what_contradicts_itself(config, message):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (with_section(training={"compile": True, "precision": "bf16-autocast"}),
-         "training.compile: compiled blocks are not modelled for torch.autocast; allowed: false"),
+        (with_section(training={"compile": True, "attention": "math"}),
+         "training.compile: compiled blocks are not modelled for attention 'math'; allowed: false"),
         (with_section(model="qwen3-0.6b", training={"implementation": "torchtitan"}),
          "training.implementation: torchtitan's models need a head of its own, which qwen3 lacks; use 'transformers'"),
     ],

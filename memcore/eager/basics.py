@@ -165,12 +165,13 @@ def to(x: Tensor, dtype: str) -> Tensor:
 def autocast(x: Tensor, *, fresh: bool = False) -> Tensor:
     """Cast to the dtype of `torch.autocast`.
 
-    Only casts of trainable parameters are cached, until it ends; not `fresh` ones, which are views of them.
+    Only casts of trainable parameters are cached, until it ends; not `fresh` ones, which are views of them, nor those
+    that are part of a compiled block.
     """
     tape = x.tape
     if tape.autocast is None or x.dtype != "fp32":
         return x
-    if fresh or not (isinstance(x, Parameter) and x.requires_grad):
+    if fresh or tape.compiled or not (isinstance(x, Parameter) and x.requires_grad):
         return to(x, tape.autocast)
     casts = tape.casts
     if id(x) not in casts:

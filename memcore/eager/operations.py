@@ -224,19 +224,19 @@ def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return _fused_norm("layer_norm", x, [each for each in (weight, bias) if each is not None], statistics=2)
 
 
-def rms_norm(x: Tensor, weight: Parameter) -> Tensor:
-    """Fused RMSNorm; saves its input, and the reciprocal root mean square in fp32."""
-    return _fused_norm("rms_norm", x, [weight], statistics=1)
+def rms_norm(x: Tensor, weight: Parameter, *, dtype: str | None = None) -> Tensor:
+    """Fused RMSNorm; saves its input, and the reciprocal root mean square in fp32. Compiled, it may cast its result."""
+    return _fused_norm("rms_norm", x, [weight], statistics=1, dtype=dtype)
 
 
-def _fused_norm(rule: str, x: Tensor, affine: list[Tensor], *, statistics: int) -> Tensor:
+def _fused_norm(rule: str, x: Tensor, affine: list[Tensor], *, statistics: int, dtype: str | None = None) -> Tensor:
     tape = x.tape
-    if tape.autocast:
+    if tape.autocast and dtype is None:
         x = to(x, "fp32")
     needs = tracked(x, *affine)
-    saved = save(tape, x, *affine) if needs else []
+    saved = save(tape, *(x.terms or (x,)), *affine) if needs else []
     source = _expect_contiguous(x)
-    out = new(tape, x.shape, x.dtype, rule)
+    out = new(tape, x.shape, dtype or x.dtype, rule)
     rows = (*x.shape[:-1], 1)
     kept = selectable(
         tape, "norm_statistics", lambda: [new(tape, rows, "fp32", "norm_statistics") for _ in range(statistics)]
@@ -246,7 +246,7 @@ def _fused_norm(rule: str, x: Tensor, affine: list[Tensor], *, statistics: int) 
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         source = _expect_contiguous(saved[0])
-        found: list[Gradient] = [new(tape, shape, dtype, f"{rule}_backward") for shape, dtype in results]
+        found: list[Gradient] = [new(tape, *each, f"{rule}_backward") for each in results]
         if tape.fake and found[0] is not None and len(only(gradients).order) == len(found[0].order):
             # The decomposition for fake tensors follows the gradient, unless a cast has put it in order.
             found[0].order = only(gradients).order if found[0].dtype == "fp32" else found[0].order

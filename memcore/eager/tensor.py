@@ -39,6 +39,7 @@ class Tensor:
         "spread",
         "storage",
         "tape",
+        "terms",
         "viewed",
     )
 
@@ -60,6 +61,8 @@ class Tensor:
         self.order = natural(len(shape)) if order is None else order
         self.fused = False
         """A compiled kernel's pointwise result, which others can compute again from what it read."""
+        self.terms: tuple[Tensor, ...] = ()
+        """What it is a sum of, if a compiled kernel that reads it can add them up again."""
         self.cut = cut
         """The axis of which this is a slice: there are gaps in memory before it. The number of axes stands for gaps
         between elements."""

@@ -62,6 +62,7 @@ def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
     return {
         "tensor parallelism": recipe.tensor is not None,
         "context parallelism": recipe.ring_turns > 0 or recipe.ulysses is not None,
+        "torch.autocast": recipe.precision.autocast is not None,
         "MXFP8": recipe.float8 is not None and recipe.float8.recipe == "mxfp8",
         "masks of attention": recipe.padded or bool(read.given("training.packed_sequences")),
         "adapters or frozen layers": recipe.network.adapted or not all(weight.trainable for weight in weights),

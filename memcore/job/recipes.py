@@ -272,7 +272,7 @@ def _compiled(read: Defaults, model: Model, implementation: str, precision: Prec
     found = obstacles(model.network) if implementation == "transformers" else []
     if implementation not in ("torchtitan", "transformers"):
         found = [f"layers of {implementation!r}"]
-    found += ["torch.autocast"] if precision.autocast else []
+    found += ["torch.autocast"] if precision.autocast and implementation != "transformers" else []
     found += ["attention 'math'"] if kernel == "math" else []
     if found:
         raise UnsupportedError(path, f"compiled blocks are not modelled for {', '.join(found)}; allowed: false")

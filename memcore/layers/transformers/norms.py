@@ -30,8 +30,8 @@ def norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
 
 
 def _compiled_rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
-    """One kernel, which keeps its input and a statistic of each row, as PyTorch's own does."""
-    return rms_norm(x, weights[f"{part.name}.weight"])
+    """One kernel, which keeps its input and a statistic of each row, as PyTorch's own does, and casts its result."""
+    return rms_norm(x, weights[f"{part.name}.weight"], dtype=x.tape.autocast)
 
 
 def _per_head(hidden_states: Tensor, weights: Weights, part: Norm, heads: int) -> Tensor:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from memcore.eager.operations import add, dropout
 from memcore.eager.tensor import Tensor
+from memcore.layers import compiled
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
 from memcore.layers.transformers.gemma import GEMMA
@@ -36,7 +37,7 @@ def _sequential(hidden_states: Tensor, weights: Weights, layer: Layer, context: 
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     hidden_states, _scores = mix(hidden_states, weights, layer, context)
-    hidden_states = add(residual, hidden_states)
+    hidden_states = compiled.residual(residual, hidden_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
     hidden_states = feed(hidden_states, weights, layer, context)
