@@ -12,20 +12,34 @@ from memcore.ranks.ledger import Entry
 from memcore.ranks.places import PHASES, place
 from memcore.timeline import Moment
 from memcore.units import format_bytes
-from memcore.words.page import say
+from memcore.words.page import say, translated
 
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
 
 def when(moment: Moment, estimate: Estimate) -> str:
     """A moment in words: `backward pass, layers 2 to 29`."""
-    where = place(moment.place, estimate.rank.job.model)
-    phase = PHASES[moment.phase]
+    where = _where(place(moment.place, estimate.rank.job.model))
+    named = say("moment", phase=translated(PHASES[moment.phase]), where=where)
     count = estimate.job.micro_batches
     if count == 1 or moment.segment is None or estimate.job.recipe.megatron is not None:
-        return f"{phase}, {where}"
-    rest = "micro-batch 2" if count == 2 else f"micro-batches 2 to {count}"
-    return f"{phase}, {where}, {rest if moment.turn[1] else 'micro-batch 1'}"
+        return named
+    rest = say("micro-batch", first=2) if count == 2 else say("micro-batches", first=2, last=count)
+    return say("moment", phase=named, where=rest if moment.turn[1] else say("micro-batch", first=1))
+
+
+_LAYERS = re.compile(
+    r"(?P<kind>vision (?:\d+ )?|)layers? (?P<first>\d+)(?:, (?P<next>\d+) …)?(?: (?:to )?(?P<last>\d+))?"
+)
+
+
+def _where(place: str) -> str:
+    """A place of the timeline in the language that is spoken."""
+    match = _LAYERS.fullmatch(place)
+    if match is None:
+        return translated(place)
+    key = "layer" if match["last"] is None else "layers" if match["next"] is None else "some-layers"
+    return say(key, **match.groupdict())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ def reason(estimate: Estimate) -> str:
         "verdict-reason",
         when=when(estimate.peak, estimate),
         total=format_bytes(estimate.ledger.total),
-        category=category,
+        category=translated(category),
         size=format_bytes(sums[category]),
         share=f"{share:.0f}",
     )
@@ -111,12 +125,24 @@ def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
     used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
     order = list(SYMBOLS)
     found = sorted(used & set(sizes), key=lambda name: (order.index(name.rstrip("′")), name))
-    return tuple(Symbol(name, sizes[name], meaning(name)) for name in found)
+    return tuple(Symbol(name, sizes[name], _meaning(name)) for name in found)
+
+
+def _meaning(name: str) -> str:
+    """What a symbol means; other layers have one with a mark."""
+    plain = translated(meaning(name.rstrip("′")))
+    return say("other-layers", meaning=plain) if name.endswith("′") else plain
 
 
 def spelled(path: str, value: object) -> str:
     """The value of a setting as its file, form or flag would spell it."""
     return SETTINGS[path].kind.spell(value)
+
+
+def why(entry: Entry) -> str:
+    """Why an entry is there at this moment, in the language that is spoken."""
+    lifetime = translated(entry.lifetime)
+    return say("saved-by", lifetime=lifetime, rules=", ".join(entry.savers)) if entry.savers else lifetime
 
 
 def name_of(entry: Entry) -> str:

@@ -9,6 +9,9 @@ import pytest
 from memcore import Config, estimate
 from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
+from memcore.describe import symbols, when, why
+from memcore.estimation import Estimate
+from memcore.model.glossary import SYMBOLS
 from memcore.page import ahead, answering, exchanging, framing, static
 from memcore.page.actions import ACTIONS, handle
 from memcore.page.answering import values_of
@@ -16,11 +19,14 @@ from memcore.page.presets import presets
 from memcore.page.session import RECENT, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import form, page
+from memcore.rules.table import RULES
 from memcore.step.record import program_of
 from memcore.units import format_bytes
 from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
-from memcore.words.page import LANGUAGES, WORDS, every, say, speaking
+from memcore.words.page import LANGUAGES, WORDS, every, say, speaking, translated
+from memcore.words.rules import TITLES_IN_CHINESE
+from memcore.words.symbols import SYMBOLS_IN_CHINESE
 
 OPENING = ("values", "answered", "fragment", "entry", "task", "live")
 """What the page is told of the example that it shows when it opens."""
@@ -574,6 +580,26 @@ def test_settings_are_explained_in_chinese():
     hints = re.findall(r'<p class="hint" id="field-([^"]*)-hint">([^<]*)', Visit(language="zh").html["config"])
     assert len(hints) > 200
     assert all(CHINESE.search(text) for name, text in hints if name not in map(form.identifier, missing))
+
+
+def test_an_answer_speaks_chinese():
+    """Every rule, how long it holds, parts, moments and symbols of the presets; names of tensors and sources stay."""
+    titles = {rule.title for rule in RULES.values()}
+    assert len(titles ^ set(TITLES_IN_CHINESE)) < 10  # a new rule is named in English until somebody translates it
+    assert len(set(SYMBOLS.values()) ^ set(SYMBOLS_IN_CHINESE)) < 10
+    with speaking("zh"):
+        for preset in presets().values():
+            found = estimate(preset.config)
+            if not isinstance(found, Estimate):
+                continue
+            assert all(CHINESE.search(why(entry)) for entry in found.ledger.entries), preset.name
+            assert all(CHINESE.search(when(moment, found)) for moment in found.moments), preset.name
+            assert all(CHINESE.search(translated(name)) for name in found.ledger.by_category)
+            assert all(CHINESE.search(each.meaning) for each in symbols(found)), preset.name
+    visit = Visit(language="zh").do("explain", part="logits-and-loss")
+    assert "logits 与损失" in visit.html["drawer-heading"]
+    assert "损失" in visit.html["drawer-body"]
+    assert "峰值时的每个张量" in visit.html["ledger-heading"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

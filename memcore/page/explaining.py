@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from memcore.describe import symbols
+from memcore.describe import symbols, why
 from memcore.estimation import Estimate
 from memcore.page.session import Found, Message, Patch, Session
+from memcore.ranks.ledger import Entry
 from memcore.ranks.rank import outside
 from memcore.render.html import exact
 from memcore.render.svg import TITLES, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.words.page import say
+from memcore.words.page import say, translated
 
 MOST = 60
 """Tensors that are shown; the ledger has all."""
@@ -29,7 +30,7 @@ def explain(session: Session, message: Message) -> Iterator[Patch]:
 def explained(found: Found, part: str) -> dict[str, str]:
     """The drawer's content for a component, by its class name."""
     if part in {"unused", "outside"} and not isinstance(found, ServingEstimate):
-        return {"drawer-heading": escape(TITLES[part]), "drawer-body": _beyond(found, part)}
+        return {"drawer-heading": escape(translated(TITLES[part])), "drawer-body": _beyond(found, part)}
     category = next((name for name in found.ledger.by_category if slug(name) == part), "")
     if not category:
         return {"drawer-heading": escape(part), "drawer-body": f"<p>{escape(say('explain-none'))}</p>"}
@@ -39,17 +40,18 @@ def explained(found: Found, part: str) -> dict[str, str]:
     sizes = () if isinstance(found, ServingEstimate) else (found.rank.job.sizes,)
     cards = []
     for entry in entries[:MOST]:
-        numbers = entry.numbers(*sizes)
+        numbers, title = entry.numbers(*sizes), escape(translated(entry.title))
+        reason = why(entry) if isinstance(entry, Entry) else entry.why
         cards.append(
-            f"<li><h3>{escape(entry.title)}</h3><p>{exact(entry.bytes)} <code>{escape(entry.module)}</code></p>"
+            f"<li><h3>{title}</h3><p>{exact(entry.bytes)} <code>{escape(entry.module)}</code></p>"
             f'<p class="formula"><code>{escape(entry.formula)}</code></p>'
             f'<p class="formula"><code>{escape(numbers)}</code></p>'
-            f"<p>{escape(entry.why)}</p>"
+            f"<p>{escape(reason)}</p>"
             f'<p class="note">{escape(say("explain-source"))}: {escape(entry.source)}</p></li>'
         )
     rest = f"<p>+ {len(entries) - MOST}</p>" if len(entries) > MOST else ""
     return {
-        "drawer-heading": escape(category),
+        "drawer-heading": escape(translated(category)),
         "drawer-body": f'{head}{_symbols(found)}<ol class="cards">{"".join(cards)}</ol>{rest}',
     }
 
@@ -69,9 +71,9 @@ def _beyond(found: Estimate, part: str) -> str:
         reading = found.reserved
         size = reading.expected - found.allocated.expected
         between = f"{format_bytes(reading.low)} – {format_bytes(reading.high)}"
-        return f"<p>{exact(size)}</p><p>{escape(reading.range_because)}: {between}</p>"
+        return f"<p>{exact(size)}</p><p>{escape(translated(reading.range_because))}: {between}</p>"
     rows = (
-        f"<li><h3>{escape(each.name)}</h3><p>{exact(each.overhead.expected)} "
+        f"<li><h3>{escape(translated(each.name))}</h3><p>{exact(each.overhead.expected)} "
         f"({format_bytes(each.overhead.low)} – {format_bytes(each.overhead.high)})</p>"
         f'<p class="note">{escape(say("explain-source"))}: {escape(each.overhead.source)}</p></li>'
         for each in outside(found.rank)

@@ -20,6 +20,7 @@ from memcore.render.curve import curve_options
 from memcore.render.form import Values, form
 from memcore.render.page import defaults, example, sections
 from memcore.render.svg import COLOURS, STRIP_COLOURS
+from memcore.rules.versions import AS_OF
 from memcore.words import page as words
 
 
@@ -42,6 +43,7 @@ def parts() -> dict[str, Any]:
             "verdict-attributes": attributes,
             "form": form(values),
             "version": memcore.__version__,
+            "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),
         },
         "colours": colours(),
         "schema": json_schema(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
-from memcore.describe import reason, spelled, symbols, verdict, when
+from memcore.describe import reason, spelled, symbols, verdict, when, why
 from memcore.errors import Problem
 from memcore.estimation import Estimate
 from memcore.job.defaults import Assumption
@@ -17,6 +17,7 @@ from memcore.ranks.rank import outside
 from memcore.render import svg
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count
+from memcore.words.page import say, translated
 
 ICONS = {"fits": "✓", "tight": "!", "over": "!", "no": "✕", "unknown": "?"}
 
@@ -33,7 +34,7 @@ HEADINGS = {
 
 def stages(estimate: Estimate) -> Iterator[dict[str, str]]:
     """The content of each part of the page by element id: first bytes in tensors, then what asks the allocator."""
-    yield {**HEADINGS, "verdict-reason": escape(reason(estimate))}
+    yield {**{name: translated(text) for name, text in HEADINGS.items()}, "verdict-reason": escape(reason(estimate))}
     yield {
         "verdict": verdict_text(estimate),
         "bar": svg.bar(estimate),
@@ -97,7 +98,7 @@ def legend(estimate: Estimate) -> str:
 
 def legend_item(name: str, colour: str, size: int) -> str:
     """A part of the bar as a button that explains it."""
-    title = escape(svg.TITLES.get(name, name))
+    title = escape(translated(svg.TITLES.get(name, name)))
     return (
         f'<li><button type="button" class="part" data-part="{svg.slug(name)}" aria-pressed="false">'
         f'<span class="swatch {colour}"></span>{title} <b>{format_bytes(size)}</b></button></li>'
@@ -106,11 +107,12 @@ def legend_item(name: str, colour: str, size: int) -> str:
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; cells are markup already, the first of a row is its heading."""
-    heads = "".join(f'<th scope="col">{escape(each)}</th>' for each in head)
+    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in head)
     body = "".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
     )
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    title = escape(translated(caption))
+    return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def readings(estimate: Estimate) -> str:
@@ -121,16 +123,16 @@ def readings(estimate: Estimate) -> str:
             exact(each.expected),
             f"{format_bytes(each.low)} to {format_bytes(each.high)}",
             f"<code>{escape(each.instrument)}</code>",
-            escape(each.range_because),
+            escape(translated(each.range_because)),
         )
         for each in estimate.readings
     ]
     rows += [
         (
-            escape(each.name),
+            escape(translated(each.name)),
             exact(each.overhead.expected),
             f"{format_bytes(each.overhead.low)} to {format_bytes(each.overhead.high)}",
-            "part of device",
+            translated("part of device"),
             escape(each.overhead.source),
         )
         for each in outside(estimate.rank)
@@ -147,7 +149,7 @@ def exact(size: int) -> str:
 def moments(estimate: Estimate) -> str:
     """The step as a table, for those who do not see the chart."""
     rows = [(escape(when(each, estimate)), exact(each.peak), exact(each.end)) for each in estimate.moments]
-    initial = ("after init", exact(estimate.rank.after_init), exact(estimate.rank.after_init))
+    initial = (translated("after init"), exact(estimate.rank.after_init), exact(estimate.rank.after_init))
     head = ("Moment", "Highest", "At its end")
     return html_table("Bytes in tensors at every moment of a step", head, [initial, *rows])
 
@@ -162,10 +164,10 @@ def ledger(estimate: Estimate) -> str:
         rows = (_row(entry, sizes) for entry in found.of(category))
         parts.append(
             f'<details id="ledger-{svg.slug(category)}"><summary><span class="swatch {svg.slug(category)}"></span>'
-            f"<span>{escape(category)}</span><b>{format_bytes(size)}</b><span>{share}</span>"
-            f'<span class="note">{escape(CATEGORIES[category])}</span></summary>'
-            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(category)}">'
-            f"{html_table(f'{category} at the peak', head, rows)}</div></details>"
+            f"<span>{escape(translated(category))}</span><b>{format_bytes(size)}</b><span>{share}</span>"
+            f'<span class="note">{escape(translated(CATEGORIES[category]))}</span></summary>'
+            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(translated(category))}">'
+            f"{html_table(say('category-at-peak', category=translated(category)), head, rows)}</div></details>"
         )
     return "".join(parts)
 
@@ -173,11 +175,11 @@ def ledger(estimate: Estimate) -> str:
 def _row(entry: Entry, sizes: Mapping[str, int]) -> Sequence[str]:
     module = f"<br><code>{escape(entry.module)}</code>" if entry.module else ""
     return (
-        f"{escape(entry.title)}{module}",
+        f"{escape(translated(entry.title))}{module}",
         exact(entry.bytes),
         f"<code>{escape(entry.formula)}</code>",
         f"<code>{escape(entry.numbers(sizes))}</code>",
-        escape(entry.why),
+        escape(why(entry)),
         escape(entry.source),
     )
 
@@ -188,17 +190,17 @@ def _symbols(estimate: Estimate) -> str:
         for each in symbols(estimate)
     )
     inner = html_table("Symbols of the formulas", ("Symbol", "Value", "Meaning"), rows)
-    return f'<details id="ledger-symbols"><summary>Symbols of the formulas</summary>{inner}</details>'
+    return f'<details id="ledger-symbols"><summary>{translated("Symbols of the formulas")}</summary>{inner}</details>'
 
 
 def assumptions(estimate: Estimate) -> str:
     """What the config leaves open, and what was taken."""
     notable = [each for each in estimate.assumptions if each.notable]
     usual = [each for each in estimate.assumptions if not each.notable]
-    shown = _assumed(notable) if notable else "<p>Nothing that matters.</p>"
+    shown = _assumed(notable) if notable else f"<p>{translated('Nothing that matters.')}</p>"
     if not usual:
         return shown
-    summary = f"<summary>{len(usual)} defaults of the engine</summary>"
+    summary = f"<summary>{say('usual-defaults', count=len(usual))}</summary>"
     return f'{shown}<details id="assumptions-usual">{summary}{_assumed(usual)}</details>'
 
 

@@ -16,7 +16,7 @@ from memcore.ranks.ledger import CATEGORIES
 from memcore.ranks.places import PHASES
 from memcore.timeline import Sample
 from memcore.units import GiB, format_bytes
-from memcore.words.page import say
+from memcore.words.page import say, translated
 
 COLOURS = {
     "parameters": ("#0072b2", "#56b4e9"),
@@ -100,7 +100,9 @@ def bar(estimate: Estimate) -> str:
 def segment(name: str, size: int, total: int, shape: str, *, first: bool = False, title: str = "") -> str:
     """A part of a picture that can be pointed at and chosen: by the pointer, or by Tab and the arrow keys."""
     share = f"{100 * size / total:.0f}" if total else "0"
-    described = escape(say("share-of", title=title or TITLES.get(name, name), size=format_bytes(size), share=share))
+    described = escape(
+        say("share-of", title=translated(title or TITLES.get(name, name)), size=format_bytes(size), share=share)
+    )
     return (
         f'<g class="segment" data-part="{slug(name)}" role="button" aria-pressed="false" '
         f'tabindex="{0 if first else -1}" aria-label="{described}"><title>{described}</title>{shape}</g>'
@@ -108,7 +110,9 @@ def segment(name: str, size: int, total: int, shape: str, *, first: bool = False
 
 
 def _bar_description(estimate: Estimate) -> str:
-    return "; ".join(f"{TITLES.get(part.name, part.name)} {format_bytes(part.size)}" for part in parts(estimate))
+    return "; ".join(
+        f"{translated(TITLES.get(part.name, part.name))} {format_bytes(part.size)}" for part in parts(estimate)
+    )
 
 
 def caption(text: str, at: float, y: float) -> str:
@@ -147,13 +151,14 @@ def timeline(estimate: Estimate) -> str:
     body.append("</svg>")
     body += _phases(samples, places)
     body += _peak(estimate, samples, places, top)
-    title = f"One step: {reason(estimate)}"
+    title = say("step-picture", reason=reason(estimate))
     return picture("timeline", _HEIGHT, title, _timeline_description(estimate), body)
 
 
 def _timeline_description(estimate: Estimate) -> str:
     highest = {phase: estimate.rank.peak_of(phase) for phase in PHASES}
-    return "; ".join(f"{PHASES[phase]} up to {format_bytes(size)}" for phase, size in highest.items() if size)
+    found = {translated(PHASES[phase]): size for phase, size in highest.items() if size}
+    return "; ".join(say("phase-up-to", phase=phase, size=format_bytes(size)) for phase, size in found.items())
 
 
 def _ceiling(estimate: Estimate) -> int:
@@ -187,7 +192,7 @@ def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in forth + back)
             shape = f'<polygon class="{slug(name)}" points="{points}"/>'
             highest = max(sample.levels[number] for sample in samples)
-            yield segment(name, highest, top, shape, first=not number, title=f"{name}, at most")
+            yield segment(name, highest, top, shape, first=not number, title=say("at-most", name=translated(name)))
         lower = upper
 
 
@@ -227,7 +232,7 @@ def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) ->
         yield f'<line class="phase" x1="{x:.3f}%" x2="{x:.3f}%" y1="{_TOP}" y2="{_BOTTOM}"/>'
         if right - left > 0.1:
             middle = _across((left + right) / 2)
-            name = samples[start].phase
+            name = translated(samples[start].phase)
             yield f'<text x="{middle:.3f}%" y="{_BOTTOM + 18}" text-anchor="middle">{escape(name)}</text>'
         start = number
 
@@ -243,7 +248,7 @@ def _peak(
         line = _down(estimate.capacity, top)
         yield f'<line class="capacity" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{line:.1f}" y2="{line:.1f}"/>'
     anchor, offset = ("end", -8) if x > _MIDDLE else ("start", 8)
-    label = f"peak {format_bytes(estimate.peak.peak)}: {PHASES[estimate.peak.phase]}"
+    label = say("peak-label", size=format_bytes(estimate.peak.peak), phase=translated(PHASES[estimate.peak.phase]))
     yield f'<text class="label" x="{x:.3f}%" dx="{offset}" y="{y + 4:.1f}" text-anchor="{anchor}">{label}</text>'
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from memcore.words.answers import ANSWERS_IN_CHINESE, WORDS_OF_ANSWERS
 from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
 from memcore.words.logs import WORDS_OF_LOGS
@@ -60,12 +61,25 @@ def explanation(path: str, english: str) -> str:
     return chinese or english
 
 
+def translated(english: str) -> str:
+    """What an answer says of itself: in Chinese where its tables have it, piece by piece between semicolons.
+
+    >>> with speaking("zh"):
+    ...     translated("master weight"), translated("what is new")
+    ('主权重', 'what is new')
+    """
+    if _LANGUAGE.get() != "zh":
+        return english
+    return "; ".join(ANSWERS_IN_CHINESE.get(piece, piece) for piece in english.split("; "))
+
+
 def every() -> dict[str, str]:
     """The whole table in the language that is spoken."""
     return {key: say(key) for key in WORDS}
 
 
 WORDS: Mapping[str, tuple[str, str]] = {
+    **WORDS_OF_ANSWERS,
     **WORDS_OF_LOGS,
     # The frame of the page
     "skip": ("Skip to the answer", "跳到结果"),
