@@ -39,6 +39,8 @@ class Result:
     """How it may be computed again: CHEAP, UNLISTED or COSTLY."""
     runtime: int = 1
     """Floating-point operations, at least 1 (`torch.utils.flop_counter`)."""
+    instead: int = 0
+    """Bytes of inputs that the backward pass need not read where it has this."""
 
 
 def kept(results: Sequence[Result], unread: int, budget: float) -> frozenset[Name]:
@@ -50,6 +52,8 @@ def kept(results: Sequence[Result], unread: int, budget: float) -> frozenset[Nam
     if budget == 0:
         return frozenset()
     everything = _size(results) - unread
+    if everything <= 0:
+        return _names(results)
     for cost in (CHEAP, UNLISTED, COSTLY):
         found = [each for each in results if each.cost >= cost]
         if cost == CHEAP and budget == 1:
@@ -61,7 +65,7 @@ def kept(results: Sequence[Result], unread: int, budget: float) -> frozenset[Nam
 
 
 def _size(results: Sequence[Result]) -> int:
-    return sum(each.size for each in results)
+    return sum(each.size - each.instead for each in results)
 
 
 def _names(results: Sequence[Result]) -> frozenset[Name]:

@@ -35,7 +35,7 @@ def test_the_partitioner_decides_so(block):
     around = {"engine": {"type": "fsdp", "fp8_recipe": recipe}, "hardware": {"num_gpus": 2}} if recipe else {}
     job = resolve(Config.from_dict({"model": {**MODEL, **block["model"]}, "training": training, **around}))
     results, unread = block_results(job.recipe.network.kinds[0], job.recipe, job.sizes)
-    assert sum(each.size for each in results) - unread == block["above_inputs"]
+    assert sum(each.size - each.instead for each in results) - unread == block["above_inputs"]
     for number, saved in enumerate(block["saved"]):
         if saved is None:
             continue  # scales of float8 alone
@@ -151,6 +151,14 @@ def test_runtimes_are_added_in_single_precision():
     second = Result(("mm", 1), 5000, COSTLY, 1)
     assert kept([product, statistic, second, rest], 0, 0.41) == {product.name}
     assert kept([statistic, second, rest], 0, 0.41) == {statistic.name}
+
+
+def test_a_block_that_keeps_less_than_its_inputs_needs_no_budget():
+    """Copies of weights in half precision are smaller than the weights: with few tokens nothing is left to save."""
+    copy = Result(("weight_cast", 0), 100, CHEAP, instead=200)
+    product = Result(("mm", 0), 90, COSTLY, 8)
+    assert kept([copy, product], 0, 0.1) == {copy.name, product.name}
+    assert kept([copy, product], 0, 0) == set()
 
 
 def test_cuts_come_before_the_knapsack():

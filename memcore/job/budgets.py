@@ -6,7 +6,7 @@ A block's results are listed here as PyTorch's compiler sees them; `memcore.part
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memcore.dtypes import ITEMSIZE
@@ -62,7 +62,6 @@ def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
     return {
         "tensor parallelism": recipe.tensor is not None,
         "context parallelism": recipe.ring_turns > 0 or recipe.ulysses is not None,
-        "torch.autocast": recipe.precision.autocast is not None,
         "MXFP8": recipe.float8 is not None and recipe.float8.recipe == "mxfp8",
         "masks of attention": recipe.padded or bool(read.given("training.packed_sequences")),
         "adapters or frozen layers": recipe.network.adapted or not all(weight.trainable for weight in weights),
@@ -94,13 +93,18 @@ def _of_layer(layer: Layer) -> Iterator[str]:
 def _kernel(recipe: Recipe) -> str:
     """The kernel of attention. transformers' `flash` is that of the package flash_attn, which compilers do not see."""
     if recipe.attention == "sdpa":
-        if recipe.precision.compute in _HALF:
+        if _dtype(recipe) in _HALF:
             return "flash"
         mixers = [layer.mixer for layer in recipe.network.kinds]
         return "math" if any(isinstance(each, Attention) and each.grouped for each in mixers) else "efficient"
     if recipe.implementation == "transformers" and recipe.attention == "flash":
         return "flash_attn"
     return recipe.attention
+
+
+def _dtype(recipe: Recipe) -> str:
+    """What products return."""
+    return recipe.precision.autocast or recipe.precision.compute
 
 
 def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: float) -> frozenset[Name]:
@@ -118,7 +122,7 @@ def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tup
     mixer, feed = layer.mixer, layer.feed_forward
     if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward) or feed.gate is None:
         raise TypeError(layer)
-    block = _Block(recipe.precision.compute, sizes, keeps_fused=recipe.float8 is None or recipe.float8.keeps_fused)
+    block = _Block(_dtype(recipe), sizes, keeps_fused=recipe.float8 is None or recipe.float8.keeps_fused)
     heads = mixer.heads
     block.norm(layer.norms[0].width)
     for linear, count, head_norm in zip(
@@ -141,6 +145,8 @@ def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tup
     linears = (*mixer.inputs, mixer.output, feed.gate, feed.up, feed.down)
     if recipe.float8 is not None and recipe.float8.recipe == "tensorwise" and not recipe.float8.gathers:
         block.scales(len(linears))
+    if recipe.precision.autocast is not None:
+        block.casts(linears)
     return block.results, sum(product(each.outer, sizes) for each in linears if each.bias) * block.item
 
 
@@ -159,8 +165,8 @@ class _Block:
         """A result with these axes for each token, in the compute dtype."""
         self._put(operation, self._tokens * product(axes, self._sizes) * self.item, cost, runtime)
 
-    def _put(self, operation: str, size: int, cost: int, runtime: int = 1) -> None:
-        self.results.append(Result((operation, self._counts[operation]), size, cost, runtime))
+    def _put(self, operation: str, size: int, cost: int, runtime: int = 1, instead: int = 0) -> None:
+        self.results.append(Result((operation, self._counts[operation]), size, cost, runtime, instead))
         self._counts[operation] += 1
 
     def norm(self, width: Shape) -> None:
@@ -181,6 +187,12 @@ class _Block:
         """The largest element of each weight, and the scale made of it: all that an unlimited budget keeps of casts."""
         for _ in range(count):
             self._put("scale", self.item + 4, CHEAP)
+
+    def casts(self, parts: Sequence[Linear]) -> None:
+        """Autocast's copies of the matrices, which the backward pass reads instead of them."""
+        for part in parts:
+            elements = product((*part.outer, *part.inner), self._sizes)
+            self._put("weight_cast", elements * self.item, CHEAP, instead=elements * 4)
 
     def linear(self, part: Linear) -> None:
         """A matrix product."""
