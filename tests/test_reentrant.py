@@ -87,6 +87,20 @@ def test_what_the_old_form_cannot():
         rank(reentrant=True, engine={"type": "nanotron"}, gpus=2)
 
 
+def test_keys_of_other_layers():
+    """A layer without a checkpoint has a graph of its keys, through which the first of those that share them goes."""
+    gemma = {"model_type": "gemma3n_text", "num_hidden_layers": 10, "num_kv_shared_layers": 4, "vocab_size": 512}
+    for every, refused in ((1, False), (2, True)):
+        policy = {"policy": "selective", "every": every, "use_reentrant": True}
+        training = {"sequence_length": 128, "precision": "bf16", "activation_checkpointing": policy}
+        config = {"model": gemma, "training": training, "engine": {"type": "none"}}
+        if refused:
+            with pytest.raises(ConfigError, match="whose graph PyTorch goes through once"):
+                memcore.estimate(config)
+        else:
+            assert memcore.estimate(config).rank.peak.peak > 0
+
+
 def test_lora_fa_freezes_first_matrices():
     """Only second matrices learn; without dropout their input, of the rank, is all that adapters keep."""
     adapter = {"type": "lora", "rank": 8, "dtype": "bf16", "target_modules": ["q_proj", "v_proj"]}

@@ -9,6 +9,7 @@ from memcore.job.defaults import Defaults
 from memcore.job.expert_parallel import layer_code
 from memcore.job.frameworks import checkpoints_layers, is_early_titan
 from memcore.model.network import Model
+from memcore.model.parts import Attention
 from memcore.model.regrouping import regrouped, skipped
 from memcore.step.recipe import Checkpoints
 from memcore.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
@@ -31,7 +32,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
         return model, None
     model = regrouped(model, every)
     checkpoints = Checkpoints(
-        reentrant=_reentrant(read, mode),
+        reentrant=_reentrant(read, mode, model, every),
         early_stop=read.take(f"{_PATH}.early_stop", True),
         selection=_selection(read, model) if mode == "op" else None,
         skipped=skipped(model, every),
@@ -40,12 +41,16 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     return model, checkpoints
 
 
-def _reentrant(read: Defaults, mode: str) -> bool:
+def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
     """Whether checkpoints are of the old form, which selects nothing and stops nowhere."""
     path = f"{_PATH}.use_reentrant"
     found = bool(read.take(path, False))
     if found and (mode == "op" or read.given(f"{_PATH}.early_stop") is not None):
         read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
+    mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
+    if found and every > 1 and any(isinstance(mixer, Attention) and mixer.shares_cache for mixer in mixers):
+        message = f"later layers of {model.name} attend to an earlier one's keys, whose graph PyTorch goes through once"
+        read.refuse(path, f"found true; {message}; allowed: false, or all layers")
     engine = read.given("engine.type")
     if found and engine in ("nanotron", "megatron-deepspeed"):
         read.refuse(path, f"found true; engine.type {engine!r} has checkpoints of its own; leave it out")
