@@ -99,7 +99,7 @@ def test_dora_makes_the_whole_weight():
     assert {"eye", "norm"} <= made
 
 
-@pytest.mark.parametrize("storage", ["nf4", "nf4-double", "int8"])
+@pytest.mark.parametrize("storage", ["nf4", "nf4-double", "fp4", "int8"])
 def test_dora_beside_few_bits(storage):
     """Each forward pass dequantizes the weight for its norms; with dropout it is kept for the input's gradient, in fp32.
 

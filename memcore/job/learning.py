@@ -28,6 +28,7 @@ from memcore.model.adapters import (
 from memcore.model.litgpt import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.model.network import Model
 from memcore.model.parts import Attention
+from memcore.model.quantized import STORAGES
 from memcore.model.usual_targets import usual_targets
 from memcore.model.weights import Weight
 from memcore.symbols import Shape, product
@@ -81,7 +82,7 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
 def _refuse_layers(read: Defaults, kind: str) -> None:
     """LoRA is modelled beside all layers, DoRA beside bitsandbytes' of transformers too, others beside plain ones."""
     storage = read.given("training.quantization")
-    modelled = storage is None or (kind == "dora" and storage in ("nf4", "nf4-double", "int8"))
+    modelled = storage is None or (kind == "dora" and not STORAGES[storage].floating)
     if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
         beside = (
             "unquantized layers of transformers, or those of bitsandbytes"
