@@ -6,6 +6,9 @@ import pytest
 from conftest import truth
 from hypothesis import given
 from hypothesis import strategies as st
+from test_compiled import LLAMA, H
+from test_compiled import job as job_of
+from test_compiled import kept as held
 
 from memcore import Config, advise, estimate
 from memcore.costs import recomputed
@@ -43,41 +46,15 @@ def test_the_partitioner_decides_so(block):
         assert sum(each.size for each in results if each.name in names) == saved, number / 40
 
 
-LLAMA = {
-    **MODEL,
-    "model_type": "llama",
-    "hidden_size": 256,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "intermediate_size": 704,
-}
 QWEN = {**LLAMA, "model_type": "qwen3", "head_dim": 32}
-TOKENS = 2 * 512
 
 
-def job(model=None, **training):
-    """An estimate of a small model with torchtitan's compiled blocks over two FSDP ranks."""
-    usual = {"sequence_length": 512, "micro_batch_size": 2, "implementation": "torchtitan", "compile": True}
-    config = {
-        "model": model or LLAMA,
-        "training": {**usual, **training},
-        "engine": {"type": "fsdp"},
-        "hardware": {"num_gpus": 2},
-    }
-    return estimate(Config.from_dict(config))
+def job(model=LLAMA, **training):
+    """An estimate of a small model with compiled blocks of torchtitan."""
+    return job_of(model=model, **{"compile": True, **training})
 
 
-def held(found):
-    """Bytes for each token of the third layer, when the loss begins."""
-    moments = found.rank.moments
-    first = next(index for index, moment in enumerate(moments) if moment.phase == "loss")
-    entries = found.rank.ledger(moments[first]).entries
-    inside = [each for each in entries if each.category == "activations" and each.module.startswith("model.layers")]
-    return sum(each.bytes for each in inside) / (TOKENS * LLAMA["num_hidden_layers"])
-
-
-H, AD, KD, A, K, F = 256, 256, 128, 8, 4, 704
+AD, KD, A, K, F = 256, 128, 8, 4, 704
 
 
 @pytest.mark.parametrize(

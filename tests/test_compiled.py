@@ -19,10 +19,10 @@ TOKENS = 2 * 512
 SELECTIVE = {"policy": "selective", "mode": "op"}
 
 
-def job(engine=None, tensor=1, **training):
-    """An estimate of a small Llama over two FSDP ranks."""
+def job(engine=None, tensor=1, model=LLAMA, **training):
+    """An estimate of a small model over two FSDP ranks."""
     config = {
-        "model": LLAMA,
+        "model": model,
         "training": {"sequence_length": 512, "micro_batch_size": 2, "implementation": "torchtitan", **training},
         "parallelism": {"tensor_parallel_size": tensor},
         "engine": {"type": "fsdp", **(engine or {})},
