@@ -472,3 +472,19 @@ def test_layers_that_nobody_names(framework, model, kind, expected):
     found = memcore.estimate({**config, "engine": {"type": "none", "framework": framework}})
     said = {each.path: each.value for each in found.job.assumptions}
     assert said["training.adapter.target_modules"] == expected
+
+
+@pytest.mark.parametrize(("changes", "layers"), [({}, 2), ({"every": 2}, 2), ({"every": 2, "storage": "nf4"}, 1)])
+def test_beside_checkpoints_the_first_layer_learns_too(changes, layers):
+    """Of three layers the second has a checkpoint, if any; the first keeps its norm's input where PEFT lets it learn."""
+    training = {
+        "sequence_length": TOKENS,
+        "attention": "sdpa",
+        "adapter": {"type": "lora", "target_modules": ["up_proj"]},
+        "quantization": changes.get("storage"),
+        "activation_checkpointing": {"policy": "selective", "every": 2} if changes else "none",
+    }
+    found = memcore.estimate({"model": {**MODEL, "num_hidden_layers": 3}, "training": training}).ranks[0]
+    entries = found.ledger(next(each for each in found.moments if each.phase == "loss")).entries
+    copies = [each.copies for each in entries if each.module.endswith("input_layernorm") and each.rule == "to"]
+    assert sum(copies) == layers

@@ -7,7 +7,7 @@ from dataclasses import replace
 from memcore.eager.selection import TORCHTITAN, Selection
 from memcore.job.defaults import Defaults
 from memcore.job.expert_parallel import layer_code
-from memcore.job.frameworks import checkpoints_layers, is_early_titan
+from memcore.job.frameworks import checkpoints_layers, framework_of, is_early_titan
 from memcore.model.network import Model
 from memcore.model.parts import Attention
 from memcore.model.regrouping import regrouped, skipped
@@ -31,14 +31,30 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     if policy == "none":
         return model, None
     model = regrouped(model, every)
+    reentrant = _reentrant(read, mode, model, every)
     checkpoints = Checkpoints(
-        reentrant=_reentrant(read, mode, model, every),
+        reentrant=reentrant,
+        inputs_learn=reentrant or _wrapped_by_peft(read),
         early_stop=read.take(f"{_PATH}.early_stop", True),
         selection=_selection(read, model) if mode == "op" else None,
         skipped=skipped(model, every),
         every=every,
     )
     return model, checkpoints
+
+
+_OF_TRANSFORMERS = ("transformers", "liger", "unsloth")
+"""Layers that PEFT wraps, whose `flash` is the package flash_attn; torchtitan's and LitGPT's is PyTorch's kernel."""
+
+
+def _wrapped_by_peft(read: Defaults) -> bool:
+    """PEFT has the embedding's output learn where a model with checkpoints is not quantized.
+
+    Source: peft 0.21, peft_model.py (`_prepare_model_for_gradient_checkpointing`); for quantized models utils/other.py
+    (`prepare_model_for_kbit_training`) does so with reentrant checkpoints alone.
+    """
+    wraps = read.given("training.adapter.type") is not None and layer_code(read) in _OF_TRANSFORMERS
+    return wraps and not framework_of(read).adapts_itself and read.given("training.quantization") is None
 
 
 def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
@@ -57,13 +73,9 @@ def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
     return found
 
 
-_CALLS_FLASH_ATTN = ("transformers", "liger", "unsloth")
-"""Layers whose `flash` is the package's; those of torchtitan and LitGPT have PyTorch's kernel of that name."""
-
-
 def _selection(read: Defaults, model: Model) -> Selection:
     """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
-    package = read.given("training.attention") == "flash" and layer_code(read) in _CALLS_FLASH_ATTN
+    package = read.given("training.attention") == "flash" and layer_code(read) in _OF_TRANSFORMERS
     foreign = {"sdpa"} if package or not model.network.sdpa else set()
     sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
     magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()

@@ -49,6 +49,8 @@ class Framework:
     step: str | None = None
     """The implementation of the optimizer's step that it takes, if not the usual one; `torch.optim` by itself updates
     all parameters at once (`foreach`)."""
+    adapts_itself: bool = False
+    """Its adapters are its own, not PEFT's."""
     stacks: bool = False
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None
@@ -76,7 +78,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         step="foreach",
     ),
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
-    "torchtune": Framework(exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
+    "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
     "pith-train": Framework(
         implementation="torchtitan",

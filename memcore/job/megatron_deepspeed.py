@@ -109,7 +109,8 @@ def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bo
     partitioned = bool(read.take(parts, False))
     if partitioned and sharded:
         read.refuse(parts, f"found true; with {_SEQUENCE} ranks have parts of the sequence already")
-    return replace(checkpoints, reentrant=True, partitioned=partitioned, hosted=bool(read.take(host, False)))
+    hosted = bool(read.take(host, False))
+    return replace(checkpoints, reentrant=True, inputs_learn=True, partitioned=partitioned, hosted=hosted)
 
 
 def _selects(read: Defaults) -> bool:

@@ -64,6 +64,8 @@ class Checkpoints:
     """Which results they keep besides their inputs."""
     reentrant: bool = False
     """The old form, which builds no graph before the backward pass."""
+    inputs_learn: bool = False
+    """The embedding's output is made to learn, so that the first layers have a gradient to pass on."""
     partitioned: bool = False
     """Tensor-parallel ranks keep a part of the inputs each (DeepSpeed's)."""
     hosted: bool = False

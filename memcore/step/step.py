@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, product
 
-from memcore.eager.autograd import Saved, attach, backward, checkpoint
+from memcore.eager.autograd import Kept, Saved, attach, backward, checkpoint, memory_of
 from memcore.eager.basics import new
 from memcore.eager.dividing import checkpoint_divided
 from memcore.eager.offloading import Offload
@@ -263,9 +263,9 @@ class Step:
         self.tape.enter("forward", "final norm")
 
     def embedded(self, x: Tensor) -> None:
-        """The embedding's output exists; reentrant checkpoints make it learn (`enable_input_require_grads`)."""
-        if self.recipe.checkpoints is not None and self.recipe.checkpoints.reentrant:
-            x.requires_grad = True
+        """The embedding's output exists; beside checkpoints it may learn (`enable_input_require_grads`)."""
+        if self.recipe.checkpoints is not None and self.recipe.checkpoints.inputs_learn and not x.requires_grad:
+            attach([x], [], [Kept(memory_of(x))], lambda g, s: [])  # a leaf, which its node refers to
         learned = [each for each in self.weights.values() if each.name.startswith("prompt_encoder.")]
         if learned and self.tape.grad_enabled:
             # Learned tokens stand before it: their gradients come with its own.
