@@ -5,10 +5,11 @@ import { listen, opening } from "./controls.js";
 
 const waiting = [];
 let worker = null;
+let live = false;
 
-// A message for Python; until it runs, messages wait, and of edits only the last one.
+// A message for Python; until it has answered the first one, messages wait, and of edits only the last one.
 export function send(message) {
-  if (worker) return worker.postMessage(JSON.stringify(message));
+  if (live) return worker.postMessage(JSON.stringify(message));
   const last = waiting.at(-1);
   if (last?.do === "edit" && message.do === "edit") waiting.pop();
   waiting.push(message);
@@ -24,11 +25,12 @@ started.then((created) => {
   worker.onmessage = ({ data }) => {
     if (typeof data === "string") show(JSON.parse(data), send);
   };
-  send(opening());
-  for (const message of waiting.splice(0)) send(message);
+  worker.postMessage(JSON.stringify(opening()));
 }).catch((error) => say(String(error)));
 
 addEventListener("memcore:live", () => {
+  live = true;
+  for (const message of waiting.splice(0)) send(message);
   afterPause(300, () => send({ do: "practise" }));
   afterPause(1000, watchForUpdates);
 }, { once: true });

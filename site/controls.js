@@ -68,6 +68,7 @@ function follow(link) {
 function open(link) {
   place.entry += 1;
   place.shown = place.entry;
+  store(localStorageOf("sessionStorage"), { hash: location.hash }); // whoever goes back leaves what was edited since
   byId("undo").disabled = !history.state?.depth;
   send({ do: "open", link });
 }

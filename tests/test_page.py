@@ -197,6 +197,19 @@ def test_back_and_forward_undo_and_redo(watched, site):
     expect(watched).to_have_url(re.compile("seq=4096"))
     expect(watched.locator(SEQUENCE)).to_have_value("4096")
     answered(watched, decode_fragment(watched.url))
+    watched.reload()  # what was edited after that was taken back
+    expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    expect(watched.locator(SEQUENCE)).to_have_value("4096")
+
+
+def test_what_is_typed_before_python_runs(watched, site):
+    """It is answered as soon as Python runs, and the page goes live as ever."""
+    watched.goto(site, wait_until="domcontentloaded")
+    expect(watched.locator("html")).to_have_attribute("data-state", re.compile("loading|live"))
+    watched.locator(SEQUENCE).fill("4096")
+    expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    answered(watched, {**EXAMPLE, "training": {**EXAMPLE["training"], "sequence_length": 4096}})
+    expect(watched.locator(SEQUENCE)).to_have_value("4096")
 
 
 def test_copy_link(context, watched, site):
