@@ -15,30 +15,23 @@ from memcore.serving.answers import (
 )
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
+from memcore.words.page import say
 
 
 def serving_verdict(found: ServingEstimate) -> Verdict:
     """Whether the server starts and takes what is asked, by how much, and what it holds."""
     _device, capacity = found.device, found.capacity
-    gpus = "the GPU" if found.job.num_gpus == 1 else f"each of {found.job.num_gpus} GPUs"
+    count = found.job.num_gpus
+    gpus = say("serves-the-gpu") if count == 1 else say("serves-each-gpu", count=count)
     if capacity is None:
-        needs = f"Needs {format_bytes(_least(found))} on {gpus} for {_asked(found)}."
-        headline = f"{needs} Name an accelerator to see whether that fits."
+        headline = say("serves-unknown", size=format_bytes(_least(found)), gpus=gpus, asked=_asked(found))
         return Verdict("unknown", headline, _reason(found))
     level = _level(found)
     left = found.headroom or 0
-    margin = f"{format_bytes(left)} are left" if left >= 0 else f"{format_bytes(-left)} are missing"
-    where = "in the cache" if found.spare == left else f"on {gpus}"
-    headline = f"{_LEVELS[level]} {_asked(found)}: {margin} {where}."
+    margin = say("serves-left" if left >= 0 else "serves-missing", size=format_bytes(abs(left)))
+    where = say("serves-in-cache") if found.spare == left else say("serves-on", gpus=gpus)
+    headline = say(f"serves-{level}", asked=_asked(found), margin=margin, where=where)
     return Verdict(level, headline, _reason(found))
-
-
-_LEVELS = {
-    "fits": "Fits",
-    "tight": "Fits, but it may be tight, for",
-    "over": "Does not fit as expected, though it may, for",
-    "no": "Does not fit",
-}
 
 
 def _level(found: ServingEstimate) -> str:
@@ -58,7 +51,7 @@ def _hopeless(found: ServingEstimate) -> bool:
 def _asked(found: ServingEstimate) -> str:
     """What must fit: `8 sequences of 4,096 tokens`."""
     count, length = found.users, format_count(found.asked_length)
-    return f"a sequence of {length} tokens" if count == 1 else f"{count} sequences of {length} tokens"
+    return say("serves-one", length=length) if count == 1 else say("serves-many", count=count, length=length)
 
 
 def _least(found: ServingEstimate) -> int:
@@ -68,21 +61,19 @@ def _least(found: ServingEstimate) -> int:
 
 
 def _reason(found: ServingEstimate) -> str:
-    pool, parts = found.pool, []
-    weights = found.ledger.sum("weights", "draft model", "adapters")
-    parts.append(f"Weights take {format_bytes(weights)}")
-    if pool is not None and pool.capacity is not None:
-        room = pool.capacity * pool.bytes_each
-        tokens = f", {format_count(pool.tokens)} tokens" if pool.tokens is not None else ""
-        parts.append(f"the cache gets {format_bytes(room)}{tokens}")
-        users = pool.users(found.job.basics.max_model_len) or 0
-        parts.append(
-            f"room for {format_count(users)} sequences of {format_count(found.job.basics.max_model_len)} tokens"
-        )
-    else:
-        cache = found.ledger.sum("KV cache", "recurrent states")
-        parts.append(f"the cache {format_bytes(cache)}")
-    return ", ".join(parts) + "."
+    pool, length = found.pool, found.job.basics.max_model_len
+    weights = format_bytes(found.ledger.sum("weights", "draft model", "adapters"))
+    if pool is None or pool.capacity is None:
+        cache = format_bytes(found.ledger.sum("KV cache", "recurrent states"))
+        return say("serves-caches", weights=weights, cache=cache)
+    return say(
+        "serves-pool",
+        weights=weights,
+        cache=format_bytes(pool.capacity * pool.bytes_each),
+        tokens="" if pool.tokens is None else say("serves-pool-tokens", count=format_count(pool.tokens)),
+        users=format_count(pool.users(length) or 0),
+        length=format_count(length),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +97,29 @@ def _answers(found: ServingEstimate) -> Iterator[Answer]:
     users, basics = found.users, found.job.basics
     longest = longest_context(found, users)
     if longest is not None:
-        who = "one user" if users == 1 else f"{users} users"
-        text = f"{format_count(longest)} tokens" if longest else "none"
-        yield Answer("longest_context", f"Longest context for {who}", text, longest)
+        question = say("serves-longest-one") if users == 1 else say("serves-longest", count=users)
+        text = say("serves-tokens", count=format_count(longest)) if longest else say("serves-none")
+        yield Answer("longest_context", question, text, longest)
     for key, title, length in (
         ("users_at_longest", "longest", basics.max_model_len),
         ("users_at_mean", "mean", basics.mean_length),
     ):
         count = most_users(found, length)
         if count is not None:
-            question = f"Users at the {title} length of {format_count(length)} tokens"
+            question = say(f"serves-users-{title}", count=format_count(length))
             yield Answer(key, question, format_count(count), count)
     gpus = fewest_gpus(found)
-    yield Answer(
-        "fewest_gpus", "Fewest GPUs of this kind", "more than 64, or none" if gpus is None else str(gpus), gpus
-    )
+    yield Answer("fewest_gpus", say("serves-fewest"), say("serves-no-count") if gpus is None else str(gpus), gpus)
     name = largest_format(found)
-    yield Answer("largest_format", "Weight format with most bits that fits", name or "none", name)
+    yield Answer("largest_format", say("serves-format"), name or say("serves-none"), name)
     share = utilization(found)
     if share is not None:
         works = share.least <= share.most
-        text = f"from {share.least:.3f} to {share.most:.3f}" if works else "no value works on this GPU"
+        text = say("serves-no-value")
+        if works:
+            text = say("serves-from-to", least=f"{share.least:.3f}", most=f"{share.most:.3f}")
         value = {"least": share.least, "most": share.most} if works else None
-        yield Answer("gpu_memory_utilization", "gpu_memory_utilization that works", text, value)
+        yield Answer("gpu_memory_utilization", say("serves-utilization"), text, value)
 
 
 def serving_title(found: ServingEstimate) -> str:

@@ -10,6 +10,7 @@ from memcore import Config, estimate
 from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
 from memcore.describe import symbols, when, why
+from memcore.describe_serving import answers, serving_verdict
 from memcore.estimation import Estimate
 from memcore.model.glossary import SYMBOLS
 from memcore.page import ahead, answering, exchanging, framing, static
@@ -19,11 +20,14 @@ from memcore.page.presets import presets
 from memcore.page.session import RECENT, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import form, page
+from memcore.render.serving_html import serving_stages
 from memcore.rules.table import RULES
+from memcore.serving.estimate import ServingEstimate
 from memcore.step.record import program_of
 from memcore.units import format_bytes
 from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
+from memcore.words.labels import SETTINGS_IN_CHINESE
 from memcore.words.page import LANGUAGES, WORDS, every, say, speaking, translated
 from memcore.words.rules import TITLES_IN_CHINESE
 from memcore.words.symbols import SYMBOLS_IN_CHINESE
@@ -584,9 +588,8 @@ def test_settings_are_explained_in_chinese():
 
 def test_an_answer_speaks_chinese():
     """Every rule, how long it holds, parts, moments and symbols of the presets; names of tensors and sources stay."""
-    titles = {rule.title for rule in RULES.values()}
-    assert len(titles ^ set(TITLES_IN_CHINESE)) < 10  # a new rule is named in English until somebody translates it
-    assert len(set(SYMBOLS.values()) ^ set(SYMBOLS_IN_CHINESE)) < 10
+    assert {rule.title for rule in RULES.values()} == set(TITLES_IN_CHINESE)
+    assert set(SYMBOLS.values()) == set(SYMBOLS_IN_CHINESE)
     with speaking("zh"):
         for preset in presets().values():
             found = estimate(preset.config)
@@ -600,6 +603,29 @@ def test_an_answer_speaks_chinese():
     assert "logits 与损失" in visit.html["drawer-heading"]
     assert "损失" in visit.html["drawer-body"]
     assert "峰值时的每个张量" in visit.html["ledger-heading"]
+
+
+def test_every_setting_has_a_chinese_label():
+    """In the table of words by its path, else by its English label; no row is left of a setting that is gone."""
+    others = {setting.label for path, setting in SETTINGS.items() if f"label {path}" not in WORDS}
+    assert others == set(SETTINGS_IN_CHINESE)
+
+
+def test_a_server_answers_in_chinese():
+    """Its verdict, its answers, its headings and every row of its ledger."""
+    with speaking("zh"):
+        for preset in presets().values():
+            found = estimate(preset.config)
+            if not isinstance(found, ServingEstimate):
+                continue
+            said = serving_verdict(found)
+            assert all(CHINESE.search(text) for text in (said.headline, said.reason)), preset.name
+            assert all(CHINESE.search(each.question) for each in answers(found)), preset.name
+            for entry in found.ledger.entries:
+                assert not entry.why or CHINESE.search(translated(entry.why)), entry.why
+            assert all(CHINESE.search(translated(name)) for name in found.ledger.by_category), preset.name
+            html = "".join("".join(part.values()) for part in serving_stages(found))
+            assert not re.search(r">(Question|Answers|Users|Why|Held)<| users? at ", html), preset.name
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -121,7 +121,7 @@ def readings(estimate: Estimate) -> str:
         (
             escape(each.name),
             exact(each.expected),
-            f"{format_bytes(each.low)} to {format_bytes(each.high)}",
+            say("between", low=format_bytes(each.low), high=format_bytes(each.high)),
             f"<code>{escape(each.instrument)}</code>",
             escape(translated(each.range_because)),
         )
@@ -131,7 +131,7 @@ def readings(estimate: Estimate) -> str:
         (
             escape(translated(each.name)),
             exact(each.overhead.expected),
-            f"{format_bytes(each.overhead.low)} to {format_bytes(each.overhead.high)}",
+            say("between", low=format_bytes(each.overhead.low), high=format_bytes(each.overhead.high)),
             translated("part of device"),
             escape(each.overhead.source),
         )
@@ -207,7 +207,7 @@ def assumptions(estimate: Estimate) -> str:
 def _assumed(found: Iterable[Assumption]) -> str:
     items = (
         f"<li><code>{escape(each.path)}</code> = <b>{escape(spelled(each.path, each.value))}</b>, "
-        f"{escape(each.reason)}</li>"
+        f"{escape(translated(each.reason))}</li>"
         for each in found
     )
     return f"<ul>{''.join(items)}</ul>"

@@ -76,7 +76,7 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
     if capacity is not None:
         edge = LEFT + capacity * scale
         body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="{TOP - 6}" y2="{height}"/>')
-        body.append(caption(f"capacity {format_bytes(capacity)}", edge, 12))
+        body.append(caption(say("capacity-label", size=format_bytes(capacity)), edge, 12))
     described = "; ".join(f"{row.name} {format_bytes(row.total)}" for row in every)
     return picture(name, height, say("ranks-title"), described, body)
 

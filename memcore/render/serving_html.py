@@ -19,15 +19,16 @@ from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES, Entry
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
+from memcore.words.page import say, translated
 
 
 def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
     """The content of each part of the page by element id, what matters most first."""
     yield {
         "peak-heading": where(found),
-        "step-heading": "How many users, how long a context",
-        "step-note": "One pool serves all sequences, so that shorter ones leave room for more.",
-        "ledger-heading": "Everything in memory",
+        "step-heading": say("serves-step-heading"),
+        "step-note": say("serves-step-note"),
+        "ledger-heading": say("serves-ledger-heading"),
         "verdict": _verdict(found),
         "bar": serving_bar(found),
         "legend": _legend(found),
@@ -67,9 +68,9 @@ def _readings(found: ServingEstimate) -> str:
         (
             escape(each.name),
             exact(each.expected),
-            f"{format_bytes(each.low)} to {format_bytes(each.high)}",
+            say("between", low=format_bytes(each.low), high=format_bytes(each.high)),
             f"<code>{escape(each.instrument)}</code>",
-            escape(each.range_because),
+            escape(translated(each.range_because)),
         )
         for each in found.readings
     ]
@@ -79,7 +80,7 @@ def _readings(found: ServingEstimate) -> str:
 def _answers(found: ServingEstimate) -> str:
     rows: list[Sequence[str]] = [(escape(each.question), escape(each.answer)) for each in answers(found)]
     if not rows:
-        return "<p>Name an accelerator to see how many users and how long a context it takes.</p>"
+        return f"<p>{say('serves-nameless')}</p>"
     return html_table("Answers", ("Question", "Answer"), rows)
 
 
@@ -92,7 +93,7 @@ def _points(found: ServingEstimate) -> str:
             for each in sleep_phases(found)
         ]
         tables += html_table("Sharing the GPU with training", ("Phase", "Held", "Free", "Why"), phases)
-    return tables or "<p>There is no pool: the cache grows with its sequences.</p>"
+    return tables or f"<p>{say('serves-poolless')}</p>"
 
 
 def _ledger(found: ServingEstimate) -> str:
@@ -103,9 +104,9 @@ def _ledger(found: ServingEstimate) -> str:
         rows = [_row(entry) for entry in found.ledger.of(category)]
         parts.append(
             f'<details id="ledger-{slug(category)}"><summary><span class="swatch {CLASSES[category]}"></span>'
-            f"<span>{escape(category)}</span><b>{format_bytes(size)}</b><span>{share}</span>"
-            f'<span class="note">{escape(CATEGORIES[category])}</span></summary>'
-            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(category)}">'
+            f"<span>{escape(translated(category))}</span><b>{format_bytes(size)}</b><span>{share}</span>"
+            f'<span class="note">{escape(translated(CATEGORIES[category]))}</span></summary>'
+            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(translated(category))}">'
             f"{html_table(category, head, rows)}</div></details>"
         )
     return "".join(parts)
@@ -113,13 +114,14 @@ def _ledger(found: ServingEstimate) -> str:
 
 def _row(entry: Entry) -> Sequence[str]:
     module = f"<br><code>{escape(entry.module)}</code>" if entry.module else ""
-    between = f"<br>{format_bytes(entry.low)} to {format_bytes(entry.high)}" if entry.range else ""
+    low, high = format_bytes(entry.low), format_bytes(entry.high)
+    between = f"<br>{say('between', low=low, high=high)}" if entry.range else ""
     return (
-        f"{escape(entry.title)}{module}",
+        f"{escape(translated(entry.title))}{module}",
         f"{exact(entry.bytes)}{between}",
         f"<code>{escape(entry.formula)}</code>",
         f"<code>{escape(entry.numbers())}</code>",
-        escape(entry.why),
+        escape(translated(entry.why)),
         escape(entry.source),
     )
 
@@ -129,7 +131,7 @@ def _assumptions(found: ServingEstimate) -> str:
         (
             f"<code>{escape(each.path)}</code>",
             f"<code>{escape(spelled(each.path, each.value))}</code>",
-            escape(each.reason),
+            escape(translated(each.reason)),
         )
         for each in sorted(found.assumptions, key=lambda each: not each.notable)
     ]

@@ -10,6 +10,7 @@ from memcore.render.svg import Part, caption, picture, segment
 from memcore.serving.answers import Point, curve
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
+from memcore.words.page import say, translated
 
 CLASSES: Mapping[str, str] = {
     "weights": "parameters",
@@ -53,8 +54,8 @@ def serving_bar(found: ServingEstimate) -> str:
     if capacity is not None:
         edge = capacity * scale
         body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="18" y2="90"/>')
-        body.append(caption(f"capacity {format_bytes(capacity)}", edge, 12))
-    described = "; ".join(f"{part.name} {format_bytes(part.size)}" for part in serving_parts(found))
+        body.append(caption(say("capacity-label", size=format_bytes(capacity)), edge, 12))
+    described = "; ".join(f"{translated(part.name)} {format_bytes(part.size)}" for part in serving_parts(found))
     return picture("bar", 108, serving_verdict(found).headline, described, body)
 
 
@@ -84,13 +85,14 @@ def users_chart(found: ServingEstimate) -> str:
         'vector-effect="non-scaling-stroke"/></svg>'
     )
     for each in points:
-        title = f"{format_count(each.users)} users at {format_count(each.length)} tokens"
+        title = say("serves-users-at", users=format_count(each.users), length=format_count(each.length))
         x = _LEFT + (_RIGHT - _LEFT) * across(each.length)
         body.append(
             f'<circle class="peak" cx="{x:.3f}%" cy="{down(each.users):.1f}" r="3"><title>{title}</title></circle>'
         )
-    described = "; ".join(f"{format_count(each.users)} at {format_count(each.length)} tokens" for each in points)
-    return picture("users", _HEIGHT, "Users that fit against the length of their sequences", described, body)
+    sizes = ((format_count(each.users), format_count(each.length)) for each in points)
+    described = "; ".join(say("serves-at", users=users, length=length) for users, length in sizes)
+    return picture("users", _HEIGHT, say("serves-users-picture"), described, body)
 
 
 def _decades(points: Sequence[Point]) -> int:
@@ -102,12 +104,13 @@ def _grid(points: Sequence[Point], across: Callable[[int], float], down: Callabl
         y = down(10**power)
         yield f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{format_count(10**power)}</text>'
-    yield '<text x="0%" y="12">users</text>'
+    yield f'<text x="0%" y="12">{say("serves-users")}</text>'
     step = 1 if len(points) < 7 else 2
     for point in points[::step]:
         x = _LEFT + (_RIGHT - _LEFT) * across(point.length)
         yield caption(_short(point.length), x, _BOTTOM + 18)
-    yield f'<text x="{(_LEFT + _RIGHT) / 2:.1f}%" y="{_BOTTOM + 32}" text-anchor="middle">tokens of each user</text>'
+    middle = (_LEFT + _RIGHT) / 2
+    yield f'<text x="{middle:.1f}%" y="{_BOTTOM + 32}" text-anchor="middle">{say("serves-tokens-each")}</text>'
 
 
 def _short(length: int) -> str:

@@ -12,6 +12,7 @@ from memcore.serving.entries import CATEGORIES
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import question_parts
 from memcore.units import format_bytes, format_count
+from memcore.words.page import say
 
 
 def serving_summary(found: ServingEstimate) -> str:
@@ -43,10 +44,10 @@ def serving_summary(found: ServingEstimate) -> str:
 def where(found: ServingEstimate) -> str:
     """Whose ledger is shown."""
     if len(found.ranks) > 1 and found.rank.count == 1:
-        return f"On {found.rank.name}"
+        return say("serves-where-stage", name=found.rank.name)
     if len(found.ranks) > 1:
-        return f"On each GPU of {found.rank.name}"
-    return "On each GPU" if found.job.num_gpus > 1 else "On the GPU"
+        return say("serves-where-each-of", name=found.rank.name)
+    return say("serves-where-each" if found.job.num_gpus > 1 else "serves-where")
 
 
 def _breakdown(found: ServingEstimate) -> Iterator[Sequence[str]]:

@@ -89,11 +89,12 @@ def bar(estimate: Estimate) -> str:
         f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
         f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
     )
-    body.append(caption(f"{format_bytes(device.low)} to {format_bytes(device.high)}", (low + high) / 2, 98))
+    between = say("between", low=format_bytes(device.low), high=format_bytes(device.high))
+    body.append(caption(between, (low + high) / 2, 98))
     if capacity is not None:
         edge = capacity * scale
         body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="18" y2="90"/>')
-        body.append(caption(f"capacity {format_bytes(capacity)}", edge, 12))
+        body.append(caption(say("capacity-label", size=format_bytes(capacity)), edge, 12))
     return picture("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.words.labels import LABELS_IN_CHINESE
 from memcore.words.rules import TITLES_IN_CHINESE
+from memcore.words.serving import SERVING_IN_CHINESE
 from memcore.words.symbols import SYMBOLS_IN_CHINESE
 
 WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
@@ -23,12 +25,16 @@ WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
     "peak-label": ("peak {size}: {phase}", "峰值 {size}：{phase}"),
     "category-at-peak": ("{category} at the peak", "峰值时的{category}"),
     "saved-by": ("{lifetime}; saved by {rules}", "{lifetime}；由 {rules} 保存"),
+    "between": ("{low} to {high}", "{low} 至 {high}"),
+    "capacity-label": ("capacity {size}", "容量 {size}"),
     "usual-defaults": ("{count} defaults of the engine", "引擎的 {count} 个默认值"),
 }
 
 ANSWERS_IN_CHINESE: Mapping[str, str] = {
     **TITLES_IN_CHINESE,
     **SYMBOLS_IN_CHINESE,
+    **LABELS_IN_CHINESE,
+    **SERVING_IN_CHINESE,
     # How long something is there
     "the whole job": "整个作业期间",
     "from the first step on": "从第一步起",

@@ -14,6 +14,7 @@ from memcore.words.answers import ANSWERS_IN_CHINESE, WORDS_OF_ANSWERS
 from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
 from memcore.words.logs import WORDS_OF_LOGS
+from memcore.words.serving import WORDS_OF_SERVING
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
 _LANGUAGE: ContextVar[str] = ContextVar("language", default="en")
@@ -47,7 +48,7 @@ def say(key: str, /, **values: object) -> str:
 
 def label(path: str, english: str) -> str:
     """The label of a setting or group: translated where the table has it, else as the schema has it."""
-    return say(f"label {path}") if f"label {path}" in WORDS else english
+    return say(f"label {path}") if f"label {path}" in WORDS else translated(english)
 
 
 def explanation(path: str, english: str) -> str:
@@ -62,7 +63,7 @@ def explanation(path: str, english: str) -> str:
 
 
 def translated(english: str) -> str:
-    """What an answer says of itself: in Chinese where its tables have it, piece by piece between semicolons.
+    """What an answer says of itself: in Chinese where its tables have it, whole or piece by piece between semicolons.
 
     >>> with speaking("zh"):
     ...     translated("master weight"), translated("what is new")
@@ -70,7 +71,8 @@ def translated(english: str) -> str:
     """
     if _LANGUAGE.get() != "zh":
         return english
-    return "; ".join(ANSWERS_IN_CHINESE.get(piece, piece) for piece in english.split("; "))
+    whole = ANSWERS_IN_CHINESE.get(english)
+    return whole or "; ".join(ANSWERS_IN_CHINESE.get(piece, piece) for piece in english.split("; "))
 
 
 def every() -> dict[str, str]:
@@ -81,6 +83,7 @@ def every() -> dict[str, str]:
 WORDS: Mapping[str, tuple[str, str]] = {
     **WORDS_OF_ANSWERS,
     **WORDS_OF_LOGS,
+    **WORDS_OF_SERVING,
     # The frame of the page
     "skip": ("Skip to the answer", "跳到结果"),
     "tagline": (
