@@ -25,6 +25,7 @@ from memcore.rules.table import RULES
 from memcore.serving.estimate import ServingEstimate
 from memcore.step.record import program_of
 from memcore.units import format_bytes
+from memcore.words.choices import CHOICES_IN_CHINESE
 from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
 from memcore.words.labels import SETTINGS_IN_CHINESE
@@ -609,6 +610,12 @@ def test_every_setting_has_a_chinese_label():
     """In the table of words by its path, else by its English label; no row is left of a setting that is gone."""
     others = {setting.label for path, setting in SETTINGS.items() if f"label {path}" not in WORDS}
     assert others == set(SETTINGS_IN_CHINESE)
+
+
+def test_what_every_value_means_is_there_in_chinese():
+    """Of every setting with few values; no row is left of a meaning that is gone."""
+    meanings = [getattr(setting.kind, "meanings", {}) for setting in SETTINGS.values()]
+    assert {text for each in meanings for text in each.values()} == set(CHOICES_IN_CHINESE)
 
 
 def test_a_server_answers_in_chinese():

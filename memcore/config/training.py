@@ -34,7 +34,7 @@ class Checkpointing:
             ("op", "layer"),
             {
                 "op": "keep the results of attention and of every second matrix product too, as torchtitan does",
-                "layer": "checkpoint only every so-manieth layer",
+                "layer": "checkpoint only every n-th layer",
             },
         ),
         "Selective mode",
@@ -46,7 +46,7 @@ class Checkpointing:
     every: int | None = setting(
         Integer(unit="layers"),
         "Checkpoint period",
-        "Every so-manieth layer is checkpointed in full, the others not at all.",
+        "Every n-th layer is checkpointed in full, the others not at all.",
         flag="checkpoint-every",
         default="2, as in torchtitan",
         advanced=True,

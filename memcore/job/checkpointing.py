@@ -19,7 +19,7 @@ _PATH = "training.activation_checkpointing"
 
 
 def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
-    """The checkpoints, and the model written such that every so-manieth layer can have one."""
+    """The checkpoints, and the model written such that every n-th layer can have one."""
     usual = checkpoints_layers(read)
     budget = read.given(BUDGET)
     if budget is not None:

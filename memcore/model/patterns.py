@@ -93,7 +93,7 @@ def typed(rule: Callable[[Reader], Iterable[str]], key: str = "layer_types", *, 
 def every(
     period: int, key: str | None = None, *, others: str = "sliding_attention"
 ) -> Callable[[Reader], Iterable[str]]:
-    """Every so-manieth layer sees everything; a key may give another period."""
+    """Every n-th layer sees everything; a key may give another period."""
 
     def rule(reader: Reader) -> Iterable[str]:
         every = reader.integer(key, period, least=0) if key else period

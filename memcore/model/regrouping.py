@@ -1,4 +1,4 @@
-"""Layers of a model by a period: where every so-manieth stands, in runs that fit the period."""
+"""Layers of a model by a period: where every n-th stands, in runs that fit the period."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memcore.model.network import Layer, Model
 
 
 def regrouped(model: Model, every: int) -> Model:
-    """The same layers, in runs in which checkpoints of every so-manieth layer stand at the same positions again."""
+    """The same layers, in runs in which checkpoints of every n-th layer stand at the same positions again."""
     groups = list(_groups(model, every))
     network = replace(model.network, runs=tuple(pattern for pattern, _ in groups))
     return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))

@@ -74,7 +74,7 @@ def stage_job(job: Job, number: int) -> Job:
 
 
 def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:
-    """The numbers of a rank's stages: every so-manieth, in a V there and back, or those of both directions."""
+    """The numbers of a rank's stages: every n-th, in a V there and back, or those of both directions."""
     if job.schedule == BOTH_WAYS:
         return facing(rank, job.stages)
     if job.schedule in V_SHAPED:

@@ -17,7 +17,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
 from memcore.model.catalog import catalog, nickname
 from memcore.solving import SMALLEST, SOLVABLE
-from memcore.words.page import explanation, label, say
+from memcore.words.page import explanation, label, say, translated
 
 QUICK = ("model", "hardware.accelerator", "hardware.num_gpus")
 """The fields of the first answer, beside the task."""
@@ -223,8 +223,8 @@ def _options(setting: Setting) -> Iterator[tuple[str, str]]:
     elif isinstance(kind, Choice):
         yield from ((value, _described(value, kind.meanings)) for value in kind.options)
     elif isinstance(kind, Listed):
-        yield from kind.titles.items()
+        yield from ((value, translated(title)) for value, title in kind.titles.items())
 
 
 def _described(value: str, meanings: Mapping[str, str]) -> str:
-    return f"{value}: {meanings[value]}" if value in meanings else value
+    return f"{value}: {translated(meanings[value])}" if value in meanings else value

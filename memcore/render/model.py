@@ -14,6 +14,7 @@ from memcore.model.weights import KINDS
 from memcore.render.text import section, table
 from memcore.symbols import spell
 from memcore.units import format_bytes, format_count
+from memcore.words.page import say, translated
 
 _CACHE_BYTES = 2
 """Bytes of a cached element in half precision."""
@@ -107,14 +108,15 @@ def model_html(model: Model) -> str:
     warnings = "".join(f'<p class="warning">{escape(each)}</p>' for each in model.warnings)
     columns = ("Layers", "Mixer", "Feed-forward", "Parameters each", "Cached per token")
     tables = _table("Layers", columns, rows) + _table("Parameters", ("For", "Elements"), _sums(model))
+    head = escape(say("model-parameters", name=model.name, count=format_count(model.parameters)))
     return (
-        f"<p>{escape(model.name)}: {model.parameters:,} parameters.</p>{warnings}{layer_strip(model)}{_legend(model)}"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Layers and parameters">{tables}</div>'
+        f"<p>{head}</p>{warnings}{layer_strip(model)}{_legend(model)}"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{say("model-region")}">{tables}</div>'
     )
 
 
 def _sums(model: Model) -> list[tuple[str, ...]]:
-    return [*_counts(model), *_caches(model)]
+    return [(translated(name), size) for name, size in (*_counts(model), *_caches(model))]
 
 
 _KINDS = {
@@ -131,17 +133,19 @@ def _legend(model: Model) -> str:
     """What the colours of the strip mean, those that it has."""
     rows = layer_rows(model)
     used = {each for row in rows for each in (_mixer_class(row), _feed_class(row))}
-    items = (f'<li><span class="swatch {name}"></span>{title}</li>' for name, title in _KINDS.items() if name in used)
+    titles = ((name, translated(title)) for name, title in _KINDS.items() if name in used)
+    items = (f'<li><span class="swatch {name}"></span>{title}</li>' for name, title in titles)
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
 def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f'<th scope="col">{escape(each)}</th>' for each in head)
+    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in head)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(each)}</td>" for each in rest)}</tr>'
         for first, *rest in rows
     )
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    title = escape(translated(caption))
+    return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def layer_strip(model: Model) -> str:

@@ -135,5 +135,5 @@ def _assumptions(found: ServingEstimate) -> str:
         )
         for each in sorted(found.assumptions, key=lambda each: not each.notable)
     ]
-    notes = "".join(f"<p>{escape(each)}.</p>" for each in found.notes)
+    notes = "".join(f"<p>{escape(translated(each))}.</p>" for each in found.notes)
     return notes + html_table("Settings that were assumed", ("Setting", "Value", "Why"), rows)

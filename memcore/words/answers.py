@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.words.choices import CHOICES_IN_CHINESE
 from memcore.words.labels import LABELS_IN_CHINESE
 from memcore.words.rules import TITLES_IN_CHINESE
 from memcore.words.serving import SERVING_IN_CHINESE
@@ -27,12 +28,15 @@ WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
     "saved-by": ("{lifetime}; saved by {rules}", "{lifetime}；由 {rules} 保存"),
     "between": ("{low} to {high}", "{low} 至 {high}"),
     "capacity-label": ("capacity {size}", "容量 {size}"),
+    "model-parameters": ("{name}: {count} parameters.", "{name}：{count} 个参数。"),
+    "model-region": ("Layers and parameters", "层与参数"),
     "usual-defaults": ("{count} defaults of the engine", "引擎的 {count} 个默认值"),
 }
 
 ANSWERS_IN_CHINESE: Mapping[str, str] = {
     **TITLES_IN_CHINESE,
     **SYMBOLS_IN_CHINESE,
+    **CHOICES_IN_CHINESE,
     **LABELS_IN_CHINESE,
     **SERVING_IN_CHINESE,
     # How long something is there
@@ -109,6 +113,39 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "activations of a checkpointed layer, computed again": "重新计算的检查点层的激活",
     "needed only while an operation or a layer runs": "仅在一个操作或一层运行时需要",
     "inputs, tables and library workspaces": "输入、表和库的工作区",
+    # The model
+    "Layers": "层",
+    "Mixer": "混合层",
+    "Feed-forward": "前馈层",
+    "Parameters each": "每层参数",
+    "Cached per token": "每 token 缓存",
+    "Parameters": "参数",
+    "For": "用途",
+    "Elements": "元素数",
+    "all": "全部",
+    "active for each token": "每个 token 激活的",
+    "KV cache for each token, elements": "每个 token 的 KV 缓存元素数",
+    "in bf16": "以 bf16 计",
+    "recurrent state for each sequence, elements": "每个序列的循环状态元素数",
+    "kept in modules for each sequence, elements": "模块为每个序列保留的元素数",
+    "attention": "注意力",
+    "linear attention and state space": "线性注意力与状态空间",
+    "routed experts": "路由专家",
+    "shared experts": "共享专家",
+    "routers": "路由器",
+    "norms": "归一化层",
+    "embeddings": "嵌入",
+    "learned positions": "可学习位置",
+    "output head": "输出头",
+    "vision tower": "视觉塔",
+    "projector": "投影器",
+    "others": "其他",
+    "attention to everything": "对全部的注意力",
+    "attention to a window": "对窗口的注意力",
+    "recurrent mixer": "循环混合层",
+    "dense feed-forward": "稠密前馈层",
+    "experts": "专家",
+    "none": "无",
     # Moments
     "forward": "前向",
     "backward": "反向",

@@ -220,7 +220,6 @@ _REASONS: Mapping[str, str] = {
     "its library's usual rank": "其库的通常秩",
     "as checkpoints are usually stored": "检查点通常如此存储",
     "one sequence": "一个序列",
-    "one GPU": "一个 GPU",
     "the usual optimizer for language models": "语言模型的常用优化器",
     "nanotron's recipes": "nanotron 的配方",
     "what this version of torchtitan does": "该版本 torchtitan 的做法",

@@ -25,7 +25,7 @@ GEMMA_KEYS = {"hidden_act": "hidden_activation"}
 
 
 def _rope_every(key: str) -> patterns.MixerPlan:
-    """Every so-manieth layer has no positions (SmolLM3)."""
+    """Every n-th layer has no positions (SmolLM3)."""
 
     def plan(reader: Reader) -> list[Place]:
         listed, period = reader.listed("no_rope_layers"), reader.integer(key, 0, least=0)

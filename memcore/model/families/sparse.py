@@ -42,7 +42,7 @@ def _deepseek(variant: str, routed: Routed = _SIGMOID, *, rotary: str | None = N
 
 
 def llama4_places(reader: Reader) -> list[Place]:
-    """Chunked attention with positions; every so-manieth layer sees everything and has none."""
+    """Chunked attention with positions; every n-th layer sees everything and has none."""
     places = typed(every(4, "no_rope_layer_interval", others="chunked_attention"), windowed=False)(reader)
     listed = reader.listed("no_rope_layers") or ()
     rotates = [bool(flag) for flag in listed] or [place.mask == "chunked" for place in places]
