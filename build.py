@@ -211,8 +211,12 @@ def write_site(wheel: Path) -> None:
     (DIST / ".nojekyll").touch()
     address = f"./{folder}/{wheel.name}"
     rendered = render(wheel)
-    core = next((DIST / "pyscript").glob("core-*.js")).name
-    fill(SITE / "index.html", DIST / "index.html", {**rendered["sections"], "wheel": address, "core": core})
+    # PyScript asks for its chunks one after another, when the page is busy.
+    chunks = [
+        f'<link rel="modulepreload" href="./pyscript/{path.name}">' for path in sorted((DIST / "pyscript").iterdir())
+    ]
+    parts = {**rendered["sections"], "wheel": address, "pyscript": "\n".join(chunks)}
+    fill(SITE / "index.html", DIST / "index.html", parts)
     (DIST / "style.css").write_text((SITE / "style.css").read_text(encoding="utf-8") + rendered["colours"], "utf-8")
     (DIST / "schema.json").write_text(json.dumps(rendered["schema"], indent=2) + "\n", "utf-8")
 
