@@ -22,13 +22,13 @@ def serving_verdict(found: ServingEstimate) -> Verdict:
     """Whether the server starts and takes what is asked, by how much, and what it holds."""
     _device, capacity = found.device, found.capacity
     count = found.job.num_gpus
-    gpus = say("serves-the-gpu") if count == 1 else say("serves-each-gpu", count=count)
+    gpus = say("one-gpu") if count == 1 else say("many-gpus", count=count)
     if capacity is None:
         headline = say("serves-unknown", size=format_bytes(_least(found)), gpus=gpus, asked=_asked(found))
         return Verdict("unknown", headline, _reason(found))
     level = _level(found)
     left = found.headroom or 0
-    margin = say("serves-left" if left >= 0 else "serves-missing", size=format_bytes(abs(left)))
+    margin = say("serves-left" if left >= 0 else "missing", size=format_bytes(abs(left)))
     where = say("serves-in-cache") if found.spare == left else say("serves-on", gpus=gpus)
     headline = say(f"serves-{level}", asked=_asked(found), margin=margin, where=where)
     return Verdict(level, headline, _reason(found))

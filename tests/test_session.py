@@ -28,9 +28,10 @@ from memcore.units import format_bytes
 from memcore.words.choices import CHOICES_IN_CHINESE
 from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
-from memcore.words.labels import SETTINGS_IN_CHINESE
+from memcore.words.labels import LABELS_IN_CHINESE, SETTINGS_IN_CHINESE
 from memcore.words.page import LANGUAGES, WORDS, every, say, speaking, translated
 from memcore.words.rules import TITLES_IN_CHINESE
+from memcore.words.serving import SERVING_IN_CHINESE
 from memcore.words.symbols import SYMBOLS_IN_CHINESE
 
 OPENING = ("values", "answered", "fragment", "entry", "task", "live")
@@ -616,6 +617,12 @@ def test_what_every_value_means_is_there_in_chinese():
     """Of every setting with few values; no row is left of a meaning that is gone."""
     meanings = [getattr(setting.kind, "meanings", {}) for setting in SETTINGS.values()]
     assert {text for each in meanings for text in each.values()} == set(CHOICES_IN_CHINESE)
+
+
+def test_no_text_is_translated_twice():
+    """Tables for the same English text would hide one another."""
+    tables = (CHOICES_IN_CHINESE, LABELS_IN_CHINESE, SERVING_IN_CHINESE, SYMBOLS_IN_CHINESE, TITLES_IN_CHINESE)
+    assert len({text for table in tables for text in table}) == sum(map(len, tables))
 
 
 def test_a_server_answers_in_chinese():

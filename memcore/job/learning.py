@@ -84,11 +84,7 @@ def _refuse_layers(read: Defaults, kind: str) -> None:
     storage = read.given("training.quantization")
     modelled = storage is None or (kind == "dora" and not STORAGES[storage].floating)
     if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
-        beside = (
-            "unquantized layers of transformers, or those of bitsandbytes"
-            if kind == "dora"
-            else ("unquantized layers of transformers")
-        )
+        beside = "unquantized layers of transformers" + (", or those of bitsandbytes" if kind == "dora" else "")
         raise UnsupportedError("training.adapter.type", f"found {kind!r}; modelled beside {beside}")
 
 

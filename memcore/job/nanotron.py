@@ -34,10 +34,12 @@ _ABSENT = (
     "training.dropout.attention",
 )
 """Settings of other engines."""
-_OPTIMIZERS = ("adamw", "sgd")
-"""What its configs name (helpers.py, `init_optimizer_and_grad_accumulator`)."""
-_SCHEDULES = ("1f1b", "gpipe")
-"""1F1B and `afab` (parallel/pipeline_parallel/engine.py)."""
+_AMONG: Mapping[str, tuple[str, ...]] = {
+    "training.optimizer.name": ("adamw", "sgd"),
+    "parallelism.pipeline_schedule": ("1f1b", "gpipe"),
+}
+"""What its configs name (helpers.py, `init_optimizer_and_grad_accumulator`); 1F1B and `afab` (parallel/
+pipeline_parallel/engine.py)."""
 _ACCUMULATED = (("training.gradient_dtype", "fp32", "bf16"), ("training.master_dtype", "fp32", "none"))
 """What is said of gradients and of the copy that the optimizer updates, with accumulation in fp32 and without."""
 
@@ -104,18 +106,16 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
         value = read.given(path)
         if value is not None and value != only:
             read.refuse(path, f"found {value!r}; nanotron has {only!r} only")
-    optimizer = read.given("training.optimizer.name")
-    if optimizer not in (None, *_OPTIMIZERS):
-        read.refuse("training.optimizer.name", f"found {optimizer!r}; nanotron has: {', '.join(_OPTIMIZERS)}")
+    for path, among in _AMONG.items():
+        value = read.given(path)
+        if value not in (None, *among):
+            read.refuse(path, f"found {value!r}; nanotron has: {', '.join(among)}")
     read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
         read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} cannot be shared equally")
     if ranks > 1 and read.given("parallelism.loss_parallel") is False:
         read.refuse("parallelism.loss_parallel", "found false; nanotron's ranks have parts of the logits")
-    schedule = read.given("parallelism.pipeline_schedule")
-    if schedule not in (None, *_SCHEDULES):
-        read.refuse("parallelism.pipeline_schedule", f"found {schedule!r}; nanotron has: {', '.join(_SCHEDULES)}")
     stages = read.given(STAGES) or 1
     if micro_batches < stages - 1:
         path = "training.gradient_accumulation_steps"

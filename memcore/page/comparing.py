@@ -8,7 +8,7 @@ from html import escape
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import to_texts
 from memcore.page.session import Found, Message, Patch, Pin, Session
-from memcore.render.html import exact, html_table
+from memcore.render.markup import exact, html_table
 from memcore.render.ranks import Row, grid
 from memcore.render.serving_svg import CLASSES
 from memcore.serving.estimate import ServingEstimate

@@ -10,7 +10,7 @@ from memcore.estimation import Estimate
 from memcore.page.session import Found, Message, Patch, Session
 from memcore.ranks.ledger import Entry
 from memcore.ranks.rank import outside
-from memcore.render.html import exact
+from memcore.render.markup import exact
 from memcore.render.svg import TITLES, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count

@@ -11,7 +11,7 @@ from memcore.page.reconciling import reading_options
 from memcore.page.session import Message, Patch, Session
 from memcore.page.tasks import task_of, titles
 from memcore.render.form import Values, form
-from memcore.render.html import html_table
+from memcore.render.markup import html_table
 from memcore.render.page import Form
 from memcore.words import page as words
 from memcore.words.page import say

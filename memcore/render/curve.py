@@ -9,7 +9,7 @@ from math import log2
 
 from memcore.config.settings import SETTINGS
 from memcore.render.form import is_shown
-from memcore.render.html import exact, html_table
+from memcore.render.markup import exact, html_table
 from memcore.render.svg import caption, picture
 from memcore.solving import SOLVABLE
 from memcore.units import GiB, format_bytes, format_count

@@ -15,6 +15,7 @@ from memcore.job.defaults import Assumption
 from memcore.ranks.ledger import CATEGORIES, Entry
 from memcore.ranks.rank import outside
 from memcore.render import svg
+from memcore.render.markup import between, exact, html_table
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count
 from memcore.words.page import say, translated
@@ -105,23 +106,13 @@ def legend_item(name: str, colour: str, size: int) -> str:
     )
 
 
-def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are markup already, the first of a row is its heading."""
-    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in head)
-    body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
-    )
-    title = escape(translated(caption))
-    return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-
-
 def readings(estimate: Estimate) -> str:
     """The three readings with their ranges, and what lies outside the allocator."""
     rows = [
         (
             escape(each.name),
             exact(each.expected),
-            say("between", low=format_bytes(each.low), high=format_bytes(each.high)),
+            between(each.low, each.high),
             f"<code>{escape(each.instrument)}</code>",
             escape(translated(each.range_because)),
         )
@@ -131,7 +122,7 @@ def readings(estimate: Estimate) -> str:
         (
             escape(translated(each.name)),
             exact(each.overhead.expected),
-            say("between", low=format_bytes(each.overhead.low), high=format_bytes(each.overhead.high)),
+            between(each.overhead.low, each.overhead.high),
             translated("part of device"),
             escape(each.overhead.source),
         )
@@ -139,11 +130,6 @@ def readings(estimate: Estimate) -> str:
     ]
     head = ("Reading", "Expected", "Range", "Shown by", "Why this range")
     return html_table("Three readings of one peak", head, rows)
-
-
-def exact(size: int) -> str:
-    """A size for reading, with its exact bytes in the tooltip."""
-    return f'<span title="{format_count(size)} bytes">{format_bytes(size)}</span>'
 
 
 def moments(estimate: Estimate) -> str:

@@ -11,6 +11,7 @@ from memcore.model.parts import Attention, Experts, LatentAttention
 from memcore.model.placement import placement
 from memcore.model.table import Row, layer_order, layer_rows
 from memcore.model.weights import KINDS
+from memcore.render.markup import html_table
 from memcore.render.text import section, table
 from memcore.symbols import spell
 from memcore.units import format_bytes, format_count
@@ -139,13 +140,7 @@ def _legend(model: Model) -> str:
 
 
 def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(each)}</td>" for each in rest)}</tr>'
-        for first, *rest in rows
-    )
-    title = escape(translated(caption))
-    return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    return html_table(caption, head, ([escape(each) for each in row] for row in rows))
 
 
 def layer_strip(model: Model) -> str:

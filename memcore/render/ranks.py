@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 
 from memcore.estimation import Estimate
-from memcore.render.html import exact, html_table
+from memcore.render.markup import exact, html_table
 from memcore.render.serving_svg import CLASSES
-from memcore.render.svg import caption, picture, segment, slug
+from memcore.render.svg import capacity_line, picture, segment, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 from memcore.words.page import say
@@ -74,9 +74,7 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
             body.append(f'<text x="{start + 0.6:.3f}%" y="{y + 16}">{format_bytes(row.total)}</text>')
     height = TOP + ROW * len(every) + 4
     if capacity is not None:
-        edge = LEFT + capacity * scale
-        body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="{TOP - 6}" y2="{height}"/>')
-        body.append(caption(say("capacity-label", size=format_bytes(capacity)), edge, 12))
+        body.append(capacity_line(capacity, LEFT + capacity * scale, TOP - 6, height))
     described = "; ".join(f"{row.name} {format_bytes(row.total)}" for row in every)
     return picture(name, height, say("ranks-title"), described, body)
 

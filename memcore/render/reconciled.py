@@ -9,7 +9,7 @@ from typing import Any
 
 from memcore.reconciling.logs import LARGEST
 from memcore.reconciling.reconcile import Match, Reconciled, Row
-from memcore.render.html import html_table
+from memcore.render.markup import html_table
 from memcore.render.text import table
 from memcore.units import format_bytes, format_count
 from memcore.words.page import say

@@ -10,7 +10,8 @@ from html import escape
 
 from memcore.describe import spelled
 from memcore.describe_serving import answers, serving_verdict
-from memcore.render.html import ICONS, exact, html_table, legend_item
+from memcore.render.html import ICONS, legend_item
+from memcore.render.markup import between, exact, html_table
 from memcore.render.model import model_html
 from memcore.render.serving_svg import CLASSES, serving_bar, serving_parts, users_chart
 from memcore.render.serving_text import where
@@ -68,7 +69,7 @@ def _readings(found: ServingEstimate) -> str:
         (
             escape(each.name),
             exact(each.expected),
-            say("between", low=format_bytes(each.low), high=format_bytes(each.high)),
+            between(each.low, each.high),
             f"<code>{escape(each.instrument)}</code>",
             escape(translated(each.range_because)),
         )
@@ -114,11 +115,10 @@ def _ledger(found: ServingEstimate) -> str:
 
 def _row(entry: Entry) -> Sequence[str]:
     module = f"<br><code>{escape(entry.module)}</code>" if entry.module else ""
-    low, high = format_bytes(entry.low), format_bytes(entry.high)
-    between = f"<br>{say('between', low=low, high=high)}" if entry.range else ""
+    uncertain = f"<br>{between(entry.low, entry.high)}" if entry.range else ""
     return (
         f"{escape(translated(entry.title))}{module}",
-        f"{exact(entry.bytes)}{between}",
+        f"{exact(entry.bytes)}{uncertain}",
         f"<code>{escape(entry.formula)}</code>",
         f"<code>{escape(entry.numbers())}</code>",
         escape(translated(entry.why)),

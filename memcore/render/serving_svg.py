@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2, log10
 
 from memcore.describe_serving import serving_verdict
-from memcore.render.svg import Part, caption, picture, segment
+from memcore.render.svg import Part, capacity_line, caption, picture, segment, whisker
 from memcore.serving.answers import Point, curve
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
@@ -41,20 +41,13 @@ def serving_bar(found: ServingEstimate) -> str:
         shape = f'<rect class="{CLASSES[part.name]}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
         body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
-    low, high = device.low * scale, device.high * scale
-    body.append(
-        f'<g class="whisker"><line x1="{low:.3f}%" x2="{high:.3f}%" y1="80" y2="80"/>'
-        f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
-        f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
-    )
+    body.append(whisker(device.low * scale, device.high * scale))
     if line is not None:
         edge = line * scale
         body.append(f'<line class="phase" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="20" y2="90"/>')
         body.append(caption(f"{found.budget.line_title}: {format_bytes(line)}", edge, 102))
     if capacity is not None:
-        edge = capacity * scale
-        body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="18" y2="90"/>')
-        body.append(caption(say("capacity-label", size=format_bytes(capacity)), edge, 12))
+        body.append(capacity_line(capacity, capacity * scale))
     described = "; ".join(f"{translated(part.name)} {format_bytes(part.size)}" for part in serving_parts(found))
     return picture("bar", 108, serving_verdict(found).headline, described, body)
 

@@ -14,6 +14,7 @@ from memcore.describe import reason, verdict, when
 from memcore.estimation import Estimate
 from memcore.ranks.ledger import CATEGORIES
 from memcore.ranks.places import PHASES
+from memcore.render.markup import between
 from memcore.timeline import Sample
 from memcore.units import GiB, format_bytes
 from memcore.words.page import say, translated
@@ -84,17 +85,10 @@ def bar(estimate: Estimate) -> str:
         body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     low, high = device.low * scale, device.high * scale
-    body.append(
-        f'<g class="whisker"><line x1="{low:.3f}%" x2="{high:.3f}%" y1="80" y2="80"/>'
-        f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
-        f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
-    )
-    between = say("between", low=format_bytes(device.low), high=format_bytes(device.high))
-    body.append(caption(between, (low + high) / 2, 98))
+    body.append(whisker(low, high))
+    body.append(caption(between(device.low, device.high), (low + high) / 2, 98))
     if capacity is not None:
-        edge = capacity * scale
-        body.append(f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="18" y2="90"/>')
-        body.append(caption(say("capacity-label", size=format_bytes(capacity)), edge, 12))
+        body.append(capacity_line(capacity, capacity * scale))
     return picture("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
 
 
@@ -120,6 +114,21 @@ def caption(text: str, at: float, y: float) -> str:
     """A text at a place across, in percent; near an edge it ends or begins there."""
     anchor = "start" if at < 20 else "end" if at > 80 else "middle"
     return f'<text x="{at:.3f}%" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def whisker(low: float, high: float) -> str:
+    """The range of a bar's total; places across in percent."""
+    return (
+        f'<g class="whisker"><line x1="{low:.3f}%" x2="{high:.3f}%" y1="80" y2="80"/>'
+        f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
+        f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
+    )
+
+
+def capacity_line(capacity: int, edge: float, top: int = 18, bottom: int = 90) -> str:
+    """The GPU's memory at a place across, in percent, with its size above."""
+    line = f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="{top}" y2="{bottom}"/>'
+    return line + caption(say("capacity-label", size=format_bytes(capacity)), edge, 12)
 
 
 def picture(name: str, height: int, title: str, description: str, body: Sequence[str]) -> str:

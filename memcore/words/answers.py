@@ -130,7 +130,6 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "kept in modules for each sequence, elements": "模块为每个序列保留的元素数",
     "attention": "注意力",
     "linear attention and state space": "线性注意力与状态空间",
-    "routed experts": "路由专家",
     "shared experts": "共享专家",
     "routers": "路由器",
     "norms": "归一化层",

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 
 WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     # The verdict
-    "serves-the-gpu": ("the GPU", "该 GPU"),
-    "serves-each-gpu": ("each of {count} GPUs", "{count} 个 GPU 中的每一个"),
     "serves-in-cache": ("in the cache", "缓存中"),
     "serves-on": ("on {gpus}", "{gpus}上"),
     "serves-left": ("{size} are left", "剩余 {size}"),
-    "serves-missing": ("{size} are missing", "还缺 {size}"),
     "serves-one": ("a sequence of {length} tokens", "一个 {length} token 的序列"),
     "serves-many": ("{count} sequences of {length} tokens", "{count} 个 {length} token 的序列"),
     "serves-unknown": (
@@ -78,10 +75,8 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "weights": "权重",
     "draft model": "草稿模型",
     "adapters": "适配器",
-    "KV cache": "KV 缓存",
     "recurrent states": "循环状态",
     "workspaces": "工作区",
-    "CUDA graphs": "CUDA 图",
     "outside the allocator": "分配器之外",
     "parameters as the server stores them, with scales and tables": "服务器存储的参数，含缩放因子和表",
     "the weights of the model that drafts tokens": "起草 token 的模型的权重",

@@ -24,7 +24,7 @@ SYMBOLS_IN_CHINESE: Mapping[str, str] = {
     "latent width of keys and values": "键和值的潜在维度",
     "compressed width: latent keys and values and the rotated part of a key": "压缩宽度：潜在的键和值以及键的旋转部分",
     "width of the feed-forward layer": "前馈层的宽度",
-    "routed experts": "路由专家数",
+    "routed experts": "路由专家",
     "experts of each token": "每个 token 的专家数",
     "width of a routed expert": "一个路由专家的宽度",
     "width of the shared experts": "共享专家的宽度",

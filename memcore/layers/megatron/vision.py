@@ -7,7 +7,6 @@ activations; tensor-parallel ranks share matrices. Images lie one after the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from memcore.eager.autograd import Gradient, attach, tracked
@@ -127,11 +126,7 @@ def _core(query: Tensor, key: Tensor, value: Tensor, part: Attention, around: Ar
             query, key, value = (permute(each, 1, 2, 0, 3) for each in (query, key, value))
             return permute(flash_kernel(query, key, value, given), 2, 0, 1, 3)
 
-        return (run_again if recomputes(around.how, "core_attn") else _at_once)(run, query, key, value)
-
-
-def _at_once(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    return function(*inputs)
+        return run_again(run, query, key, value) if recomputes(around.how, "core_attn") else run(query, key, value)
 
 
 def _merged(step: Step, x: Tensor, name: str, around: Around, *, after: bool = False) -> Tensor:

@@ -1,0 +1,29 @@
+"""Pieces of HTML that many views have: tables and sizes. Text that a caller gives as markup it has escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from memcore.units import format_bytes, format_count
+from memcore.words.page import say, translated
+
+
+def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells are markup already, the first of a row is its heading."""
+    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in head)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
+    )
+    title = escape(translated(caption))
+    return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def exact(size: int) -> str:
+    """A size for reading, with its exact bytes in the tooltip."""
+    return f'<span title="{format_count(size)} bytes">{format_bytes(size)}</span>'
+
+
+def between(low: int, high: int) -> str:
+    """A range of bytes."""
+    return say("between", low=format_bytes(low), high=format_bytes(high))
