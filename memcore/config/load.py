@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from memcore.config.kinds import Choices
@@ -108,9 +110,10 @@ def to_plain(section: Any) -> dict[str, Any]:
 
 def get(section: Any, path: str) -> Any:
     """The value of a setting, or None where it is absent."""
-    for name in path.split("."):
-        section = getattr(section, name)
-    return section
+    return _getter(path)(section)
+
+
+_getter = lru_cache(maxsize=1024)(attrgetter)
 
 
 def replaced(section: Section, path: str, value: Any) -> Section:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from memcore.config.deepspeed import DEEPSPEED, DeepSpeedFlags
@@ -368,3 +369,9 @@ class Config:
 
 SETTINGS: Mapping[str, Setting] = dict(settings_of(Config))
 """Every setting by its path, such as `training.sequence_length`."""
+_VALUES = attrgetter(*SETTINGS)
+
+
+def values_of(config: Config) -> dict[str, Any]:
+    """The value of every setting by its path, None where it is absent."""
+    return dict(zip(SETTINGS, _VALUES(config), strict=True))

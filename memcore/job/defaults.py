@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from memcore.config.settings import Config
+from memcore.config.settings import SETTINGS, Config, values_of
 from memcore.errors import Problem
 
 WITH_OWN_LAYERS_ABSENT = (
@@ -43,13 +44,13 @@ class Defaults:
     """Reads settings, and notes what was taken where one is absent."""
 
     def __init__(self, config: Config) -> None:
-        self._config = config
+        self._values = values_of(config)
         self.assumptions: list[Assumption] = []
         self.problems: list[Problem] = []
 
     def given(self, path: str) -> Any:
         """The value of a setting, or None."""
-        return self._config.get(path)
+        return self._values[path]
 
     def take(self, path: str, default: Any, reason: str | None = None) -> Any:
         """The value of a setting, else a default, which is noted; a reason makes it notable."""
@@ -63,9 +64,23 @@ class Defaults:
         """Note a problem."""
         self.problems.append(Problem(path, message))
 
+    def refuse_foreign(self, engine: str) -> None:
+        """Settings of other engines are errors: nothing that is given is silently ignored."""
+        for path, engines in _of_others(engine):
+            value = self._values[path]
+            if value is not None and not (value == 1 and path.startswith("parallelism.")):
+                self.refuse(path, f"applies to engine.type {' and '.join(engines)}, found engine.type {engine!r}")
+
     def refuse_all(self, paths: Iterable[str], engine: str) -> None:
         """Note settings that an engine does not have, where they ask for something."""
         for path in paths:
             value = self.given(path)
             if value is True or value not in (None, False, 0, 1):
                 self.refuse(path, f"found {value!r}, which is not modelled with {engine}; leave it out")
+
+
+@lru_cache(maxsize=64)
+def _of_others(engine: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Settings that an engine does not have, with the engines that do."""
+    found = ((path, setting.engines) for path, setting in SETTINGS.items())
+    return tuple((path, engines) for path, engines in found if engines is not None and engine not in engines)

@@ -275,17 +275,10 @@ def _engine(read: Defaults) -> Engine:
 
 
 def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
-    """Settings of other engines are errors: nothing that is given is silently ignored."""
+    """Settings of other engines, and layers that this one cannot shard."""
     if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
         read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
-    for path, setting in SETTINGS.items():
-        value = read.given(path)
-        if value is None or setting.engines is None or _concerns(path, engine):
-            continue
-        if path.startswith("parallelism.") and value == 1:
-            continue
-        engines = " and ".join(setting.engines)
-        read.refuse(path, f"applies to engine.type {engines}, found engine.type {engine.name!r}")
+    read.refuse_foreign(engine.name)
 
 
 def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:

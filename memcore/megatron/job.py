@@ -8,7 +8,7 @@ from itertools import chain, groupby
 from math import ceil
 
 from memcore.communicators import node, opened
-from memcore.config.settings import SETTINGS, Config
+from memcore.config.settings import Config
 from memcore.engines import ENGINES
 from memcore.engines.base import Engine
 from memcore.errors import ConfigError, Problem
@@ -93,7 +93,7 @@ def resolve(config: Config) -> MegatronJob:
     config, read = understood(config)
     read.assumptions += noted
     engine = ENGINES[str(read.given("engine.type"))]
-    _refuse_foreign(read, engine)
+    read.refuse_foreign(engine.name)
     model = as_megatron(found, towers_of(read.given("engine.framework")))
     model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
     ranks = ranks_of(read)
@@ -232,16 +232,6 @@ def _in_groups(model: Model, layers: int) -> Model:
     found = [(group, len(list(same))) for group, same in groupby(groups)]
     network = replace(model.network, runs=tuple(group for group, _ in found))
     return replace(model, network=network, repeats=tuple(times for _, times in found))
-
-
-def _refuse_foreign(read: Defaults, engine: Engine) -> None:
-    """Settings of other engines are errors: nothing that is given is silently ignored."""
-    for path, setting in SETTINGS.items():
-        value, engines = read.given(path), setting.engines
-        if value is None or engines is None or engine.name in engines:
-            continue
-        if not (path.startswith("parallelism.") and value == 1):
-            read.refuse(path, f"applies to engine.type {' and '.join(engines)}, found engine.type {engine.name!r}")
 
 
 def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:

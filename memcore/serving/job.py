@@ -170,14 +170,7 @@ def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
 def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
     for path in given_below(config, "training."):
         read.refuse(path, "a config describes training or inference, not both; leave one out")
-    for path, setting in SETTINGS.items():
-        value = config.get(path)
-        if value is None or setting.engines is None or server.name in setting.engines:
-            continue
-        if path.startswith("parallelism.") and value == 1:
-            continue
-        names = " and ".join(setting.engines)
-        read.refuse(path, f"applies to engine.type {names}, found engine.type {server.name!r}")
+    read.refuse_foreign(server.name)
 
 
 _AXES = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "data": "data_parallel_size",
