@@ -410,6 +410,32 @@ def test_a_functional_test_of_megatron():
     assert "--global-batch-size 16" in exported(config).text
 
 
+def test_older_words_of_functional_tests():
+    """A comment may come first, a shell takes quotes away, and names of older tests mean what they mean today."""
+    sizes = "--hidden-size: 512\n  --num-attention-heads: 8\n  --max-position-embeddings: 512\n"
+    hybrid = imported(
+        "# Hybrid\n\nMODEL_ARGS:\n  # sizes\n  --hybrid-override-pattern: M-M*\n  --is-hybrid-model: true\n"
+        "  --mtp-num-layers: 2\n"
+        f'  --mtp-hybrid-override-pattern: "\\"*E\\""\n  --cuda-graph-scope: mamba attn\n  {sizes}'
+    )
+    assert hybrid.config["model"]["hybrid_layer_pattern"] == "M-M*/*E/*E"
+    assert hybrid.config["model"]["architecture"] == "hybrid"
+    assert hybrid.config["engine"]["cuda_graph_scope"] == ["mamba", "attn"]
+    assert not hybrid.unknown
+    layout = imported(
+        "MODEL_ARGS:\n  --pipeline-model-parallel-layout: Et*3\\\\|\\\\(tt\\\\|\\\\)*6mL\n  --num-layers: 15\n"
+    )
+    assert layout.config["parallelism"]["pipeline_layout"] == "Et*3|(tt|)*6mL"
+    of_t5 = imported(
+        "MODEL_ARGS:\n  --encoder-num-layers: 12\n  --decoder-num-layers: 12\n  --encoder-seq-length: 512\n"
+        f"  --decoder-seq-length: 128\n  --tokenizer-type: BertWordPieceCase\n  --vocab-extra-ids: 100\n  {sizes}"
+    )
+    assert of_t5.config["model"]["architecture"] == "t5"
+    assert of_t5.config["model"]["vocab_size"] == 28996 + 100
+    assert of_t5.config["training"]["sequence_length"] == 512
+    assert not of_t5.unknown
+
+
 def test_a_script_cannot_multiply_itself():
     """Variables that double each other end."""
     with pytest.raises(ConfigError, match="variables never end"):

@@ -40,6 +40,8 @@ _USED = {"precision_aware_optimizer": "--use-precision-aware-optimizer"}
 _CHECKPOINTS = "training.activation_checkpointing"
 _KERNELS = {"flash": "flash", "fused": "cudnn", "unfused": "math", "local": "math"}
 _ARCHITECTURES = {"pretrain_bert.py": "bert", "pretrain_t5.py": "t5"}
+_OF_T5 = ("--encoder-num-layers", "--decoder-num-layers", "--decoder-seq-length")
+_CASED = ("BertWordPieceCase", 28996, "BERT's cased words")
 _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--model-parallel-size": {"--tensor-model-parallel-size": None},
     "--batch-size": {"--micro-batch-size": None},
@@ -53,6 +55,7 @@ _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--external-cuda-graph": {"--cuda-graph-impl": "transformer_engine"},
     "--nproc-per-node": {"--nproc_per_node": None},
     "--moe-enable-deepep": {"--moe-flex-dispatcher-backend": "deepep"},
+    "--hybrid-override-pattern": {"--hybrid-layer-pattern": None},
     "--padded-vocab-size": {"--vocab-size": None, "--make-vocab-size-divisible-by": 1},
     "--no-pad-vocab-size": {"--make-vocab-size-divisible-by": 1},
 }
@@ -78,16 +81,19 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
         notes.append(f"--num-query-groups counts with {_GROUPS} only, and is left out")
     program = str(found.get("", ""))
     kind = next((kind for name, kind in _ARCHITECTURES.items() if name in program), None)
-    kind = "hybrid" if "--hybrid-layer-pattern" in found else kind
+    kind = "t5" if any(name in settled for name in _OF_T5) else kind
+    kind = "hybrid" if "--hybrid-layer-pattern" in settled else kind
     if kind is not None:
         settled["*architecture"] = kind
+    if "--encoder-seq-length" in settled:
+        settled.setdefault("--seq-length", settled["--encoder-seq-length"])
     strategy = "--data-parallel-sharding-strategy"
     if strategy in settled and not settled.get("--use-megatron-fsdp"):
         settled.pop(strategy)
         notes.append(f"{strategy} counts with --use-megatron-fsdp only, and is left out")
     settled |= _uneven(settled)
     if "--num-layers" in found or "--hidden-size" in found:
-        words, why = _words(found)
+        words, why = _words(settled)
         settled |= {} if words is None else {"--vocab-size": words}
         notes += [why] if why else []
     return settled, tuple(notes)
@@ -100,6 +106,10 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
         if settled.get(name):
             value = settled.pop(name)
             settled |= {new: value if same is None else same for new, same in means.items()}
+    pattern, times = str(settled.get("--hybrid-layer-pattern", "")), settled.get("--mtp-num-layers")
+    if pattern and "/" not in pattern and "--mtp-hybrid-override-pattern" in settled and isinstance(times, int):
+        further = str(settled.pop("--mtp-hybrid-override-pattern"))
+        settled["--hybrid-layer-pattern"] = "/".join([pattern, *[further] * times])
     if settled.get("--optimizer") == "dist_muon":
         settled |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
     if "--nproc_per_node" in settled:
@@ -134,6 +144,11 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
     if size:
         return size, f"--vocab-size is {size}: that of {name}"
+    kind, size, whose = _CASED
+    if found.get("--tokenizer-type") == kind:
+        further = found.get("--vocab-extra-ids", 0)
+        size += further if isinstance(further, int) else 0
+        return size, f"--vocab-size is {size}: {whose}" + (" and further ones" if further else "")
     if "--merge-file" in found or found.get("--tokenizer-type") == "GPT2BPETokenizer":
         return _GPT2, f"--vocab-size is {_GPT2}: that of GPT-2's words and merges"
     return None, "--vocab-size is not given, and the tokenizer's is not known: add it to the command"
@@ -219,6 +234,12 @@ MEGATRON = Tool(
              "--initial-loss-scale", "--step-batch-size-schedule", "--hysteresis", "--test-mode",
              "--no-bias-dropout-fusion", "--te-rng-tracker",
              "--no-position-embedding", "--use-cpu-initialization", "--high-priority-stream-groups",
-             "--nccl-communicator-config-path", "--moe-router-force-load-balancing"),
+             "--nccl-communicator-config-path", "--moe-router-force-load-balancing",
+             # Schedules, checkpoints and checks; data; the order of ranks; averages that the collective takes.
+             "--use-checkpoint-opt_param-scheduler", "--override-opt?param-scheduler", "--no-ckpt-*", "--async-*",
+             "--check-*", "--verify-integrity", "--finetune", "--dataloader-type", "--fim-*", "--vocab-extra-ids",
+             "--legacy-tokenizer", "--is-hybrid-model", "--rotary-interleaved", "--use-tp-pp-dp-mapping",
+             "--disable-gloo-process-groups", "--ddp-average-in-collective", "--muon-momentum",
+             "--muon-extra-scale-factor", "--muon-scale-mode"),
     source="Megatron-LM, megatron/training/arguments.py",
 )  # fmt: skip

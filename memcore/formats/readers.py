@@ -16,8 +16,9 @@ from memcore.formats.yaml import read_yaml
 _TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
-_BRACKETS = re.compile(r"\[[a-z][\w ]*\]")
+_NAMES = re.compile(r"\[[a-z][\w ]*\]|[a-z_]+( [a-z_]+)+")
 _FLAG = re.compile(r"--?[A-Za-z]")
+_KEY_FIRST = re.compile(r"(?:\s*(?:#[^\n]*)?\n)*\s*[\w.]+:(?:\s|$)")
 
 
 def read_file(text: str) -> tuple[str, Mapping[str, Any]]:
@@ -58,9 +59,10 @@ def _tested(arguments: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _listed(value: Any) -> Any:
-    """Words in brackets are a list there, commas or not."""
-    if isinstance(value, str) and _BRACKETS.fullmatch(value):
-        return value[1:-1].split()
+    """Several names are a list there, in brackets or not; a shell takes away what quotes (_run_training.sh: `eval`)."""
+    value = re.sub(r"[\\\"]", "", value) if isinstance(value, str) else value
+    if isinstance(value, str) and _NAMES.fullmatch(value):
+        return value.strip("[]").split()
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return [word for each in value for word in each.split()]
     return value
@@ -78,7 +80,8 @@ def _toml(text: str) -> Any:
 
 
 def _is_command(text: str) -> bool:
-    return bool(re.search(r"(^|\s)--?[A-Za-z][\w-]*", text)) and not re.match(r"\s*[\w.]+:(\s|$)", text)
+    """Whether flags are arguments, not keys of a file, which has a key in its first line that is no comment."""
+    return bool(re.search(r"(^|\s)--?[A-Za-z][\w-]*", text)) and not _KEY_FIRST.match(text)
 
 
 def flat(content: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
