@@ -48,6 +48,13 @@ class UnsupportedError(MemcoreError):
         super().__init__(str(self.problem))
 
 
+def problems_of(error: MemcoreError) -> tuple[Problem, ...]:
+    """The problems that an error carries."""
+    if isinstance(error, ConfigError):
+        return error.problems
+    return (error.problem,) if isinstance(error, UnsupportedError) else (Problem("", str(error)),)
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that says the same in more words, or else looks most like `name`, or else contains it first."""
     names, wanted = list(known), name.strip().lower()

@@ -536,10 +536,10 @@ def test_yaml(text, value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: &x 1\nb: *x", "line 1: 'a: &x 1' uses anchors"),
-        ("a: 1\na: 2", "line 2: 'a: 2' is there twice, with other values"),
-        ("a: [1, 2", r"line 1: 'a: \[1, 2' lacks its \]"),
-        ("a: 1\n    b: 2", "line 2: 'b: 2' is indented"),
+        ("a: &x 1\nb: *x", "line 1: found 'a: &x 1', which uses anchors"),
+        ("a: 1\na: 2", "line 2: found 'a: 2', which is there twice, with other values"),
+        ("a: [1, 2", r"line 1: found 'a: \[1, 2', which lacks its \]"),
+        ("a: 1\n    b: 2", "line 2: found 'b: 2', which is indented"),
         ("hello: 1\nworld: 2", "is of no tool that is known"),
         ("{bad", "is not JSON"),
         ("vllm serve --x 'open", "cannot be read"),

@@ -10,6 +10,7 @@ import pytest
 
 from memcore import Config, Problem, estimate
 from memcore.config.url import decode_fragment
+from memcore.errors import problems_of
 from memcore.model.catalog import find_model
 from memcore.page.static import colours, parts
 from memcore.render import html, page, svg
@@ -136,7 +137,7 @@ def test_a_wrong_file_changes_nothing(text, message):
     """A file that is not understood is refused with a reason."""
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the type is checked below
         page.read_file(text, page.Form({"model": "gpt2"}))
-    problems = page.problems_of(caught.value)
+    problems = problems_of(caught.value)
     assert isinstance(problems[0], Problem)
     assert message is None or problems[0].message == message
 

@@ -164,14 +164,14 @@ def _groups(found: Imported) -> None:
     given = " and ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True) if size != 1)
     if engine["type"] == "deepspeed" and not routed and (stages == 1 or (engine.get("zero_stage") or 0) <= 1):
         engine["type"] = "megatron-deepspeed"
-        found.notes.append(f"{given}: {reason}; taken as engine.type 'megatron-deepspeed', which does")
+        found.notes.append(f"found {given}; {reason}; taken as engine.type 'megatron-deepspeed', which does")
         return
     for name in names:
         parallelism.pop(name.partition(".")[2], None)
     ranks = parallelism.get("data_parallel_size") or 1
     if all(isinstance(each, int) for each in (tensor, stages, ranks)):
         parallelism["data_parallel_size"] = tensor * stages * ranks
-    found.notes.append(f"{given}: {reason}; all of these GPUs are taken as data-parallel ranks")
+    found.notes.append(f"found {given}; {reason}; all of these GPUs are taken as data-parallel ranks")
 
 
 def _training(found: Imported) -> None:

@@ -177,7 +177,7 @@ class Choice:
         if isinstance(value, str):
             value = self.also.get(value, value)
         if isinstance(value, str) and value in self.impossible:
-            raise ValueError(f"{value!r} {self.impossible[value]}")
+            raise ValueError(f"found {value!r}, which {self.impossible[value]}")
         if value in self.planned:
             raise ValueError(f"{value!r} is not modelled yet; allowed: {', '.join(self.options)}")
         if value not in self.options:

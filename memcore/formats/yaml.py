@@ -79,7 +79,7 @@ def _uncommented(raw: str) -> str:
 
 
 def _unread(line: _Line, why: str) -> ConfigError:
-    return ConfigError([Problem(f"line {line.number}", f"{line.text[:60]!r} {why}")])
+    return ConfigError([Problem(f"line {line.number}", f"found {line.text[:60]!r}, which {why}")])
 
 
 def _block(lines: list[_Line], at: int, indent: int) -> tuple[Any, int]:

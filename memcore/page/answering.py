@@ -9,7 +9,7 @@ from typing import Any
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import decode_fragment, encode_fragment
-from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
 from memcore.formats import tool_of
 from memcore.page.comparing import comparison
@@ -21,7 +21,7 @@ from memcore.render import html, page
 from memcore.render.curve import curve_options
 from memcore.render.form import applies, default_option, is_of_task, is_select, is_shown
 from memcore.render.page import Form
-from memcore.words.page import say
+from memcore.words.page import complaint, say, translated
 
 TIMES = 3
 """How often to practise."""
@@ -50,7 +50,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         stages = page.stages(found)
         first = next(stages)
     except MemcoreError as error:
-        yield problem_patch(session, page.problems_of(error))
+        yield problem_patch(session, problems_of(error))
         if session.found is not None and session.unfinished:
             yield from rest_of_answer(session, session.found, page.stages(session.found))
         return
@@ -115,8 +115,8 @@ def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
     known = session.fields
     fields: dict[str, Patch] = {path: {"error": ""} for path, shown in known.items() if shown.get("error")}
     fields |= {path: {"error": markup} for path, markup in errors.items()}
-    pasted = next((str(each) for each in problems if each.path.startswith("model") and each.path not in SETTINGS), "")
-    fields[PASTED] = {"error": escape(pasted)}
+    pasted = [each for each in problems if each.path.startswith("model") and each.path not in SETTINGS]
+    fields[PASTED] = {"error": escape(complaint(ConfigError(pasted[:1])))}
     for path, patch in fields.items():
         known.setdefault(path, {}).update(patch)
     return {
@@ -134,7 +134,7 @@ def field_error(problem: Problem) -> str:
         fixes.append(_fix(problem.path, problem.suggestion, say("use", value=problem.suggestion)))
     if problem.path != "model":
         fixes.append(_fix(problem.path, "", say("clear")))
-    return f"{escape(problem.message)}. {' '.join(fixes)}"
+    return f"{escape(say('stop', text=translated(problem.message)))} {' '.join(fixes)}"
 
 
 def _fix(path: str, value: str, text: str) -> str:

@@ -11,7 +11,7 @@ from memcore.errors import MemcoreError
 from memcore.page.answering import config_of, form_of
 from memcore.page.session import Message, Patch, Session
 from memcore.render.advice import advice_html
-from memcore.words.page import say
+from memcore.words.page import complaint, say
 
 
 def suggest(session: Session, message: Message) -> Iterator[Patch]:
@@ -30,7 +30,7 @@ def suggest(session: Session, message: Message) -> Iterator[Patch]:
                 yield {"html": {"advice": ""}}
                 return
     except MemcoreError as error:
-        yield {"html": {"advice": f"<p>{escape(str(error))}</p>"}}
+        yield {"html": {"advice": f"<p>{escape(complaint(error))}</p>"}}
         return
     if found is not None:
         links = [f"#{encode_fragment(each.after.job.config)}" for each in found.advice]

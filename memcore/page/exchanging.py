@@ -27,7 +27,7 @@ from memcore.render.serving_svg import serving_bar
 from memcore.render.svg import bar, standalone
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
-from memcore.words.page import say
+from memcore.words.page import complaint, say
 
 WIDTH = 900
 """Pixels of an exported picture."""
@@ -42,7 +42,7 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
         form, said = understood(text, before)
     except ConfigError as error:
         patch = problem_patch(session, error.problems)
-        patch["html"]["import-error"] = escape(str(error))
+        patch["html"]["import-error"] = escape(complaint(error))
         yield patch
         return
     yield {"close": "import", "html": {"import-error": ""}}

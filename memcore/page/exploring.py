@@ -13,7 +13,7 @@ from memcore.page.answering import config_of, form_of
 from memcore.page.session import Message, Patch, Session
 from memcore.render.curve import CURVES, Point, curve_html
 from memcore.solving import SOLVABLE, Solution, solve_by_piece
-from memcore.words.page import label, say
+from memcore.words.page import complaint, label, say
 
 WORKING = "working"
 """The text below a field whose answer is on its way, and the name of that state."""
@@ -39,7 +39,7 @@ def most(session: Session, message: Message) -> Iterator[Patch]:
                 yield noted(session, {path: ""})
                 return
     except MemcoreError as error:
-        yield noted(session, {path: escape(str(error))})
+        yield noted(session, {path: escape(complaint(error))})
 
 
 def noted(session: Session, notes: Mapping[str, str], state: str = "said") -> Patch:

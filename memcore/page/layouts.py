@@ -15,7 +15,7 @@ from memcore.render.layouts import Layout, layouts_html
 from memcore.render.search import is_open, policy_of
 from memcore.searching.found import Found, Progress
 from memcore.searching.search import search as searched
-from memcore.words.page import say
+from memcore.words.page import complaint, say
 
 KEEP = 30
 """The best layouts, which are shown."""
@@ -73,7 +73,7 @@ def search(session: Session, message: Message) -> Iterator[Patch]:
                 patch["html"]["search"] = found.table
             yield patch
     except MemcoreError as error:
-        yield {"progress": None, "html": {"search": f"<p>{escape(str(error))}</p>", "search-status": ""}}
+        yield {"progress": None, "html": {"search": f"<p>{escape(complaint(error))}</p>", "search-status": ""}}
         return
     table = found.table or f"<p>{escape(say('search-none'))}</p>"
     yield {"progress": None, "html": {"search": table, "search-status": found.status("done")}}

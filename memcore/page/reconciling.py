@@ -9,7 +9,7 @@ from memcore.errors import MemcoreError
 from memcore.page.session import Log, Message, Patch, Session
 from memcore.reconciling.reconcile import READINGS, reconciled
 from memcore.render.reconciled import case_text, reconciled_html
-from memcore.words.page import say
+from memcore.words.page import complaint, say
 
 WHERE = "pasted into the page"
 
@@ -29,7 +29,7 @@ def against(session: Session) -> str:
         found = reconciled(session.found, session.log.text, reading=session.log.reading)
         return reconciled_html(found, case=case_text(found, WHERE))
     except MemcoreError as error:
-        return f"<p>{escape(str(error))}</p>"
+        return f"<p>{escape(complaint(error))}</p>"
 
 
 def case(session: Session, message: Message) -> Iterator[Patch]:

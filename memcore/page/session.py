@@ -16,7 +16,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import Estimate
 from memcore.render.page import Form
 from memcore.serving.estimate import ServingEstimate
-from memcore.words.page import speaking
+from memcore.words.page import complaint, speaking
 
 Message = Mapping[str, Any]
 Patch = dict[str, Any]
@@ -104,7 +104,7 @@ class Session:
                 try:
                     patch = next(steps, None)
                 except MemcoreError as error:
-                    patch = {"say": str(error)}
+                    patch = {"say": complaint(error)}
             if patch is None:
                 return
             yield patch

@@ -205,6 +205,6 @@ def problems(found: Iterable[Problem]) -> str:
 
 
 def _problem(found: Problem) -> str:
-    where = f"<code>{escape(found.path)}</code>: " if found.path else ""
-    hint = f" Did you mean <b>{escape(found.suggestion)}</b>?" if found.suggestion else ""
-    return f"{where}{escape(found.message)}.{hint}"
+    where = f"<code>{escape(translated(found.path))}</code>: " if found.path else ""
+    hint = " " + say("did-you-mean", value=f"<b>{escape(found.suggestion)}</b>") if found.suggestion else ""
+    return f"{where}{escape(say('stop', text=translated(found.message)))}{hint}"

@@ -10,7 +10,7 @@ from memcore.config.settings import Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import encode_fragment
 from memcore.describe import spelled
-from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import Estimate, estimate
 from memcore.render import html
 from memcore.render.form import is_of_task
@@ -160,10 +160,3 @@ def parsed(text: str) -> dict[str, object]:
     if not isinstance(found, dict):
         raise ConfigError([Problem("model-json", "expected a JSON object")])
     return found
-
-
-def problems_of(error: MemcoreError) -> tuple[Problem, ...]:
-    """The problems that an error carries."""
-    if isinstance(error, ConfigError):
-        return error.problems
-    return (error.problem,) if isinstance(error, UnsupportedError) else (Problem("", str(error)),)

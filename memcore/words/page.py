@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from memcore.errors import MemcoreError, Problem, problems_of
 from memcore.words.answers import ANSWERS_IN_CHINESE, WORDS_OF_ANSWERS
 from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
+from memcore.words.labels import WORDS_OF_LABELS
 from memcore.words.logs import WORDS_OF_LOGS
+from memcore.words.sentences import in_chinese
 from memcore.words.serving import WORDS_OF_SERVING
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
@@ -69,10 +72,18 @@ def translated(english: str) -> str:
     ...     translated("master weight"), translated("what is new")
     ('主权重', 'what is new')
     """
-    if _LANGUAGE.get() != "zh":
-        return english
-    whole = ANSWERS_IN_CHINESE.get(english)
-    return whole or "; ".join(ANSWERS_IN_CHINESE.get(piece, piece) for piece in english.split("; "))
+    return english if _LANGUAGE.get() != "zh" else ANSWERS_IN_CHINESE.get(english) or in_chinese(english)
+
+
+def complaint(error: MemcoreError) -> str:
+    """What an error says, in the language that is spoken."""
+    return "\n".join(map(_complaint, problems_of(error))) if _LANGUAGE.get() == "zh" else str(error)
+
+
+def _complaint(problem: Problem) -> str:
+    hint = f"（{say('did-you-mean', value=problem.suggestion)}）" if problem.suggestion else ""
+    where = f"{translated(problem.path)}：" if problem.path else ""
+    return f"{where}{translated(problem.message)}{hint}"
 
 
 def every() -> dict[str, str]:
@@ -82,6 +93,7 @@ def every() -> dict[str, str]:
 
 WORDS: Mapping[str, tuple[str, str]] = {
     **WORDS_OF_ANSWERS,
+    **WORDS_OF_LABELS,
     **WORDS_OF_LOGS,
     **WORDS_OF_SERVING,
     # The frame of the page
@@ -302,6 +314,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "clear": ("Clear it", "清除"),
     "reset": ("Reset all", "全部重置"),
     "reset-done": ("Everything is reset. Undo takes it back.", "已全部重置，可撤销。"),
+    "stop": ("{text}.", "{text}。"),
     "did-you-mean": ("Did you mean {value}?", "是否指 {value}？"),
     "rest-applied": ("The rest of the link was applied.", "链接其余部分已应用。"),
     "pasted-label": ("config.json", "config.json"),
@@ -349,45 +362,4 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "The peak is in the {when}: {total} in tensors, the largest part {category} with {size} ({share}%).",
         "峰值出现在 {when}：张量共 {total}，其中最大的是 {category}，{size}（{share}%）。",
     ),
-    # Labels of settings
-    "label model": ("Model", "模型"),
-    "label hardware.accelerator": ("Accelerator", "加速器"),
-    "label hardware.num_gpus": ("GPUs", "GPU 数"),
-    "label hardware.gpus_per_node": ("GPUs in a node", "每节点 GPU 数"),
-    "label hardware.gpu_memory_gb": ("GPU memory", "显存"),
-    "label training.sequence_length": ("Sequence length", "序列长度"),
-    "label training.micro_batch_size": ("Micro-batch size", "微批次大小"),
-    "label training.gradient_accumulation_steps": ("Gradient accumulation", "梯度累积"),
-    "label training.precision": ("Precision", "精度"),
-    "label training.optimizer.name": ("Optimizer", "优化器"),
-    "label training.adapter.type": ("Adapter", "适配器"),
-    "label training.adapter.rank": ("Rank", "秩"),
-    "label training.quantization": ("Frozen weights", "冻结权重格式"),
-    "label training.activation_checkpointing.policy": ("Activation checkpointing", "激活检查点"),
-    "label training.implementation": ("Layer code", "层实现"),
-    "label training.attention": ("Attention kernel", "注意力内核"),
-    "label training.loss": ("Loss", "损失函数"),
-    "label engine.type": ("Engine", "引擎"),
-    "label engine.version": ("Engine version", "引擎版本"),
-    "label engine.cpu_offload": ("CPU offload", "CPU 卸载"),
-    "label engine.reshard_after_forward": ("Reshard after forward", "前向后重新分片"),
-    "label engine.expandable_segments": ("Expandable segments", "可扩展段"),
-    "label engine.gpu_memory_utilization": ("GPU memory utilization", "显存利用率"),
-    "label engine.max_num_batched_tokens": ("Most tokens in a step", "每步最多 token"),
-    "label parallelism.data_parallel_size": ("Data parallel", "数据并行"),
-    "label parallelism.tensor_parallel_size": ("Tensor parallel", "张量并行"),
-    "label parallelism.pipeline_parallel_size": ("Pipeline parallel", "流水线并行"),
-    "label parallelism.context_parallel_size": ("Context parallel", "上下文并行"),
-    "label parallelism.ulysses_parallel_size": ("Ulysses", "Ulysses 序列并行"),
-    "label parallelism.expert_parallel_size": ("Expert parallel", "专家并行"),
-    "label parallelism.sequence_parallel": ("Sequence parallel", "序列并行"),
-    "label inference.batch_size": ("Sequences at once", "并发序列数"),
-    "label inference.prompt_length": ("Prompt", "提示长度"),
-    "label inference.output_length": ("Output", "输出长度"),
-    "label inference.max_model_len": ("Longest sequence", "最大序列长度"),
-    "label inference.mean_length": ("Mean sequence", "平均序列长度"),
-    "label inference.max_num_seqs": ("Most sequences in a step", "每步最多序列"),
-    "label inference.weight_dtype": ("Weight dtype", "权重 dtype"),
-    "label inference.quantization": ("Weight format", "权重格式"),
-    "label inference.kv_cache_dtype": ("KV cache dtype", "KV 缓存 dtype"),
 }

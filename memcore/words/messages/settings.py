@@ -1,0 +1,132 @@
+"""What is said of settings, numbers, links and files, in Chinese by the English sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
+    # Said of any setting
+    "found {value}": "值为 {value}",
+    "found {value}, which {reason}": "值为 {value}，{reason}",
+    "allowed: {values}": "允许：{values}",
+    "allowed here: {values}": "此处允许：{values}",
+    "allowed: 0, or more": "允许：0，或更大的值",
+    "allowed: false, or all layers": "允许：false，或所有层",
+    "leave it out": "请去掉此项",
+    "it may be {names}": "可能是 {names}",
+    "found {value}, which is not one of {count} known {catalog}": "值为 {value}，不在已知的 {count} 个{catalog}之中",
+    "weight formats": "权重格式",
+    "ggml types": "ggml 类型",
+    "found {value}, which is not in the catalog of {count} accelerators": "值为 {value}，不在 {count} 个加速器的目录中",
+    "found {value}, not one of the {count} models of the catalog": "值为 {value}，不在目录的 {count} 个模型之中",
+    "give a config.json instead": "请改为提供 config.json",
+    "is required": "必填",
+    "unknown key": "未知的键",
+    "given twice": "重复给出",
+    "given twice: also as {name}": "重复给出：另有 {name}",
+    "they must agree": "二者必须一致",
+    "a config describes training or inference, not both": "配置只能描述训练或推理之一，不能兼有",
+    "leave one out, or name a server as engine.type": "请去掉一个，或将 engine.type 设为推理服务",
+    "leave one out": "请去掉一个",
+    "leave one of them out": "请去掉其中之一",
+    # Numbers, words and texts
+    "expected {kind}, found {value}": "应为{kind}，实为 {value}",
+    "expected a whole number, found {value}": "应为整数，实为 {value}",
+    "expected a whole number of at least {least}, found {value}": "应为不小于 {least} 的整数，实为 {value}",
+    "expected a whole number of at most {most}, found {value}": "应为不大于 {most} 的整数，实为 {value}",
+    "expected a whole number such as 8192, 8k or 7B, found {value}": "应为整数，如 8192、8k 或 7B，实为 {value}",
+    "expected a number from {least} to {most}, found {value}": "应为 {least} 到 {most} 之间的数，实为 {value}",
+    "expected a number with a unit such as 80GiB or 80GB, found {value}": (
+        "应为带单位的数，如 80GiB 或 80GB，实为 {value}"
+    ),
+    "a number, or a size such as 80GiB": "数，或如 80GiB 的大小",
+    "expected true or false, found {value}": "应为 true 或 false，实为 {value}",
+    "expected true, false or a number of at least 2, found {value}": "应为 true、false 或不小于 2 的数，实为 {value}",
+    "{value} is not modelled yet": "{value} 尚未建模",
+    "expected a release such as 0.19.0 or a whole number, found {value}": "应为版本号（如 0.19.0）或整数，实为 {value}",
+    "expected a name or a list of names, found {value}": "应为名称或名称列表，实为 {value}",
+    "expected a catalog id, a hub id or the content of a config.json, found {value}": (
+        "应为目录 ID、模型中心 ID 或 config.json 的内容，实为 {value}"
+    ),
+    "expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value}": (
+        "应为层数列表，或如 'Et*3|(tt|)*29m|L' 的布局，实为 {value}"
+    ),
+    "expected a text of at most 200 characters, found {value}": "应为不超过 200 个字符的文本，实为 {value}",
+    "expected a JSON object, found {kind}": "应为 JSON 对象，实为{kind}",
+    "expected a JSON object": "应为 JSON 对象",
+    "a text or an object with {key}": "文本，或带 {key} 的对象",
+    "an object": "对象",
+    "a list": "列表",
+    "a text": "文本",
+    "a number": "数",
+    "nothing": "空值",
+    "true or false": "true 或 false",
+    # Words that stand for nothing
+    "is no dtype of what learns": "不能作为可学习参数的 dtype",
+    "frozen weights in few bits are training.quantization, and products in FP8 are training.precision 'fp8-mixed'": (
+        "低比特冻结权重用 training.quantization，FP8 矩阵乘用 training.precision 'fp8-mixed'"
+    ),
+    "is no dtype of master copies here": "此处不能作为主权重副本的 dtype",
+    "Megatron's precision-aware optimizer has engine.main_params_dtype": (
+        "Megatron 的精度感知优化器用 engine.main_params_dtype"
+    ),
+    "raises an error at its first step (torch/optim/sparse_adam.py): it takes sparse gradients, which only "
+    "nn.Embedding(sparse=True) makes, and all parameters of these models have dense ones": (
+        "在第一步报错（torch/optim/sparse_adam.py）：它需要只有 nn.Embedding(sparse=True) 产生的稀疏梯度，"
+        "而这些模型的参数梯度都是稠密的"
+    ),
+    "adam, adamw-8bit and paged-adamw-8bit take those": "adam、adamw-8bit 和 paged-adamw-8bit 接受稠密梯度",
+    "has no backward pass in transformers (quantizers, `is_trainable`): dequantize it on loading, or choose nf4": (
+        "在 transformers 中没有反向传播（quantizers，`is_trainable`）：请在加载时反量化，或改用 nf4"
+    ),
+    # Links
+    "longer than {count} characters": "超过 {count} 个字符",
+    "found version {value}": "版本为 {value}",
+    "this version reads {version}": "本版本可读 {version}",
+    "the model in the link is damaged": "链接中的模型已损坏",
+    "nested more than {count} levels deep": "嵌套超过 {count} 层",
+    # Files
+    "the file": "文件",
+    "the command": "命令",
+    "line {number}": "第 {number} 行",
+    "expected a memcore config with a 'model', or a config.json with a 'model_type'": (
+        "应为含 'model' 的 memcore 配置，或含 'model_type' 的 config.json"
+    ),
+    "not JSON: {error}": "不是 JSON：{error}",
+    "is not JSON: {error}": "不是 JSON：{error}",
+    "is not TOML: {error}": "不是 TOML：{error}",
+    "is TOML, which takes Python 3.11 or newer to read": "是 TOML，需要 Python 3.11 或更新版本才能读取",
+    "is not the content of a JSON file: {error}": "不是 JSON 文件的内容：{error}",
+    "cannot be read: {error}": "无法读取：{error}",
+    "holds no keys": "不含任何键",
+    "allowed: JSON, YAML, TOML, or a command line": "允许：JSON、YAML、TOML 或命令行",
+    "is of no tool that is known": "不属于任何已知工具",
+    "known are {tools}, and config.json": "已知的有 {tools} 和 config.json",
+    "read are {values}": "可读取的值：{values}",
+    "{tool} is for {engines}": "{tool} 用于 {engines}",
+    "No closing quotation": "引号未闭合",
+    "No closing bracket": "括号未闭合",
+    "Its variables never end": "变量无限展开",
+    "not an integer": "不是整数",
+    "is indented unlike its neighbours": "缩进与相邻行不同",
+    "is indented with a tab": "用制表符缩进",
+    "is not `key: value`": "不是 `key: value`",
+    "is not `{{key: value}}`": "不是 `{{key: value}}`",
+    "is there twice, with other values": "出现两次且值不同",
+    "uses anchors, tags or complex keys, which are not read": "使用了锚点、标签或复杂键，无法读取",
+    "goes on after its end: {rest}": "结束后还有内容：{rest}",
+    "lacks its {closing}": "缺少 {closing}",
+    "has {found} where a comma or {closing} belongs": "在应有逗号或 {closing} 处为 {found}",
+    # What Python says of broken JSON
+    "{error}: line {line} column {column} (char {at})": "{error}：第 {line} 行第 {column} 列（字符 {at}）",
+    "Expecting value": "缺少值",
+    "Expecting ',' delimiter": "缺少逗号",
+    "Expecting ':' delimiter": "缺少冒号",
+    "Expecting property name enclosed in double quotes": "缺少双引号括起的键",
+    "Extra data": "末尾有多余内容",
+    "Unterminated string starting at": "字符串未结束，起始于",
+    "Invalid control character at": "无效的控制字符",
+    "Invalid \\escape": "无效的转义",
+    "Illegal trailing comma before end of object": "对象末尾有多余的逗号",
+    "Illegal trailing comma before end of array": "数组末尾有多余的逗号",
+}

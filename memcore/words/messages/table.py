@@ -1,0 +1,13 @@
+"""All messages in Chinese, by the English sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.words.messages.files import OF_FILES_IN_CHINESE
+from memcore.words.messages.settings import OF_SETTINGS_IN_CHINESE
+
+MESSAGES_IN_CHINESE: Mapping[str, str] = {
+    **OF_FILES_IN_CHINESE,
+    **OF_SETTINGS_IN_CHINESE,
+}

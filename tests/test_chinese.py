@@ -1,0 +1,120 @@
+"""What memcore says beyond its tables of words: every sentence in the source has its row in Chinese."""
+
+import ast
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from memcore.config.settings import SETTINGS
+from memcore.words.answers import ANSWERS_IN_CHINESE
+from memcore.words.messages.table import MESSAGES_IN_CHINESE
+from memcore.words.page import WORDS, speaking, translated
+
+ROOT = Path(__file__).parent.parent / "memcore"
+SPOKEN = (
+    *(f"config/{name}" for name in ("deflated", "imported", "kinds", "learning", "load", "schema", "texts", "url")),
+    "formats",
+    "untrusted",
+    "units",
+    "hardware",
+)
+"""Modules whose sentences a page may show."""
+CHINESE = re.compile("[\u4e00-\u9fff]")
+MARKUP = re.compile("</|<[a-z]+ |^[a-z0-9_ ]+_[a-z_ ]+$")
+WORD = re.compile("[A-Za-z]{2,}")
+LATIN = set(WORD.findall(" ".join((*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values()))))
+"""Names that Chinese texts have."""
+NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "default"}
+"""Arguments that are names, places to look up, or have tables of their own."""
+PROSE = re.compile(r"[a-z]{2,}[',]?s? [a-z{'(]|[}]'? [a-z]{2,}")
+"""Words one after another."""
+NOT_SAID = {
+    # Programs and their words
+    "vllm serve",
+    "sglang serve",
+    "full_shard auto_wrap",
+    # Where numbers are from
+    "'Max memory' banners of public logs",
+    "capacity in public out-of-memory messages",
+    "recalled, unconfirmed",
+    "observed contexts, public logs",
+    "nccl 2.30 and public reports",
+}
+"""What no visitor reads as a sentence, or a source, which stays in its language."""
+OF_SETTINGS = {text for each in SETTINGS.values() for text in (each.label, each.help, each.default)}
+"""They have tables by the setting."""
+
+
+def template(node):
+    """A text as a row of the tables has it: with names in braces where values are."""
+    if isinstance(node, ast.Constant):
+        return node.value.replace("{", "{{").replace("}", "}}") if isinstance(node.value, str) else None
+    parts = (
+        each.value.replace("{", "{{").replace("}", "}}") if isinstance(each, ast.Constant) else f"{{v{number}}}"
+        for number, each in enumerate(node.values)
+    )
+    return "".join(parts)
+
+
+def sentences(path):
+    """The texts of a module, but for docstrings and names."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    passed = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            passed.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            passed |= {each for each in node.values if isinstance(each, ast.Constant)}
+        elif isinstance(node, ast.keyword) and node.arg in NAMES:
+            passed |= set(ast.walk(node.value))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in passed:
+            said = template(node)
+            if said and PROSE.search(said) and not MARKUP.search(said) and said not in NOT_SAID | OF_SETTINGS:
+                yield said
+
+
+def missing(said):
+    """The pieces of a text that stay in English."""
+    with speaking("zh"):
+        if is_chinese(translated(filled(said))):
+            return []
+        return [each for each in said.split("; ") if PROSE.search(each) and not is_chinese(translated(filled(each)))]
+
+
+def is_chinese(said):
+    """Whether nothing of it is English but names, which the tables have, too."""
+    return bool(CHINESE.search(said)) and set(WORD.findall(said)) <= LATIN
+
+
+def filled(said):
+    """A sentence with values that no table knows; what is right behind a word may be absent."""
+    return "".join(
+        text + ("" if name is None or text[-1:].isalpha() else "'0'") for text, name, _, _ in Formatter().parse(said)
+    ).strip()
+
+
+def modules():
+    """Modules that a page may speak from."""
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).with_suffix("").as_posix()
+        if name.startswith(SPOKEN):
+            yield path
+
+
+@pytest.mark.parametrize("path", list(modules()), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_sentence_has_a_chinese_row(path):
+    """Whatever a module says, refuses, warns or assumes; rows are found by the English text with values in it."""
+    english = {each for each, _ in WORDS.values()}
+    assert [each for said in sentences(path) if said not in english for each in missing(said)] == []
+
+
+def test_rows_say_the_same():
+    """A row's values are those of its English, and it is in Chinese."""
+    for english, chinese in MESSAGES_IN_CHINESE.items():
+        names = [{name for _, name, _, _ in Formatter().parse(text) if name} for text in (english, chinese)]
+        assert names[0] == names[1], english
+        assert CHINESE.search(chinese), english
+        assert "; " not in english, english
