@@ -23,6 +23,7 @@ SPOKEN = (
 """Modules whose sentences a page may show."""
 CHINESE = re.compile("[\u4e00-\u9fff]")
 MARKUP = re.compile("</|<[a-z]+ |^[a-z0-9_ ]+_[a-z_ ]+$")
+JOINT = re.compile("^( and | or |, )")
 WORD = re.compile("[A-Za-z]{2,}")
 LATIN = set(WORD.findall(" ".join((*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values()))))
 """Names that Chinese texts have."""
@@ -91,9 +92,8 @@ def is_chinese(said):
 
 def filled(said):
     """A sentence with values that no table knows; what is right behind a word may be absent."""
-    return "".join(
-        text + ("" if name is None or text[-1:].isalpha() else "'0'") for text, name, _, _ in Formatter().parse(said)
-    ).strip()
+    parts = Formatter().parse(JOINT.sub("", said))
+    return "".join(text + ("" if name is None or text[-1:].isalpha() else "'0'") for text, name, _, _ in parts).strip()
 
 
 def modules():

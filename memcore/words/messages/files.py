@@ -41,6 +41,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "--num-query-groups counts with {flag} only, and is left out": "--num-query-groups 仅在有 {flag} 时有效，已忽略",
     "{flag} counts with --use-megatron-fsdp only, and is left out": "{flag} 仅在有 --use-megatron-fsdp 时有效，已忽略",
+    "--vocab-size is {size}: {whose}": "--vocab-size 为 {size}：{whose}",
+    "BERT's cased words": "BERT 区分大小写的词表",
+    "further ones": "另加的词",
     "--vocab-size is {size}: that of {name}": "--vocab-size 为 {size}：取自 {name}",
     "--vocab-size is {size}: that of GPT-2's words and merges": "--vocab-size 为 {size}：取自 GPT-2 的词表与合并表",
     "--vocab-size is not given, and the tokenizer's is not known: add it to the command": (
