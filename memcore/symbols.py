@@ -6,9 +6,10 @@ size derived from others, such as `⌈a·d/z⌉`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import itemgetter
 from typing import TypeAlias
 
 
@@ -161,7 +162,28 @@ def measure(axis: Axis, sizes: Mapping[str, int]) -> int:
 
 def product(shape: Shape, sizes: Mapping[str, int]) -> int:
     """The number of elements of a shape."""
-    return prod(measure(axis, sizes) for axis in shape)
+    found = 1
+    for axis in shape:
+        found *= sizes[axis] if isinstance(axis, str) else measure(axis, sizes)
+    return found
+
+
+class Products:
+    """Shapes prepared for many sizes: each axis is measured once, and numbers are multiplied beforehand."""
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        places: dict[Axis, int] = {}
+        self._rows: list[tuple[int, itemgetter[tuple[int, ...]]]] = []
+        for shape in shapes:
+            row = [places.setdefault(axis, len(places) + 1) for axis in shape if not isinstance(axis, int)]
+            # A getter of two places or more yields a row: the first two are of the number 1.
+            self._rows.append((prod(axis for axis in shape if isinstance(axis, int)), itemgetter(0, 0, *row)))
+        self._axes = tuple(places)
+
+    def __call__(self, sizes: Mapping[str, int]) -> list[int]:
+        """The number of elements of each."""
+        known = [1, *[measure(axis, sizes) for axis in self._axes]]
+        return [factor * prod(row(known)) for factor, row in self._rows]
 
 
 def spell(shape: Shape) -> str:

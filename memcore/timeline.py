@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from math import prod
+from operator import itemgetter, neg
+from typing import NamedTuple
 
 from memcore.dtypes import ITEMSIZE
 from memcore.eager.tape import ALIGNMENT, Block, Segment, Tape
-from memcore.symbols import Axis, measure
+from memcore.symbols import Axis, Products
 
 
 def aligned(size: int) -> int:
@@ -41,6 +43,15 @@ class Moment:
     """Its number in the program; None for what comes after the backward pass."""
     turn: tuple[int, int]
     """Step and micro-batch: 0 is the first, 1 any later one that differs."""
+
+
+class Height(NamedTuple):
+    """What a stretch of the step holds; as in `Moment`."""
+
+    peak: int
+    end: int
+    first: int
+    repeats: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +97,16 @@ class Program:
         shapes: dict[tuple[int, tuple[Axis, ...]], int] = {}
         self.kinds = [shapes.setdefault(_shape_of(block), len(shapes)) for block in self.blocks]
         self.shapes = tuple(shapes)
-        self._axes = tuple({axis for _, axes in self.shapes for axis in axes})
+        self._products = Products([(factor, *axes) for factor, axes in self.shapes])
         kinds = self.kinds
         self._moves = [kinds[event] if event >= 0 else kinds[~event] + len(shapes) for event in self.events]
         self.spans = tuple(_spans(self.segments))
+        courses = [tuple(self._moves[each.start : each.end]) for each in self.segments]
+        self._courses = dict.fromkeys(courses)
+        """What comes and goes in the stretches; those of equal layers have one."""
+        numbers = {course: number for number, course in enumerate(self._courses)}
+        self._walks = [(span.repeats, [numbers[courses[each]] for each in span.segments]) for span in self.spans]
+        self._signed = itemgetter(-1, -1, *chain.from_iterable(self._courses))
 
     def part(self, keep: Callable[[Block], bool]) -> Program:
         """The same stretches, with some of the blocks."""
@@ -106,27 +123,44 @@ class Program:
 
     def sizes(self, values: Mapping[str, int]) -> list[int]:
         """Bytes of each shape that occurs."""
-        known = {axis: measure(axis, values) for axis in self._axes}
-        return [aligned(factor * prod([known[axis] for axis in axes])) for factor, axes in self.shapes]
+        return [aligned(size) for size in self._products(values)]
+
+    def heights(self, values: Mapping[str, int], base: int = 0) -> list[Height]:
+        """Every segment's peak and end, for these sizes, on top of `base` bytes."""
+        rises, found, level = self._rises(self.sizes(values)), [], base
+        for repeats, walk in self._walks:
+            count = 1 if repeats is None else values[repeats]
+            before, growth = level, (count - 1) * sum(rises[course][1] for course in walk)
+            for course in walk:
+                rise, gain = rises[course]
+                peak = before if rise is None else level + rise
+                level += gain
+                found.append(Height(max(peak, peak + growth), level + growth, peak, count))
+            level += growth
+        return found
+
+    def _rises(self, sizes: list[int]) -> list[tuple[int | None, int]]:
+        """How far each course goes up, and what it adds; None: nothing happens in it."""
+        # The getter's first two places, of nothing, make it yield a row however few the others are.
+        running, start = list(accumulate(self._signed([*sizes, *map(neg, sizes), 0]))), 2
+        found: list[tuple[int | None, int]] = []
+        for course in self._courses:
+            stop, before = start + len(course), running[start - 1]
+            highest = max(running[start:stop]) - before if course else None
+            found.append((highest, running[stop - 1] - before))
+            start = stop
+        return found
 
     def moments(self, values: Mapping[str, int], base: int = 0) -> list[Moment]:
-        """Every segment's peak and end, for these sizes, on top of `base` bytes."""
-        sizes = self.sizes(values)
-        signed = sizes + [-size for size in sizes]
-        running = list(accumulate(map(signed.__getitem__, self._moves)))
-        found, offset = [], base
-        for span in self.spans:
-            count = 1 if span.repeats is None else values[span.repeats]
-            before = running[span.start - 1] if span.start else 0
-            growth = (count - 1) * ((running[span.end - 1] if span.end else 0) - before)
-            for number in span.segments:
-                segment = self.segments[number]
-                peak = max(running[segment.start : segment.end], default=before) + offset
-                end = (running[segment.end - 1] if segment.end else 0) + offset + growth
-                highest = max(peak, peak + growth)
-                found.append(Moment(segment.phase, segment.place, highest, end, peak, count, number, segment.turn))
-            offset += growth
-        return found
+        """The same with what each segment is."""
+        return self.placed(self.heights(values, base))
+
+    def placed(self, heights: Sequence[Height]) -> list[Moment]:
+        """Heights with what their segments are."""
+        return [
+            Moment(segment.phase, segment.place, *height, number, segment.turn)
+            for number, (segment, height) in enumerate(zip(self.segments, heights, strict=True))
+        ]
 
     def allocated(self, rule: str, values: Mapping[str, int]) -> int:
         """Bytes of all blocks of a rule that a micro-batch allocates, one after the other."""

@@ -47,7 +47,7 @@ def parts_of(job: ChunkJob, capture: Capture) -> Parts:
     plan = replace(job.recipe.megatron, graphs=capture.graphs)
     both = recorded(replace(job, recipe=replace(job.recipe, megatron=plan)))
     parts = [both.program.part(keep) for keep in (_inside, _outside)]
-    return Parts(*(replace(both, program=part, moments=tuple(part.moments(job.sizes))) for part in parts))
+    return Parts(*(replace(both, program=part, heights=part.heights(job.sizes)) for part in parts))
 
 
 def _inside(block: Block) -> bool:

@@ -24,7 +24,7 @@ from memcore.ranks.ledger import CATEGORIES, Entry, Ledger, block_entries, categ
 from memcore.ranks.places import place
 from memcore.ranks.rank import Rank, levels_of
 from memcore.step.record import program_of
-from memcore.timeline import Moment, Program, Sample
+from memcore.timeline import Height, Moment, Program, Sample
 
 _PLURALS = {"micro-batch": "micro-batches", "chunk of layers": "chunks of layers"}
 
@@ -47,7 +47,7 @@ class Recorded:
 
     job: ChunkJob
     program: Program
-    moments: tuple[Moment, ...]
+    heights: Sequence[Height]
     """On top of nothing."""
     turn: int
     """How many of them are the forward pass."""
@@ -55,23 +55,28 @@ class Recorded:
     """The same while other backward passes come first, if that makes a difference: all its groups are on the host."""
 
     @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """On top of nothing."""
+        return tuple(self.program.placed(self.heights))
+
+    @cached_property
     def kept(self) -> int:
         """Bytes from the forward to the backward pass."""
-        return self.moments[self.turn - 1].end
+        return self.heights[self.turn - 1].end
 
     @cached_property
     def peaks(self) -> dict[bool, dict[str, int]]:
         """The most that the forward and the backward pass hold, by phase; what is kept in between included."""
         found: dict[bool, dict[str, int]] = {True: {}, False: {}}
-        for number, moment in enumerate(self.moments):
+        for number, (segment, height) in enumerate(zip(self.program.segments, self.heights, strict=True)):
             highest = found[number < self.turn]
-            highest[moment.phase] = max(highest.get(moment.phase, 0), moment.peak)
+            highest[segment.phase] = max(highest.get(segment.phase, 0), height.peak)
         return found
 
     @cached_property
     def held(self) -> Counter[int]:
         """How many of each block the forward pass keeps."""
-        last = self.program.segments[self.moments[self.turn - 1].segment or 0].end
+        last = self.program.segments[self.turn - 1].end
         found: Counter[int] = Counter()
         for span in self.program.spans:
             if span.start < last:
@@ -110,18 +115,17 @@ def recorded(job: ChunkJob) -> Recorded:
         raise UnsupportedError("training.implementation", message)
     IMPLEMENTATIONS[job.recipe.implementation].check(job.recipe.network)
     program = program_of(job.recipe)
-    moments = tuple(program.moments(job.sizes))
     turn = next(
         number
-        for number, moment in enumerate(moments)
-        if moment.phase == "backward" or moment.place in ("gradient of the loss", "received gradient")
+        for number, segment in enumerate(program.segments)
+        if segment.phase == "backward" or segment.place in ("gradient of the loss", "received gradient")
     )
     plan = job.recipe.megatron
     behind = None
     if plan is not None and plan.offload is not None and plan.offload.stays:
         without_last = replace(plan, offload=replace(plan.offload, stays=False))
         behind = recorded(replace(job, recipe=replace(job.recipe, megatron=without_last)))
-    return Recorded(job, program, moments, turn, behind)
+    return Recorded(job, program, program.heights(job.sizes), turn, behind)
 
 
 @dataclass(frozen=True)
@@ -354,17 +358,13 @@ class MegatronRank(Rank):
         return self.peak.peak
 
 
-def _segment(chunk: Recorded, number: int) -> int:
-    return chunk.moments[number].segment or 0 if number < len(chunk.moments) else len(chunk.program.segments)
-
-
 def _samples(chunk: Recorded, *, forward: bool) -> Iterator[Sample]:
     """The stretches of one pass of a chunk."""
     names = list(CATEGORIES)
     program = chunk.program
     categories = [names.index(category_of(program, index)) for index in range(len(program.blocks))]
     samples = program.profile(chunk.job.sizes, categories, len(names))
-    turn, number = _segment(chunk, chunk.turn), 0
+    turn, number = chunk.turn, 0
     for span in program.spans:
         count = 1 if span.repeats is None or chunk.job.sizes[span.repeats] <= 1 else 2
         if (span.segments[0] < turn) == forward:
