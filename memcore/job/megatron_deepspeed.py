@@ -67,7 +67,7 @@ def megatron_deepspeed_job(
     _refuse(read, model, sizes)
     sharded = bool(read.take(_SEQUENCE, False, "Megatron-DeepSpeed's default")) and sizes["tp"] > 1
     whole = replace(model, sizes={**model.sizes, "V": padded(model.sizes["V"], model.sizes["vd"], sizes["tp"])})
-    share = shared(replace(whole, network=with_dropout(read, whole)))
+    share = shared(with_dropout(read, whole))
     preset = read.take("training.precision", engine.default_preset)
     if preset not in engine.presets:
         read.refuse("training.precision", f"found {preset!r}; with {engine.title}: {', '.join(engine.presets)}")

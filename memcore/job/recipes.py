@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from memcore.config.deepspeed import DEEPSPEED
 from memcore.eager.float8 import Float8
@@ -28,7 +29,7 @@ from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.model.adapters import has_prefix
-from memcore.model.network import Layer, Model, Network
+from memcore.model.network import Layer, Model
 from memcore.model.quantized import STORAGES
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.step.pictures import pictures, tower_repeats
@@ -220,7 +221,7 @@ def recipe_of(
     exchanges = ulysses(read, model, implementation, kernel, sizes, padded=padded)
     _refuse_cut(read, precision)
     recipe = Recipe(
-        network=with_dropout(read, model),
+        network=with_dropout(read, model).network,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
         implementation=implementation,
         attention=kernel,
@@ -340,12 +341,14 @@ def _use_cache(read: Defaults, code: LayerCode) -> bool:
     return used
 
 
-def with_dropout(read: Defaults, model: Model) -> Network:
-    """The network with the dropout probabilities of the job instead of the model's."""
+def with_dropout(read: Defaults, model: Model) -> Model:
+    """The model with the dropout probabilities of the job instead of its own."""
     hidden, attention = read.given("training.dropout.hidden"), read.given("training.dropout.attention")
-    if hidden is None and attention is None:
-        return model.network
+    return model if hidden is None and attention is None else _dropping(model, hidden, attention)
 
+
+@lru_cache(maxsize=64)
+def _dropping(model: Model, hidden: float | None, attention: float | None) -> Model:
     def changed(layer: Layer) -> Layer:
         scores = layer.mixer
         if attention is not None and scores is not None:
@@ -354,7 +357,7 @@ def with_dropout(read: Defaults, model: Model) -> Network:
 
     ends = model.network.ends if hidden is None else replace(model.network.ends, embedding_dropout=float(hidden))
     runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
-    return replace(model.network, runs=runs, ends=ends)
+    return replace(model, network=replace(model.network, runs=runs, ends=ends))
 
 
 def _wrap(read: Defaults, code: LayerCode) -> str:

@@ -60,4 +60,4 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
     dropout = float(read.take(f"{_PATH}.dropout", 0.05 if swift else 0.0, "the framework's default"))
     # `share_expert_adapters` is Megatron-Bridge's default; experts that are modules of their own have one each.
     each = swift or not read.given("engine.moe_grouped_gemm")
-    return adapted(model, targets, rank, dtype, dropout, each=each)
+    return adapted(model, tuple(targets), rank, dtype, dropout, each=each)

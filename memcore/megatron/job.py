@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, groupby
 from math import ceil
 
@@ -30,7 +31,7 @@ from memcore.megatron.states import States, states_of
 from memcore.model.catalog import find_model
 from memcore.model.megatron.converted import as_megatron, predicting_too
 from memcore.model.megatron.parts import ENCODER
-from memcore.model.megatron.placement import Chunk, LayoutError, chunk_of, cut_of, further_tokens, predicting
+from memcore.model.megatron.placement import Layout, LayoutError, further_tokens, parts_of, predicting
 from memcore.model.megatron.share import padded, shared
 from memcore.model.megatron.towers import embedder, towers_of
 from memcore.model.network import Model
@@ -62,8 +63,7 @@ class MegatronJob(Job):
 
     ranks: Ranks
     states: States
-    layout: tuple[tuple[Chunk, ...], ...]
-    """The chunks of each stage."""
+    layout: Layout
     stage: int
     group: int
     """Micro-batches that pass through a chunk before the next one's turn."""
@@ -95,7 +95,7 @@ def resolve(config: Config) -> MegatronJob:
     engine = ENGINES[str(read.given("engine.type"))]
     read.refuse_foreign(engine.name)
     model = as_megatron(found, towers_of(read.given("engine.framework")))
-    model = _with_further_tokens(read, replace(model, network=with_dropout(read, model)))
+    model = _with_further_tokens(read, with_dropout(read, model))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)
     sizes = _sizes(read, model, ranks)
@@ -147,27 +147,26 @@ def resolve(config: Config) -> MegatronJob:
 
 def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:
     """The job of every pipeline stage."""
-    made: dict[object, ChunkJob] = {}
-    whole = shared(job.model)
-    for stage, chunks in enumerate(job.layout):
-        found = []
-        for chunk in chunks:
-            runs = tuple((tuple(map(id, pattern)), times) for pattern, times in cut_of(whole, chunk))
-            key = (runs, chunk.embeds, chunk.predicts, chunk.loss)
-            if key not in made:
-                made[key] = _chunk_job(job, whole, chunk)
-            found.append(made[key])
-        first = found[0]
-        model = replace(first.share, first_layer=chunks[0].start)
-        sizes = {**job.sizes, **first.sizes}
-        yield replace(
-            job, model=model, share=first.share, recipe=first.recipe, sizes=sizes, stage=stage, chunks=tuple(found)
-        )
+    made: dict[Model, ChunkJob] = {}
+    parts = parts_of(shared(job.model), job.layout)
+    for stage, (chunks, shares) in enumerate(zip(job.layout, parts, strict=True)):
+        for share in shares:
+            if share not in made:
+                made[share] = _chunk_job(job, share)
+        found = tuple(map(made.__getitem__, shares))
+        share, recipe, sizes = found[0].share, found[0].recipe, found[0].sizes
+        model = _beginning(share, chunks[0].start)
+        yield replace(job, model=model, share=share, recipe=recipe, sizes=sizes, stage=stage, chunks=found)
 
 
-def _chunk_job(job: MegatronJob, whole: Model, chunk: Chunk) -> ChunkJob:
+@lru_cache(maxsize=512)
+def _beginning(model: Model, layer: int) -> Model:
+    """A part of a model as that which begins at another layer."""
+    return replace(model, first_layer=layer)
+
+
+def _chunk_job(job: MegatronJob, share: Model) -> ChunkJob:
     """A chunk of what a rank has of the whole model."""
-    share = chunk_of(whole, chunk)
     plan = job.recipe.megatron
     recompute = None if plan is None else plan.recompute
     checkpoints = None
@@ -189,6 +188,7 @@ def _chunk_job(job: MegatronJob, whole: Model, chunk: Chunk) -> ChunkJob:
     return ChunkJob(share=share, recipe=recipe, sizes={**job.sizes, **runs})
 
 
+@lru_cache(maxsize=64)
 def _recomputed(model: Model, method: str, layers: int) -> tuple[Model, frozenset[tuple[int, int]]]:
     """A chunk's model, and the positions in its runs that are not recomputed.
 

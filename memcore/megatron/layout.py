@@ -9,7 +9,7 @@ from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.job.defaults import Defaults
 from memcore.megatron.ranks import Ranks
 from memcore.model.megatron.parts import ENCODER
-from memcore.model.megatron.placement import Chunk, LayoutError, even, even_chunks, laid_out, predicting
+from memcore.model.megatron.placement import Chunk, Layout, LayoutError, even, even_chunks, laid_out, predicting
 from memcore.model.megatron.towers import deep_layers
 from memcore.model.network import Model
 
@@ -19,7 +19,7 @@ _VIRTUAL = "parallelism.virtual_pipeline_parallel_size"
 _SCHEDULE = "parallelism.pipeline_schedule"
 
 
-def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> tuple[tuple[Chunk, ...], ...]:
+def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
     """The chunks of each stage, in the order in which a stage runs them."""
     stages, virtual = ranks.pipeline, read.given(_VIRTUAL) or 1
     if virtual > 1 and stages == 1:
@@ -47,13 +47,13 @@ def _chunks(read: Defaults, model: Model, chunks: int) -> Sequence[Chunk]:
     if isinstance(given, str):
         return laid_out(model, given, _depth(model))
     if given is not None:
-        return even_chunks(model, given)
+        return even_chunks(model, tuple(given))
     if model.stage_starts:
         return even_chunks(model, _own_counts(model))
     embedding = bool(read.given("engine.account_for_embedding_in_pipeline_split"))
     loss = bool(read.given("engine.account_for_loss_in_pipeline_split"))
     count = model.num_layers - predicting(model)
-    return even_chunks(model, even(count, chunks, embedding=embedding, loss=loss))
+    return even_chunks(model, tuple(even(count, chunks, embedding=embedding, loss=loss)))
 
 
 def _depth(model: Model) -> int:
@@ -61,10 +61,10 @@ def _depth(model: Model) -> int:
     return max((len(run) for run in model.network.runs if run[0].extra is not None), default=1)
 
 
-def _own_counts(model: Model) -> list[int]:
+def _own_counts(model: Model) -> tuple[int, ...]:
     """Layers of each stage, where the model's own pattern cuts it."""
     edges = [0, *model.stage_starts, model.num_layers - predicting(model)]
-    return [stop - start for start, stop in pairwise(edges)]
+    return tuple(stop - start for start, stop in pairwise(edges))
 
 
 def _check_schedule(read: Defaults, virtual: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 
 from memcore.dtypes import ITEMSIZE
@@ -13,11 +13,12 @@ from memcore.megatron.job import MegatronJob
 from memcore.model.adapters import learns
 from memcore.model.megatron.parts import PATH
 from memcore.model.megatron.towers import SEEING
+from memcore.model.network import Model
 from memcore.model.parts import Experts
 from memcore.model.weights import Weight
 from memcore.ranks.ledger import Entry, entry_of
 from memcore.step.megatron import MegatronPlan
-from memcore.symbols import Shape, product, split_over
+from memcore.symbols import Products, Shape, product, split_over
 from memcore.timeline import aligned
 from memcore.units import MiB
 
@@ -62,20 +63,17 @@ class Workspaces:
     @cached_property
     def stored(self) -> tuple[Stored, ...]:
         """The parameters of all chunks."""
-        apart, network = self.job.ranks.experts_apart, self.job.model.network
-        found: dict[tuple[Weight, str], int] = {}
-        for chunk in self.job.chunks:
-            for weight, path, count in chunk.share.tensors:
-                found[weight, path] = found.get((weight, path), 0) + count
-        return tuple(
-            Stored(weight, path, count, apart and _of_experts(weight), learns(weight, network))
-            for (weight, path), count in found.items()
-        )
+        return self._listed[0]
+
+    @cached_property
+    def _listed(self) -> tuple[tuple[Stored, ...], Products]:
+        shares = tuple(chunk.share for chunk in self.job.chunks)
+        return _stored(shares, apart=self.job.ranks.experts_apart)
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
         """Elements of each parameter."""
-        return tuple(product(each.weight.shape, self.job.sizes) for each in self.stored)
+        return tuple(self._listed[1](self.job.sizes))
 
     def workspace_entries(self) -> Iterator[Entry]:
         """What libraries and modules keep once they have run."""
@@ -270,6 +268,21 @@ class Workspaces:
         """A row of the ledger; `elements` of the shape, if they are known already."""
         size = product(shape, self.job.sizes) if elements is None else elements
         return entry_of(rule, module, shape, dtype, copies, aligned(size * ITEMSIZE[dtype]), lifetime)
+
+
+@lru_cache(maxsize=256)
+def _stored(shares: tuple[Model, ...], *, apart: bool) -> tuple[tuple[Stored, ...], Products]:
+    """The parameters of some chunks, and their elements; `apart`: those of experts have buffers of their own."""
+    found: dict[tuple[Weight, str], int] = {}
+    for share in shares:
+        for weight, path, count in share.tensors:
+            found[weight, path] = found.get((weight, path), 0) + count
+    network = shares[0].network
+    stored = tuple(
+        Stored(weight, path, count, apart and _of_experts(weight), learns(weight, network))
+        for (weight, path), count in found.items()
+    )
+    return stored, Products([each.weight.shape for each in stored])
 
 
 def _of_experts(weight: Weight) -> bool:

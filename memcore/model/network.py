@@ -172,9 +172,9 @@ class Network:
         return tuple(found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
-    """A network with its numbers."""
+    """A network with its numbers; none equals another, so that what follows from one alone can be kept."""
 
     name: str
     network: Network

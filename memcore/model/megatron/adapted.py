@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from memcore.model.network import Model
@@ -34,7 +35,8 @@ def targets_of(model: Model) -> tuple[str, ...]:
     return tuple(found)
 
 
-def adapted(model: Model, targets: Collection[str], rank: int, dtype: str, dropout: float, *, each: bool) -> Model:
+@lru_cache(maxsize=64)
+def adapted(model: Model, targets: tuple[str, ...], rank: int, dtype: str, dropout: float, *, each: bool) -> Model:
     """The model with everything frozen but the adapters that it gets; `each` expert one, or all of a rank the same."""
     network = model.network
     layers = {id(layer): layer for run in network.runs for layer in run}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from memcore.errors import UnsupportedError
@@ -30,9 +31,12 @@ def as_megatron(model: Model, towers: Mapping[str, str] = MappingProxyType({})) 
 
     Raises UnsupportedError for what it has no counterpart of.
     """
-    network = model.network
-    if network.family == "megatron":
-        return model
+    return model if model.network.family == "megatron" else _converted(model, frozenset(towers.items()))
+
+
+@lru_cache(maxsize=64)
+def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
+    network, towers = model.network, dict(standing)
     obstacles = list(
         dict.fromkeys([*_of_ends(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))])
     )
@@ -75,6 +79,7 @@ def _towers(model: Model, towers: Mapping[str, str], sizes: dict[str, int]) -> t
     return placed(model, towers[network.family], _rows(mixer, sizes))
 
 
+@lru_cache(maxsize=64)
 def predicting_too(model: Model, tokens: int) -> Model:
     """The same with layers behind the last one that predict so many further tokens, each like the last."""
     network, last = model.network, model.network.runs[-1][-1]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from memcore.model.megatron.parts import PREDICTION
 from memcore.model.network import Layer, Model
 from memcore.model.stages import cut
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A stretch of a model on one stage."""
 
     start: int
@@ -26,6 +27,10 @@ class Chunk:
     predicts: int = 0
     """Layers that predict further tokens."""
     loss: bool = False
+
+
+Layout: TypeAlias = tuple[tuple[Chunk, ...], ...]
+"""The chunks of each stage, in the order in which a stage runs them."""
 
 
 class LayoutError(ValueError):
@@ -53,7 +58,8 @@ def even(count: int, chunks: int, *, embedding: bool, loss: bool) -> list[int]:
     return found
 
 
-def even_chunks(model: Model, counts: Sequence[int]) -> list[Chunk]:
+@lru_cache(maxsize=64)
+def even_chunks(model: Model, counts: tuple[int, ...]) -> Sequence[Chunk]:
     """Chunks of so many layers each: the embedding in the first, the rest in the last."""
     further = predicting(model)
     if sum(counts) != model.num_layers - further:
@@ -66,7 +72,8 @@ def even_chunks(model: Model, counts: Sequence[int]) -> list[Chunk]:
     return found
 
 
-def laid_out(model: Model, text: str, depth: int = 1) -> list[Chunk]:
+@lru_cache(maxsize=64)
+def laid_out(model: Model, text: str, depth: int = 1) -> Sequence[Chunk]:
     """The chunks of Megatron's layout, such as `Et*3|(tt|)*29m|L`; `depth` layers predict each further token."""
     found, start = [], 0
     for part in _expanded(text).split("|"):
@@ -113,9 +120,23 @@ def cut_of(model: Model, chunk: Chunk) -> list[tuple[tuple[Layer, ...], int]]:
     return found
 
 
-def chunk_of(model: Model, chunk: Chunk) -> Model:
-    """The part of a model that a chunk has."""
-    found = cut_of(model, chunk)
+@lru_cache(maxsize=64)
+def parts_of(model: Model, layout: Layout) -> tuple[tuple[Model, ...], ...]:
+    """The part of a model that each chunk of each stage has; equal ones are the same, wherever they begin."""
+    made: dict[object, Model] = {}
+    return tuple(tuple(_part_of(model, chunk, made) for chunk in chunks) for chunks in layout)
+
+
+def _part_of(model: Model, chunk: Chunk, made: dict[object, Model]) -> Model:
+    cuts = cut_of(model, chunk)
+    key = tuple((tuple(map(id, pattern)), times) for pattern, times in cuts), *chunk[2:]
+    if key not in made:
+        made[key] = _made_of(model, chunk, cuts)
+    return made[key]
+
+
+def _made_of(model: Model, chunk: Chunk, found: Sequence[tuple[tuple[Layer, ...], int]]) -> Model:
+    """The part of a model that a chunk has, given its runs of layers."""
     ends = model.network.ends
     early = "embedding.", "encoder."
     others = tuple(weight for weight in ends.others if (chunk.embeds if weight.name.startswith(early) else chunk.loss))

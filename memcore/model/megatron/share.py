@@ -20,6 +20,7 @@ TENSOR, EXPERT, EXPERT_TENSOR = "tp", "ep", "etp"
 """Symbols for the ranks that share matrices, experts, and the matrices of an expert."""
 
 
+@lru_cache(maxsize=64)
 def shared(model: Model) -> Model:
     """The model as one rank has it."""
     return replace(model, network=_network(model.network))
