@@ -97,20 +97,6 @@ def test_the_form_shows_what_applies():
     assert hidden not in form(Values({"engine.bucket_cap_mb": "10"}, {}, "fsdp"))
 
 
-def test_the_form_shows_what_says_something_about_the_job():
-    """An adapter's rank and frozen weights without an adapter are hidden, and so are images where the model sees none."""
-    names = ("adapter-rank", "quantization", "images_per_sequence")
-    rank, frozen, images = (f'hidden><label for="field-training-{name}' for name in names)
-    blind = form(Values({}, {}, "fsdp"))
-    assert rank in blind
-    assert frozen in blind
-    assert images in blind
-    seeing = form(Values({"training.adapter.type": "lora"}, {"training.images_per_sequence": "1"}, "fsdp"))
-    assert rank not in seeing
-    assert frozen not in seeing
-    assert images not in seeing
-
-
 def test_an_answer_and_its_form_agree():
     """The page answers a form as Python answers the config, and a config fills the form that gives it back."""
     config = Config.from_dict(page.EXAMPLE)

@@ -86,7 +86,7 @@ class Tool:
     def named(self) -> Mapping[str, str]:
         """What it calls each setting, by path: the first of its names."""
         found: dict[str, str] = {}
-        for key in self.keys:
+        for key in sorted(self.keys, key=lambda key: key.name.startswith("*")):  # a name of ours stands for several
             found.setdefault(key.path, key.name)
         for meaning in self.meanings:
             for path in meaning.sets:

@@ -11,15 +11,16 @@ from memcore.config.texts import from_texts
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
-from memcore.formats import tool_of
+from memcore.formats import shown_name
 from memcore.page.comparing import comparison
 from memcore.page.explaining import explained
 from memcore.page.reconciling import against
 from memcore.page.session import Found, Message, Patch, Session
 from memcore.page.tasks import TASKS, task_of, with_task
 from memcore.render import html, page
+from memcore.render.applying import applies
 from memcore.render.curve import curve_options
-from memcore.render.form import applies, default_option, is_of_task, is_select, is_shown
+from memcore.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.render.page import Form
 from memcore.words.page import complaint, say, translated
 
@@ -147,14 +148,13 @@ def _fix(path: str, value: str, text: str) -> str:
 def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
     """What changed of the fields: which apply, what is taken for empty ones, whose value it is."""
     patches = {PASTED: {"error": ""}}
-    named = tool_of(session.config).named if session.config else {}
     for path in SETTINGS:
         text, default = session.form.texts.get(path, ""), defaults.get(path, "")
         now: Patch = {
-            "hidden": not (is_shown(path, engine, text) and applies(path, session.form.texts, defaults)),
+            "hidden": not (is_shown(path, engine, text) and applies(path, engine, session.form.texts, defaults)),
             "default": default_option(default) if is_select(path) else default,
             "origin": "yours" if text else "default",
-            "flag": named.get(path, ""),
+            "flag": shown_name(session.config, engine, path) if session.config else "",
             "error": "",
             "note": "",
         }

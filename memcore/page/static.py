@@ -12,7 +12,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
-from memcore.formats import flag
+from memcore.formats import shown_name
 from memcore.page.framing import frame
 from memcore.page.tasks import task_of, titles
 from memcore.render import html
@@ -29,7 +29,8 @@ def parts() -> dict[str, Any]:
     config = example()
     found = estimate_training(config)
     texts = to_texts(config)
-    values = Values(texts, defaults(found), found.job.engine.name, task_of(texts), titles(), "", flags(config))
+    engine = found.job.engine.name
+    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", flags(config, engine))
     attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
     return {
         "sections": {
@@ -39,7 +40,7 @@ def parts() -> dict[str, Any]:
             "words": escape(json.dumps(words.every(), ensure_ascii=False)),
             "fragment": encode_fragment(config),
             "help": frame()["help-body"],
-            "curve-settings": curve_options(found.job.engine.name),
+            "curve-settings": curve_options(engine),
             "verdict-attributes": attributes,
             "form": form(values),
             "version": memcore.__version__,
@@ -50,9 +51,9 @@ def parts() -> dict[str, Any]:
     }
 
 
-def flags(config: Config) -> dict[str, str]:
-    """How the tool that runs a config spells each setting."""
-    return {path: found for path in SETTINGS if (found := flag(config, path))}
+def flags(config: Config, engine: str) -> dict[str, str]:
+    """What each setting is called where a config runs."""
+    return {path: shown_name(config, engine, path) for path in SETTINGS}
 
 
 def colours() -> str:

@@ -16,6 +16,7 @@ from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName, Numbe
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
 from memcore.model.catalog import catalog, nickname
+from memcore.render.applying import applies
 from memcore.solving import SMALLEST, SOLVABLE
 from memcore.words.page import explanation, label, say, translated
 
@@ -93,7 +94,8 @@ def _group(title: str, prefix: str, values: Values) -> str:
 
 
 def _shown(path: str, values: Values) -> bool:
-    return is_shown(path, values.engine, values.given.get(path, "")) and applies(path, values.given, values.defaults)
+    given = values.given
+    return is_shown(path, values.engine, given.get(path, "")) and applies(path, values.engine, given, values.defaults)
 
 
 def is_of_task(path: str, engine: str) -> bool:
@@ -106,24 +108,6 @@ def is_shown(path: str, engine: str, text: str) -> bool:
     """Whether a setting is shown: it belongs to the task, and the engine has it or it has a value."""
     engines = SETTINGS[path].engines
     return is_of_task(path, engine) and (engines is None or engine in engines or bool(text))
-
-
-_ADAPTER, _ADAPTERS = "training.adapter.type", "training.adapter."
-_FROZEN = "training.quantization"
-_OF_IMAGES = ("training.images_per_sequence", "training.image_size")
-
-
-def applies(path: str, given: Mapping[str, str], defaults: Mapping[str, str]) -> bool:
-    """Whether a setting says something about this job: of adapters where there are some, of images where they are seen.
-
-    One that is given must be seen to be removed. Weights in few bits are frozen and need an adapter, too. A model that
-    sees has a default for its images.
-    """
-    if given.get(path):
-        return True
-    if path == _FROZEN or (path.startswith(_ADAPTERS) and path != _ADAPTER):
-        return bool(given.get(_ADAPTER))
-    return path not in _OF_IMAGES or path in defaults
 
 
 def _pasted(values: Values) -> str:

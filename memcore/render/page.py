@@ -13,6 +13,7 @@ from memcore.describe import spelled
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import Estimate, estimate
 from memcore.render import html
+from memcore.render.applying import traits
 from memcore.render.form import is_of_task
 from memcore.render.ranks import ranks
 from memcore.render.serving_html import serving_attributes, serving_stages
@@ -127,8 +128,8 @@ def attributes_with(stage: Mapping[str, str], found: Estimate | ServingEstimate)
 
 
 def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
-    """What was taken for settings that are absent, as text by path."""
-    return {each.path: spelled(each.path, each.value) for each in found.assumptions}
+    """What was taken for settings that are absent, as text by path, and what the model has that settings wait for."""
+    return {**{each.path: spelled(each.path, each.value) for each in found.assumptions}, **traits(found)}
 
 
 def read_file(text: str, form: Form) -> Form:
