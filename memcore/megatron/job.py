@@ -25,7 +25,7 @@ from memcore.megatron.graphs import Capture, capture_of
 from memcore.megatron.images import image_symbols, kernel_of, with_images
 from memcore.megatron.layout import chunks_of
 from memcore.megatron.offloading import offload_of
-from memcore.megatron.plan import plan_of
+from memcore.megatron.plan import plan_of, usual_kernel
 from memcore.megatron.ranks import Ranks, ranks_of
 from memcore.megatron.states import States, states_of
 from memcore.model.catalog import find_model
@@ -328,8 +328,10 @@ def _recipe(
     """The recipe of a stage, before its layers are known."""
     implementation = implementation_of(read)
     local = implementation == "megatron-local"
-    usual = ("math", "Megatron-Core's own attention") if local else ("flash", "TransformerEngine's usual choice")
-    kernel = str(read.take("training.attention", *usual))
+    windowed = model.window is not None and sizes["s"] * sizes["cp"] >= model.window
+    accelerator = _capacity(read)[0]
+    major = accelerator.major if accelerator is not None and model.network.ends.start != "megatron-t5" else None
+    kernel = str(read.take("training.attention", *usual_kernel(read, major, local=local, windowed=windowed)))
     kernels = ("math",) if local else tuple(KERNELS)
     if kernel not in kernels:
         read.refuse("training.attention", f"found {kernel!r}; with {implementation}: {', '.join(kernels)}")
@@ -343,7 +345,7 @@ def _recipe(
         implementation=implementation,
         attention=kernel,
         padded=False,
-        windowed=model.window is not None and sizes["s"] * sizes["cp"] >= model.window,
+        windowed=windowed,
         precision=precision,
         loss=Loss(kind="vocab-parallel", shifts_labels=False),
         sharding=Sharding(engine=engine.name),

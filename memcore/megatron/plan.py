@@ -62,6 +62,21 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
     )
 
 
+def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bool) -> tuple[str, str]:
+    """Whose attention runs where a job leaves it open, and why; `major`: of the GPU's compute capability.
+
+    TransformerEngine prefers cuDNN's kernel from Hopper on. With dropout that has no windows, and on Blackwell no
+    deterministic backward pass. Source: dot_product_attention/utils.py (get_attention_backend), fused_attn.cpp.
+    """
+    if local:
+        return "math", "Megatron-Core's own attention"
+    dropped = bool(read.given("training.dropout.attention"))
+    exact = bool(read.given("engine.deterministic_mode"))
+    if major is None or major < 9 or (dropped and (windowed or (exact and major > 9))):
+        return "flash", "TransformerEngine's usual choice"
+    return "cudnn", "TransformerEngine's choice from Hopper on"
+
+
 def _fp8(read: Defaults) -> str | None:
     if read.given("training.precision") != "fp8-mixed":
         for path in ("engine.fp8_format", "engine.fp8_param_gather"):

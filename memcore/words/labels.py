@@ -214,6 +214,7 @@ _REASONS: Mapping[str, str] = {
     "Megatron Bridge's recipe for this model": "Megatron Bridge 对该模型的配方",
     "experts evenly loaded": "专家负载均匀",
     "TransformerEngine's usual choice": "TransformerEngine 的通常选择",
+    "TransformerEngine's choice from Hopper on": "TransformerEngine 自 Hopper 起的选择",
     "Megatron's usual choice": "Megatron 的通常选择",
     "its own choice": "其自身的选择",
     "its library's choice": "其库的选择",

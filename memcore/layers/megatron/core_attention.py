@@ -71,10 +71,11 @@ def cudnn(query: Tensor, key: Tensor, value: Tensor, core: Core) -> Tensor:
         new(tape, (2,), "int64", "random_state"),
     ]
     if needs:
+        packed = core.packed  # the node keeps what it refers to, and the mask is none of it
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
             first, second, third = saved[:3]
-            if core.packed:
+            if packed:
                 whole = new(tape, (3, *first.shape), first.dtype, "attention_backward")
                 found = [view(whole, each.shape) for each in (first, second, third)]
             else:
