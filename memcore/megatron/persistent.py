@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import lcm, prod
 
 from memcore.dtypes import ITEMSIZE
@@ -41,13 +41,13 @@ class MegatronPersistent(Workspaces):
         states = self.job.states
         shared = Fraction(1) if states.shares_parameters else None
         found = self._bytes(states.parameter, shared, optimized=False) + self._frozen
-        return found + sum(2 * each.count * aligned(size) for each, size in self._measured() if self._cached(each))
+        return found + sum(2 * each.count * aligned(size) for each, size in self._measured if self._cached(each))
 
     @cached_property
     def _frozen(self) -> int:
         """Parameters that do not learn: no data-parallel rank shares them."""
         item = ITEMSIZE[self.job.states.parameter]
-        return sum(each.count * aligned(size * item) for each, size in self._measured() if not each.learns)
+        return sum(each.count * aligned(size * item) for each, size in self._measured if not each.learns)
 
     @cached_property
     def buffers(self) -> int:
@@ -61,33 +61,40 @@ class MegatronPersistent(Workspaces):
         """Adam's moments, from the first step on."""
         if self.job.states.matrices is not None:
             return total(self.optimizer_states())
-        return sum(self._part(dtype) for dtype in self.job.states.moments)
+        return sum(times * self._part(dtype) for dtype, times in Counter(self.job.states.moments).items())
 
-    def _measured(self) -> Iterator[tuple[Stored, int]]:
-        return zip(self.stored, self.elements, strict=True)
+    @cached_property
+    def _measured(self) -> Sequence[tuple[Stored, int]]:
+        return list(zip(self.stored, self.elements, strict=True))
 
-    def _learning(self) -> Iterator[tuple[Stored, int]]:
-        return ((each, size) for each, size in self._measured() if each.learns)
+    @cached_property
+    def _learning(self) -> Mapping[bool, Sequence[tuple[Stored, int]]]:
+        """Those that learn: in the buffers of experts, or not."""
+        found: dict[bool, list[tuple[Stored, int]]] = {False: [], True: []}
+        for row in self._measured:
+            if row[0].learns:
+                found[row[0].expert].append(row)
+        return found
 
-    def _over(self, each: Stored) -> str:
+    def _over(self, *, expert: bool) -> str:
         """The symbol of the ranks that share a parameter's optimizer."""
         if self.job.states.outer:
-            return "zoe" if each.expert else "zo"
-        return "ze" if each.expert else "z"
+            return "zoe" if expert else "zo"
+        return _ranks(expert=expert)
 
     def _bytes(self, dtype: str, share: Fraction | None, *, optimized: bool = True) -> int:
         """Bytes of something for each parameter that learns: of all of it, or of a share of this rank's part.
 
         `optimized`: the part whose optimizer is on this rank; else what it stores.
         """
-        item, sizes = ITEMSIZE[dtype], self.job.sizes
-        if share is None:
-            return sum(each.count * aligned(size * item) for each, size in self._learning())
-        found = 0
-        for each, size in self._learning():
-            over = self._over(each) if optimized else "ze" if each.expert else "z"
-            ranks = sizes[over] * share.denominator
-            found += each.count * aligned(-(-size * share.numerator // ranks) * item)
+        item, found = ITEMSIZE[dtype], 0
+        for expert, rows in self._learning.items():
+            if share is None:
+                found += sum([each.count * aligned(size * item) for each, size in rows])
+                continue
+            over = self._over(expert=expert) if optimized else _ranks(expert=expert)
+            times, ranks = -share.numerator, self.job.sizes[over] * share.denominator
+            found += sum([each.count * aligned(-(size * times // ranks) * item) for each, size in rows])
         return found
 
     def _part(self, dtype: str, *, stays: bool = False) -> int:
@@ -103,7 +110,7 @@ class MegatronPersistent(Workspaces):
 
     def _kept(self, *, stays: bool) -> Fraction:
         """The share of parameters whose optimizer is on the GPU."""
-        return Fraction(1) if stays else 1 - Fraction(self.job.states.offloaded).limit_denominator(1000)
+        return Fraction(1) if stays else _rest(self.job.states.offloaded)
 
     @cached_property
     def workspaces(self) -> int:
@@ -174,12 +181,11 @@ class MegatronPersistent(Workspaces):
     def _flat(self) -> Iterator[Entry]:
         """Gradient buffers, and buffers of the model."""
         states = self.job.states
-        for expert in (False, True):
-            rows = [(each, size) for each, size in self._learning() if each.expert == expert]
+        for expert, rows in self._learning.items():
             if rows:
                 name = "expert gradients" if expert else "gradients"
                 whole: Shape = (Total("N", tuple((each.count, *each.weight.shape) for each, _ in rows)),)
-                elements, ranks = sum(each.count * size for each, size in rows), "ze" if expert else "z"
+                elements, ranks = sum(each.count * size for each, size in rows), _ranks(expert=expert)
                 if states.shares_gradients:
                     whole, elements = (Quotient(whole, ranks),), -(-elements // self.job.sizes[ranks])
                 yield self.entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS, elements)
@@ -189,11 +195,9 @@ class MegatronPersistent(Workspaces):
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
-        for chunk in self.job.chunks:
-            for layer, count in chunk.share.layers:
-                for feed in layer.feeds:
-                    if getattr(feed, "correction", None) is not None:
-                        yield self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)
+        for feed, count in self.content.routed:
+            if feed.correction is not None:
+                yield self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)
 
     def _padding(self, rows: Sequence[tuple[Stored, int]], ranks: str) -> Iterator[Entry]:
         """Flat buffers of the distributed optimizer align parameters and ends."""
@@ -222,7 +226,7 @@ class MegatronPersistent(Workspaces):
 
     def _shared(self, each: Stored) -> Shape:
         """This rank's part of a parameter."""
-        return (Quotient(each.weight.shape, "ze" if each.expert else "z"),)
+        return (Quotient(each.weight.shape, _ranks(expert=each.expert)),)
 
     def host_entries(self, activations: int) -> Iterator[Entry]:
         """What is on the host: so many bytes of activations, and what `HybridDeviceOptimizer` has there in fp32."""
@@ -286,7 +290,7 @@ class MegatronPersistent(Workspaces):
                 if self._owned[index]:
                     yield self.entry(rule, each.path, shape, dtype, self._owned[index], lifetime)
                 continue
-            over = self._over(each)
+            over = self._over(expert=each.expert)
             ranks = self.job.sizes[over] if states.sharded else 1
             if ranks * kept.denominator > 1:
                 divisor: str | int = over if kept == 1 else ranks * kept.denominator
@@ -316,7 +320,7 @@ class MegatronPersistent(Workspaces):
             return []
         found = []
         for expert, symbol in ((False, "z"), (True, "ze")):
-            size = sum(each.count * size for each, size in self._learning() if each.expert == expert)
+            size = sum(each.count * size for each, size in self._learning[expert])
             if self.job.sizes[symbol] > 1 and size:
                 found.append(self.entry("layer_wise_gather", "", (size,), self.job.states.parameter, 1, _OPTIMIZING))
         return [max(found, key=lambda entry: entry.bytes)] if found else []
@@ -327,8 +331,10 @@ class MegatronPersistent(Workspaces):
         emerging_optimizers, muon_utils.py (`newton_schulz_tp`, duplicated): parts and whole, the iterate and the next
         one, and two squares of the smaller side.
         """
-        rows = [(each, size) for each, size in self._learning() if each.matrix]
-        if self.job.states.matrices is None or not rows:
+        if self.job.states.matrices is None:
+            return
+        rows = [(each, size) for each, size in self._measured if each.learns and each.matrix]
+        if not rows:
             return
         largest, _ = max(rows, key=lambda row: row[1])
         outer, inner = largest.weight.axes[-2:]
@@ -353,3 +359,14 @@ class MegatronPersistent(Workspaces):
             states=[entry.each for entry in self.optimizer_states() for _ in range(entry.copies)],
             temporaries=[entry.each for entry in self.step_entries() for _ in range(entry.copies)],
         )
+
+
+def _ranks(*, expert: bool) -> str:
+    """The symbol of the ranks that have a parameter."""
+    return "ze" if expert else "z"
+
+
+@lru_cache(maxsize=64)
+def _rest(offloaded: float) -> Fraction:
+    """What is left of all when a part is on the host."""
+    return 1 - Fraction(offloaded).limit_denominator(1000)

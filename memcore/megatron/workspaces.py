@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain, islice
 from math import prod
 
 from memcore.dtypes import ITEMSIZE
@@ -50,8 +51,33 @@ class Stored:
     @property
     def matrix(self) -> bool:
         """A matrix, or one for each expert, that is neither embedding nor head."""
-        axes = len(self.weight.axes) - (self.weight.kind == "routed-expert")
-        return axes == 2 and self.weight.kind not in ("embedding", "head")
+        return len(self.factors) == 2 and self.weight.kind not in ("embedding", "head")
+
+    @property
+    def factors(self) -> tuple[Shape, ...]:
+        """Its axes; of experts each one's."""
+        return self.weight.axes[1:] if self.weight.kind == "routed-expert" else self.weight.axes
+
+    @property
+    def multiplied(self) -> bool:
+        """A matrix with a gradient that TransformerEngine multiplies by."""
+        learns = self.learns and self.weight.split is not None and len(self.factors) > 1
+        return learns and self.weight.kind not in ("embedding", "head", "other", *SEEING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What chunks have of a model, before there are sizes."""
+
+    stored: tuple[Stored, ...]
+    elements: Products
+    routed: tuple[tuple[Experts, int], ...]
+    """Layers of routed experts, and how many there are of each kind."""
+    has_experts: bool
+    multiplied: tuple[tuple[str, tuple[Shape, ...]], ...]
+    """Paths and axes of matrices that TransformerEngine multiplies by."""
+    extents: Products
+    """The lengths of those axes, one matrix after the other."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +87,19 @@ class Workspaces:
     job: MegatronJob
 
     @cached_property
+    def content(self) -> Content:
+        """What of the model the chunks have."""
+        return _content(tuple(chunk.share for chunk in self.job.chunks), apart=self.job.ranks.experts_apart)
+
+    @property
     def stored(self) -> tuple[Stored, ...]:
         """The parameters of all chunks."""
-        return self._listed[0]
+        return self.content.stored
 
     @cached_property
-    def _listed(self) -> tuple[tuple[Stored, ...], Products]:
-        shares = tuple(chunk.share for chunk in self.job.chunks)
-        return _stored(shares, apart=self.job.ranks.experts_apart)
-
-    @cached_property
-    def elements(self) -> tuple[int, ...]:
+    def elements(self) -> Sequence[int]:
         """Elements of each parameter."""
-        return tuple(self._listed[1](self.job.sizes))
+        return self.content.elements(self.job.sizes)
 
     def workspace_entries(self) -> Iterator[Entry]:
         """What libraries and modules keep once they have run."""
@@ -90,13 +116,12 @@ class Workspaces:
     def _own_workspaces(self) -> Iterator[Entry]:
         plan = self.job.recipe.megatron
         own = self.job.recipe.implementation == "transformer-engine"
-        if own or self._routed:
+        if own or self.content.routed:
             # A router multiplies by TransformerEngine whatever the layers are made of (moe_utils.py).
             major = self.job.accelerator.major if self.job.accelerator else 9
             size = 32 * MiB if major is None or major >= 9 else 4 * MiB
             grouped = plan is not None and plan.experts is not None and plan.experts.grouped
-            experts = any(each.weight.kind == "routed-expert" for each in self.stored)
-            streams = 1 + (_STREAMS if grouped and experts and own else 0)
+            streams = 1 + (_STREAMS if grouped and self.content.has_experts and own else 0)
             streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap and own else 0
             yield self.entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
         if own and plan is not None and plan.fuses_weight_gradients:
@@ -107,20 +132,14 @@ class Workspaces:
 
     def _dummies(self) -> Iterator[Entry]:
         """One for each shape of a matrix that TransformerEngine multiplies."""
-        seen: dict[tuple[int, ...], Entry] = {}
-        for each in self.stored:
-            weight = each.weight
-            axes = weight.axes[1:] if weight.kind == "routed-expert" else weight.axes
-            multiplied = each.learns and weight.split is not None and len(axes) > 1
-            if not multiplied or weight.kind in ("embedding", "head", "other", *SEEING):
-                continue
-            extents = tuple(product(axis, self.job.sizes) for axis in axes)
-            if extents in seen:
-                continue
-            shape = tuple(axis for axes_ in axes for axis in axes_)
-            dtype = self.job.states.parameter
-            seen[extents] = self.entry("dummy_gradient", each.path, shape, dtype, 1, _FROM_FIRST_USE, prod(extents))
-        yield from seen.values()
+        seen: set[tuple[int, ...]] = set()
+        extents = iter(self.content.extents(self.job.sizes))
+        for path, axes in self.content.multiplied:
+            found = tuple(islice(extents, len(axes)))
+            if found not in seen:
+                seen.add(found)
+                shape, dtype = tuple(chain.from_iterable(axes)), self.job.states.parameter
+                yield self.entry("dummy_gradient", path, shape, dtype, 1, _FROM_FIRST_USE, prod(found))
 
     def _memory_buffer(self) -> Iterator[Entry]:
         """Megatron's own buffer, as large as its largest use."""
@@ -134,24 +153,17 @@ class Workspaces:
         gathers = (local or network.ends.predicts) and not frozen
         if plan is not None and plan.sequence and gathers:
             uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
-        heads = [
-            mixer.heads.query for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads")
-        ]
-        if local and recipe.attention == "math" and heads:
+        scored = recipe.network.kinds if local and recipe.attention == "math" else ()
+        heads = [mixer.heads.query for layer in scored for mixer in layer.mixers if hasattr(mixer, "heads")]
+        if heads:
             uses.append(self.entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
-        experts = plan.experts if plan is not None and self._routed else None
+        experts = plan.experts if plan is not None and self.content.routed else None
         shared = experts is not None and (experts.parallel or experts.tensor)
         if plan is not None and experts is not None and shared and experts.dispatcher == "allgather":
             everyone: Shape = ("etp", "ep", *self._tokens(plan), "h")
             uses.append(self.entry("expert_buffer", "", everyone, dtype, 1, _FROM_FIRST_USE))
         if uses:
             yield max(uses, key=lambda entry: product(entry.shape, sizes))
-
-    @cached_property
-    def _routed(self) -> tuple[tuple[Experts, int], ...]:
-        """Layers of routed experts, and how many there are of each kind."""
-        layers = (each for chunk in self.job.chunks for each in chunk.share.layers)
-        return tuple((feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts))
 
     def _tokens(self, plan: MegatronPlan) -> Shape:
         """Those that a rank routes."""
@@ -163,7 +175,7 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None:
             return
-        for feed, count in self._routed:
+        for feed, count in self.content.routed:
             tokens, everyone = self._tokens(plan), feed.router.outer
             if experts.dispatcher == "allgather":
                 tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
@@ -178,7 +190,7 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
             return
-        for feed, count in self._routed:
+        for feed, count in self.content.routed:
             tokens, everyone = self._tokens(plan), feed.router.outer
             if experts.dispatcher == "allgather":
                 tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
@@ -271,8 +283,8 @@ class Workspaces:
 
 
 @lru_cache(maxsize=256)
-def _stored(shares: tuple[Model, ...], *, apart: bool) -> tuple[tuple[Stored, ...], Products]:
-    """The parameters of some chunks, and their elements; `apart`: those of experts have buffers of their own."""
+def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
+    """What some chunks have; `apart`: the parameters of experts are in buffers of their own."""
     found: dict[tuple[Weight, str], int] = {}
     for share in shares:
         for weight, path, count in share.tensors:
@@ -282,7 +294,17 @@ def _stored(shares: tuple[Model, ...], *, apart: bool) -> tuple[tuple[Stored, ..
         Stored(weight, path, count, apart and _of_experts(weight), learns(weight, network))
         for (weight, path), count in found.items()
     )
-    return stored, Products([each.weight.shape for each in stored])
+    layers = (each for share in shares for each in share.layers)
+    routed = [(feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts)]
+    multiplied = tuple((each.path, each.factors) for each in stored if each.multiplied)
+    return Content(
+        stored=stored,
+        elements=Products([each.weight.shape for each in stored]),
+        routed=tuple(routed),
+        has_experts=any(each.weight.kind == "routed-expert" for each in stored),
+        multiplied=multiplied,
+        extents=Products([axis for _, axes in multiplied for axis in axes]),
+    )
 
 
 def _of_experts(weight: Weight) -> bool:
