@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import ge, sub
 
 Live = tuple[int, ...]
 """Micro-batches in flight in each kind of chunk of a stage."""
@@ -57,23 +59,30 @@ def schedule(
 @lru_cache(maxsize=4096)
 def in_chunks(warm: int, kinds: tuple[int, ...], micro_batches: int, group: int, *, overlapped: bool) -> Schedule:
     """The same for any number of chunks, after so many forward passes to warm up."""
-    chunks = len(kinds)
-    order = list(_order(chunks, micro_batches, group))
-    live = [0] * (max(kinds) + 1)
-    before: tuple[list[set[Live]], list[set[Live]]] = ([set() for _ in kinds], [set() for _ in kinds])
-    for index in range(len(order) + warm):
-        passes = [index < len(order), index >= warm]
-        # Passes that run side by side: when the forward pass ends, the backward pass has freed what it needed.
-        for forward in (False, True) if overlapped else (True, False):
-            if forward and passes[0]:
-                before[0][order[index]].add(tuple(live))
-                live[kinds[order[index]]] += 1
-            elif not forward and passes[1]:
-                back = chunks - 1 - order[index - warm]
-                before[1][back].add(tuple(live))
-                live[kinds[back]] -= 1
-    ahead, behind = (tuple(_most(each) for each in sets) for sets in before)
-    return Schedule(ahead, behind, tuple(_highest(kinds, ahead, behind)))
+    order = _order(len(kinds), micro_batches, group)
+    back = [len(kinds) - 1 - chunk for chunk in order]
+    # Passes that run side by side: when the forward pass ends, the backward pass has freed what it needed.
+    before = warm if overlapped else warm + 1
+    lives: tuple[list[list[int]], list[list[int]]] = ([], [])
+    for kind in range(max(kinds) + 1):
+        begun, ended = (
+            list(accumulate(map(kind.__eq__, map(kinds.__getitem__, each)), initial=0)) for each in (order, back)
+        )
+        # Passes in one direction that have begun before each one in the other.
+        lives[0].append(list(map(sub, begun[:-1], [0] * (before - 1) + ended[before < 1 :])))
+        lives[1].append(list(map(sub, begun[before:] + begun[-1:] * before, ended[:-1])))
+    forward, backward = _by_chunk(kinds, order, lives[0]), _by_chunk(kinds, back, lives[1])
+    return Schedule(forward, backward, tuple(_highest(kinds, forward, backward)))
+
+
+def _by_chunk(
+    kinds: Sequence[int], order: Sequence[int], lives: Sequence[Sequence[int]]
+) -> tuple[tuple[Live, ...], ...]:
+    """For each chunk, the most that is in flight before its passes; given of each kind what is before every pass."""
+    found: list[set[Live]] = [set() for _ in kinds]
+    for chunk, live in set(zip(order, zip(*lives, strict=True), strict=True)):
+        found[chunk].add(live)
+    return tuple(map(_most, found))
 
 
 def _highest(
@@ -94,17 +103,16 @@ def without(live: Live, kind: int) -> Live:
     return tuple(count - (number == kind) for number, count in enumerate(live))
 
 
-def _order(chunks: int, micro_batches: int, group: int) -> Iterator[int]:
+def _order(chunks: int, micro_batches: int, group: int) -> list[int]:
     """The chunk of each forward pass."""
-    for start in range(0, micro_batches, group):
-        for chunk in range(chunks):
-            yield from [chunk] * min(group, micro_batches - start)
+    full, rest = ([chunk for chunk in range(chunks) for _ in range(size)] for size in (group, micro_batches % group))
+    return full * (micro_batches // group) + rest
 
 
 def _most(found: set[Live]) -> tuple[Live, ...]:
     """Those that no other one exceeds in every chunk."""
-    return tuple(sorted(live for live in found if not any(other != live and _covers(other, live) for other in found)))
-
-
-def _covers(first: Sequence[int], second: Sequence[int]) -> bool:
-    return all(a >= b for a, b in zip(first, second, strict=True))
+    highest: list[Live] = []
+    for live in sorted(found, reverse=True):  # nothing exceeds what comes before it
+        if not any(all(map(ge, other, live)) for other in highest):
+            highest.append(live)
+    return tuple(reversed(highest))
