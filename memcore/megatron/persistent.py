@@ -195,9 +195,9 @@ class MegatronPersistent(Workspaces):
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
-        for feed, count in self.content.routed:
+        for feed, count, chunks in self.content.routed:
             if feed.correction is not None:
-                yield self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)
+                yield from [self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)] * chunks
 
     def _padding(self, rows: Sequence[tuple[Stored, int]], ranks: str) -> Iterator[Entry]:
         """Flat buffers of the distributed optimizer align parameters and ends."""

@@ -181,9 +181,9 @@ class MegatronRank(Rank):
 
     def _front(self, number: int, forward: bool, live: Live) -> int | None:
         """The kind of chunk whose backward pass comes next while a forward pass runs, if something of it is back."""
-        flying = [kind for kind, count in enumerate(live) if count and self._ahead(kind)]
-        at_once = self._at_once(number) and self._ahead(self._kinds[number])
-        return max(flying, key=self._ahead) if forward and flying and not at_once else None
+        flying = [kind for kind, count in enumerate(live) if count and self._ahead(kind)] if forward else []
+        at_once = flying and self._at_once(number) and self._ahead(self._kinds[number])
+        return max(flying, key=self._ahead) if flying and not at_once else None
 
     def _at_once(self, number: int) -> bool:
         """Whether the backward pass of a chunk follows its forward pass."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from math import prod
 
 from memcore.dtypes import ITEMSIZE
@@ -27,6 +27,7 @@ _FROM_FIRST_USE = "from the first use on"
 _LEFT = "until the next micro-batch is routed"
 _DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
 _PASSING = "while layers run"
+_DISPATCHER = "mlp.token_dispatcher"
 _AHEAD, _QUEUED = 500_000_000, 1_000_000_000
 """Elements that Megatron-FSDP gathers ahead, and whose gradients it lets wait (`suggested_communication_unit_size`)."""
 _STREAMS = 4
@@ -71,8 +72,8 @@ class Content:
 
     stored: tuple[Stored, ...]
     elements: Products
-    routed: tuple[tuple[Experts, int], ...]
-    """Layers of routed experts, and how many there are of each kind."""
+    routed: tuple[tuple[Experts, int, int], ...]
+    """Layers of routed experts, how many there are of each kind, and how many such chunks one after the other."""
     has_experts: bool
     multiplied: tuple[tuple[str, tuple[Shape, ...]], ...]
     """Paths and axes of matrices that TransformerEngine multiplies by."""
@@ -175,14 +176,15 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None:
             return
-        for feed, count in self.content.routed:
-            tokens, everyone = self._tokens(plan), feed.router.outer
+        for feed, count, chunks in self.content.routed:
+            tokens, everyone, found = self._tokens(plan), feed.router.outer, []
             if experts.dispatcher == "allgather":
                 tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
             else:
                 dtype = "fp32" if "fp32-router" in feed.options else self.job.recipe.precision.compute
-                yield self.entry("routing_weights", "mlp.token_dispatcher", (*tokens, *everyone), dtype, count, _LEFT)
-            yield self.entry("routing_map", "mlp.token_dispatcher", (*tokens, *everyone), "bool", count, _LEFT)
+                found += [self.entry("routing_weights", _DISPATCHER, (*tokens, *everyone), dtype, count, _LEFT)]
+            found += [self.entry("routing_map", _DISPATCHER, (*tokens, *everyone), "bool", count, _LEFT)]
+            yield from found * chunks
 
     def left_entries(self) -> Iterator[Entry]:
         """What they refer to besides, which during a step is kept for the backward pass too."""
@@ -190,14 +192,14 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
             return
-        for feed, count in self.content.routed:
+        for feed, count, chunks in self.content.routed:
             tokens, everyone = self._tokens(plan), feed.router.outer
             if experts.dispatcher == "allgather":
                 tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
             fused = experts.permute_fusion
             shape: Shape = (*tokens, 2, *everyone) if fused else (*everyone, *tokens)
             rule, dtype = ("row_map", "int32") if fused else ("sort", "int64")
-            yield self.entry(rule, "mlp.token_dispatcher", shape, dtype, count, _LEFT)
+            yield from [self.entry(rule, _DISPATCHER, shape, dtype, count, _LEFT)] * chunks
 
     def _stays_gathered(self) -> Iterator[Entry]:
         """What is no layer is gathered once."""
@@ -296,11 +298,12 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
     )
     layers = (each for share in shares for each in share.layers)
     routed = [(feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts)]
+    chunks = [list(same) for _, same in groupby(routed, key=lambda each: (id(each[0]), each[1]))]
     multiplied = tuple((each.path, each.factors) for each in stored if each.multiplied)
     return Content(
         stored=stored,
         elements=Products([each.weight.shape for each in stored]),
-        routed=tuple(routed),
+        routed=tuple((*same[0], len(same)) for same in chunks),
         has_experts=any(each.weight.kind == "routed-expert" for each in stored),
         multiplied=multiplied,
         extents=Products([axis for _, axes in multiplied for axis in axes]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from memcore.model.images import Images
@@ -141,9 +141,9 @@ class Tower:
     """In the projector."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Network:
-    """Everything about a network that is not a number."""
+    """Everything about a network that is not a number; its hash, which looks at every layer, is kept."""
 
     family: str
     path: str
@@ -161,7 +161,18 @@ class Network:
     sdpa: bool = True
     """Whether transformers runs it with SDPA; if not, it falls back to eager attention."""
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, each.name) for each in fields(self)))
+
+    def __getstate__(self) -> dict[str, object]:
+        # Texts have another hash in another process.
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
     def kinds(self) -> tuple[Layer, ...]:
         """Each kind of layer once, in order of appearance."""
         # Equal layers are mostly the same object, and others differ early: both are cheaper to tell than hashes.

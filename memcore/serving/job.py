@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from memcore.config.inference import SERVERS
@@ -136,7 +137,12 @@ def is_serving(config: Config) -> bool:
 
 def given_below(config: Config, prefix: str) -> list[str]:
     """Paths of the settings of a section that are given."""
-    return [path for path in SETTINGS if path.startswith(prefix) and config.get(path) is not None]
+    return [path for path in _below(prefix) if config.get(path) is not None]
+
+
+@lru_cache(maxsize=8)
+def _below(prefix: str) -> tuple[str, ...]:
+    return tuple(path for path in SETTINGS if path.startswith(prefix))
 
 
 def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
