@@ -23,10 +23,12 @@ SPOKEN = (
 """Modules whose sentences a page may show."""
 CHINESE = re.compile("[\u4e00-\u9fff]")
 MARKUP = re.compile("</|<[a-z]+ |^[a-z0-9_ ]+_[a-z_ ]+$")
-JOINT = re.compile("^( and | or |, )")
-WORD = re.compile("[A-Za-z]{2,}")
-LATIN = set(WORD.findall(" ".join((*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values()))))
-"""Names that Chinese texts have."""
+JOINT = re.compile("^(, or |, | and | or )")
+WORD = re.compile(r"[A-Za-z](?:[\w.*-]*\w)?")
+CHINESE_TEXTS = (*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values())
+SCHEMAS = [f"{path} {setting.kind.schema()}" for path, setting in SETTINGS.items()]
+LATIN = set(WORD.findall(" ".join((*SCHEMAS, *(re.sub("{.*?}", "", text) for text in CHINESE_TEXTS)))))
+"""Names that Chinese texts have, and words that settings take."""
 NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "default"}
 """Arguments that are names, places to look up, or have tables of their own."""
 PROSE = re.compile(r"[a-z]{2,}[',]?s? [a-z{'(]|[}]'? [a-z]{2,}")

@@ -86,14 +86,12 @@ def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Impleme
         return
     found = f"found {name!r}; its step needs whole matrices"
     if flat:
-        message = f"{found}, and {engine.title} gives it pieces of one flat vector; engine.type ddp keeps them whole"
+        message = f"{found}; {engine.title} gives it pieces of one flat vector; engine.type ddp keeps them whole"
         raise UnsupportedError(path, message)
     if name in _ON_SHARDS:
-        raise UnsupportedError(path, f"{found}: {_ON_SHARDS[name]}; engine.type ddp keeps them whole")
+        raise UnsupportedError(path, f"{found}; {_ON_SHARDS[name]}; engine.type ddp keeps them whole")
     if (read.given("parallelism.tensor_parallel_size") or 1) > 1:
-        raise UnsupportedError(
-            path, f"{found}, and projecting those that tensor parallelism shards too is not modelled"
-        )
+        raise UnsupportedError(path, f"{found}; projecting those that tensor parallelism shards too is not modelled")
 
 
 def _refuse_tiles(read: Defaults, engine: Engine) -> None:

@@ -66,7 +66,7 @@ def _without_disk(config: Config) -> Iterator[Problem]:
     for path in _OFFLOAD:
         if config.get(path) == "nvme":
             only = "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)"
-            yield Problem(path, f"found 'nvme'; {only}, found {config.engine.type!r}; allowed here: cpu")
+            yield Problem(path, f"found 'nvme' with engine.type {config.engine.type!r}; {only}; allowed here: cpu")
 
 
 def _in_fp8(config: Config, problems: list[Problem]) -> Mapping[str, object]:

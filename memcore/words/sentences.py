@@ -18,6 +18,10 @@ from memcore.words.answers import ANSWERS_IN_CHINESE
 
 _PIECE = re.compile(r"""(?:(?<!\w)(['"])(?:(?!\1)[^\\]|\\.)*\1(?!\w)|(?!; ).)+""", re.DOTALL)
 """What stands between semicolons; those inside of quotes are a user's."""
+_QUOTED = re.compile(r"""(['"])(?:(?!\1)[^\\]|\\.)*\1?""", re.DOTALL)
+"""A user's words, which may have been cut off."""
+_PROSE = re.compile(r"(?<![.\w])(?!and |or )[a-z]+ (?!and |or )[a-z]{2,}")
+"""Two words of English in a row, unlike names."""
 _JOINTS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或"}
 _JOINT = re.compile("({})".format("|".join(_JOINTS)))
 
@@ -134,4 +138,7 @@ def _piece(text: str) -> str:
 
 def _value(text: str) -> str:
     """What stands in a place: quoted words are a user's."""
-    return text if text[:1] in ("'", '"') else "；".join(map(_piece, text.strip().split("; ")))
+    if _QUOTED.fullmatch(text):
+        return text
+    said = "；".join(map(_piece, text.strip().split("; ")))
+    return said if _PROSE.search(said) else said.replace(" and ", "和").replace(" or ", "或")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.words.messages.files import OF_FILES_IN_CHINESE
+from memcore.words.messages.jobs import OF_JOBS_IN_CHINESE
 from memcore.words.messages.settings import OF_SETTINGS_IN_CHINESE
+from memcore.words.messages.training import OF_TRAINING_IN_CHINESE
 
 MESSAGES_IN_CHINESE: Mapping[str, str] = {
     **OF_FILES_IN_CHINESE,
+    **OF_JOBS_IN_CHINESE,
     **OF_SETTINGS_IN_CHINESE,
+    **OF_TRAINING_IN_CHINESE,
 }
