@@ -21,7 +21,9 @@ SPOKEN = (
     "hardware",
 )
 """Modules whose sentences a page may show."""
-CHINESE = re.compile("[\u4e00-\u9fff]")
+SILENT = ("formats/names",)
+"""They have other tools' names."""
+CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 MARKUP = re.compile("</|<[a-z]+ |^[a-z0-9_ ]+_[a-z_ ]+$")
 JOINT = re.compile("^(, or |, | and | or )")
 WORD = re.compile(r"[A-Za-z](?:[\w.*-]*\w)?")
@@ -102,7 +104,7 @@ def modules():
     """Modules that a page may speak from."""
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).with_suffix("").as_posix()
-        if name.startswith(SPOKEN):
+        if name.startswith(SPOKEN) and not name.startswith(SILENT):
             yield path
 
 
