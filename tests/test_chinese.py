@@ -21,10 +21,15 @@ SPOKEN = (
     "hardware",
 )
 """Modules whose sentences a page may show."""
-SILENT = ("formats/names",)
-"""They have other tools' names."""
+SILENT = (
+    "formats/names",  # other tools' names
+    "engines/theoretical",  # published formulas, and what host memory holds: on the command line alone
+    "ranks/phases",
+    "ranks/host_phases",
+)
+"""Modules that never speak to a page."""
 CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
-MARKUP = re.compile("</|<[a-z]+ |^[a-z0-9_ ]+_[a-z_ ]+$")
+MARKUP = re.compile(r"</|<[a-z]+ |\.(py|cpp|cu|cuh)\b|\w\[\w+, |^[a-z0-9_ ]+_[a-z_ ]+$")
 JOINT = re.compile("^(, or |, | and | or )")
 WORD = re.compile(r"[A-Za-z](?:[\w.*-]*\w)?")
 CHINESE_TEXTS = (*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values())
@@ -97,7 +102,10 @@ def is_chinese(said):
 def filled(said):
     """A sentence with values that no table knows; what is right behind a word may be absent."""
     parts = Formatter().parse(JOINT.sub("", said))
-    return "".join(text + ("" if name is None or text[-1:].isalpha() else "'0'") for text, name, _, _ in parts).strip()
+    return "".join(
+        text + ("" if name is None or text[-1:].isalpha() or text[-1:] in (".", "-") else "0")
+        for text, name, _, _ in parts
+    ).strip()
 
 
 def modules():

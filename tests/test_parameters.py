@@ -283,7 +283,7 @@ def test_the_catalog_keeps_its_word(hub_id):
     ("change", "message"),
     [
         ({"model_type": "lama", "vocab_size": None}, "model.model_type: found 'lama', not one of the "
-         f"{len(known_families())} known families (`memcore models --families`), and to be read like Llama it lacks "
+         f"{len(known_families())} known families (`memcore models --families`); to be read like Llama it lacks "
          "vocab_size (did you mean 'llama'?)"),
         ({"hidden_size": "8"}, "model.hidden_size: expected a positive integer, found '8'"),
         ({"hidden_size": 0}, "model.hidden_size: expected a positive integer, found 0"),

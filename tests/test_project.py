@@ -53,6 +53,7 @@ LAYERS = (
         "words.help",
         "words.logs",
         "words.messages",
+        "words.models",
         "words.page",
         "words.sentences",
     },

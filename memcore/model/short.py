@@ -64,9 +64,9 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
             config["intermediate_size"] = _fitting(config, total)
             width = taken.pop("intermediate_size")
             more = (
-                f"assumed intermediate_size {config['intermediate_size']} for {stated} parameters; Llama 2's rule says "
+                f"assumed intermediate_size {config['intermediate_size']} for {stated} parameters; "
+                f"Llama 2's rule says {width}, which would make {counted:,}"
             )
-            more += f"{width}, which would make {counted:,}"
     words = f"assumed like Llama 2: {', '.join(f'{name} {value}' for name, value in taken.items())}" if taken else ""
     return config, "; ".join(filter(None, (words, more)))
 

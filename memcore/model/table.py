@@ -95,8 +95,8 @@ def mixer_words(mixer: Mixer, model: Model) -> str:
 def _attention_words(part: Attention, model: Model) -> Iterator[str]:
     heads = part.heads
     query, key, width = (model.sizes[str(each)] for each in (heads.query, heads.key, heads.width))
-    kind = "multi-query" if key == 1 < query else "grouped-query" if part.grouped else "multi-head"
-    yield "cross attention" if part.crosses else f"{kind} attention"
+    several = "grouped-query attention" if part.grouped else "multi-head attention"
+    yield "cross attention" if part.crosses else "multi-query attention" if key == 1 < query else several
     yield f"{query} heads of {width}" + (f" over {key}" if part.grouped else "")
     if part.mask != "full":
         yield f"{'window' if part.mask == 'sliding' else 'chunks of'} {model.window}"

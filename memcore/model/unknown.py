@@ -57,9 +57,9 @@ def _tells(key: str, value: object) -> bool:
 
 def _refusal(config: Mapping[str, object], known: tuple[str, ...], missing: list[str], foreign: list[str]) -> Problem:
     model_type = config.get("model_type")
-    message = f"found {model_type!r}, not one of the {len(known)} known families (`memcore models --families`), "
+    message = f"found {model_type!r}, not one of the {len(known)} known families (`memcore models --families`); "
     if missing:
-        message += f"and to be read like Llama it lacks {', '.join(missing)}"
+        message += f"to be read like Llama it lacks {', '.join(missing)}"
     else:
-        message += f"and it has parts that Llama has not: {', '.join(foreign)}"
+        message += f"it has parts that Llama has not: {', '.join(foreign)}"
     return Problem("model.model_type", message, nearest(model_type, known) if isinstance(model_type, str) else None)

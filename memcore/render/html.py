@@ -84,7 +84,7 @@ def verdict_text(estimate: Estimate) -> str:
     """The verdict's sentences."""
     found = verdict(estimate)
     icon = f'<span class="icon" aria-hidden="true">{ICONS[found.level]}</span>'
-    warnings = "".join(f'<p class="warning">{escape(each)}</p>' for each in estimate.job.model.warnings)
+    warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in estimate.job.model.warnings)
     return (
         f'<p class="headline">{icon} {escape(found.headline)}</p><p id="verdict-reason">{escape(found.reason)}</p>'
         f"{warnings}"

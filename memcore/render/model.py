@@ -105,8 +105,11 @@ def _caches(model: Model) -> Iterator[tuple[str, str]]:
 
 def model_html(model: Model) -> str:
     """The page's view: the strip of layers, and the same as tables."""
-    rows = [(row.layers, row.mixer, row.feed, f"{row.parameters:,}", f"{row.cached:,}") for row in layer_rows(model)]
-    warnings = "".join(f'<p class="warning">{escape(each)}</p>' for each in model.warnings)
+    rows = [
+        (row.layers, translated(row.mixer), translated(row.feed), f"{row.parameters:,}", f"{row.cached:,}")
+        for row in layer_rows(model)
+    ]
+    warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in model.warnings)
     columns = ("Layers", "Mixer", "Feed-forward", "Parameters each", "Cached per token")
     tables = _table("Layers", columns, rows) + _table("Parameters", ("For", "Elements"), _sums(model))
     head = escape(say("model-parameters", name=model.name, count=format_count(model.parameters)))
@@ -147,17 +150,20 @@ def layer_strip(model: Model) -> str:
     """The stack of layers as a strip, first to last: above what mixes tokens, below the feed-forward layers."""
     order, rows = layer_order(model), {row.layer: row for row in layer_rows(model)}
     words = {id(layer): rows[layer] for layer in order}
+    said = {layer: f"{translated(row.mixer)}{say('and-also')}{translated(row.feed)}" for layer, row in rows.items()}
     width = 100 / max(len(order), 1)
     body = []
     for number, layer in enumerate(order):
         row = words[id(layer)]
-        title = f"<title>{escape(f'layer {number}: {row.mixer}; {row.feed}')}</title>"
+        title = f"<title>{escape(say('layer-is', number=number, words=said[layer]))}</title>"
         place = f'x="{number * width:.3f}%" width="{width * 0.9:.3f}%"'
         body.append(f'<g>{title}<rect class="{_mixer_class(row)}" {place} y="0" height="22"/>')
         body.append(f'<rect class="{_feed_class(row)}" {place} y="24" height="22"/></g>')
-    label = f"{len(order)} layers of {format_count(model.parameters)} parameters: " + "; ".join(
-        f"{row.count} with {row.mixer} and {row.feed}" for row in rows.values()
+    layers = say("and-also").join(
+        say("layers-with", count=row.count, mixer=translated(row.mixer), feed=translated(row.feed))
+        for row in rows.values()
     )
+    label = say("layers-are", count=len(order), parameters=format_count(model.parameters), layers=layers)
     return (
         '<svg class="picture strip" role="img" aria-labelledby="strip-title" width="100%" height="46" '
         f'xmlns="http://www.w3.org/2000/svg"><title id="strip-title">{escape(label)}</title>{"".join(body)}</svg>'

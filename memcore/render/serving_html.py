@@ -55,7 +55,7 @@ def serving_attributes(found: ServingEstimate) -> dict[str, str]:
 def _verdict(found: ServingEstimate) -> str:
     said = serving_verdict(found)
     icon = f'<span class="icon" aria-hidden="true">{ICONS[said.level]}</span>'
-    warnings = "".join(f'<p class="warning">{escape(each)}</p>' for each in found.job.model.warnings)
+    warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in found.job.model.warnings)
     return f'<p class="headline">{icon} {escape(said.headline)}</p><p>{escape(said.reason)}</p>{warnings}'
 
 
@@ -90,7 +90,12 @@ def _points(found: ServingEstimate) -> str:
     tables = html_table("Users that fit at each length", ("Tokens of each user", "Users"), rows) if rows else ""
     if found.job.config.inference.sleep_level is not None:
         phases = [
-            (escape(each.name), exact(each.held), "" if each.free is None else exact(each.free), escape(each.why))
+            (
+                escape(translated(each.name)),
+                exact(each.held),
+                "" if each.free is None else exact(each.free),
+                escape(translated(each.why)),
+            )
             for each in sleep_phases(found)
         ]
         tables += html_table("Sharing the GPU with training", ("Phase", "Held", "Free", "Why"), phases)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from memcore.words.choices import CHOICES_IN_CHINESE
 from memcore.words.labels import LABELS_IN_CHINESE
+from memcore.words.models import MODELS_IN_CHINESE
 from memcore.words.rules import TITLES_IN_CHINESE
 from memcore.words.serving import SERVING_IN_CHINESE
 from memcore.words.symbols import SYMBOLS_IN_CHINESE
@@ -29,6 +30,13 @@ WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
     "between": ("{low} to {high}", "{low} 至 {high}"),
     "capacity-label": ("capacity {size}", "容量 {size}"),
     "model-parameters": ("{name}: {count} parameters.", "{name}：{count} 个参数。"),
+    "and-also": ("; ", "；"),
+    "layer-is": ("layer {number}: {words}", "第 {number} 层：{words}"),
+    "layers-are": (
+        "{count} layers of {parameters} parameters: {layers}",
+        "{count} 层，共 {parameters} 个参数：{layers}",
+    ),
+    "layers-with": ("{count} with {mixer} and {feed}", "{count} 层为{mixer}与{feed}"),
     "model-region": ("Layers and parameters", "层与参数"),
     "usual-defaults": ("{count} defaults of the engine", "引擎的 {count} 个默认值"),
 }
@@ -38,6 +46,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     **SYMBOLS_IN_CHINESE,
     **CHOICES_IN_CHINESE,
     **LABELS_IN_CHINESE,
+    **MODELS_IN_CHINESE,
     **SERVING_IN_CHINESE,
     # How long something is there
     "the whole job": "整个作业期间",

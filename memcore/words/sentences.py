@@ -22,8 +22,8 @@ _QUOTED = re.compile(r"""(['"])(?:(?!\1)[^\\]|\\.)*\1?""", re.DOTALL)
 """A user's words, which may have been cut off."""
 _PROSE = re.compile(r"(?<![.\w])(?!and |or )[a-z]+ (?!and |or )[a-z]{2,}")
 """Two words of English in a row, unlike names."""
-_JOINTS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或"}
-_JOINT = re.compile("({})".format("|".join(_JOINTS)))
+_JOINTS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", " + ": " + "}
+_JOINT = re.compile("({})".format("|".join(map(re.escape, _JOINTS))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class Template:
     texts: tuple[str, ...]
     """What stands before, between and behind the values."""
     names: tuple[str, ...]
+    numbers: frozenset[str]
+    """Places for numbers alone, written `{name:d}`."""
     chinese: str
 
     def values(self, text: str) -> dict[str, str] | None:
@@ -47,7 +49,8 @@ class Template:
                 return None
             found.append(text[at:place])
             at = place + len(between)
-        return dict(zip(self.names, (*found, text[at:end]), strict=True))
+        values = dict(zip(self.names, (*found, text[at:end]), strict=True))
+        return values if all(values[name][:1].isdigit() and " " not in values[name] for name in self.numbers) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,8 @@ def table(rows: Mapping[str, str]) -> Table:
         if not names:
             whole["".join(text for text, *_ in parts)] = chinese.replace("{{", "{").replace("}}", "}")
             continue
-        texts = _texts(parts)
-        templates.append(Template(texts, names, chinese))
+        numbers = frozenset(name for _, name, kind, _ in parts if name is not None and kind == "d")
+        templates.append(Template(_texts(parts), names, numbers, chinese))
     return Table(whole, sorted(templates, key=lambda each: -sum(map(len, each.texts))))
 
 

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 
 from memcore.words.messages.files import OF_FILES_IN_CHINESE
 from memcore.words.messages.jobs import OF_JOBS_IN_CHINESE
+from memcore.words.messages.megatron import OF_MEGATRON_IN_CHINESE
+from memcore.words.messages.models import OF_MODELS_IN_CHINESE
 from memcore.words.messages.settings import OF_SETTINGS_IN_CHINESE
 from memcore.words.messages.training import OF_TRAINING_IN_CHINESE
 
-MESSAGES_IN_CHINESE: Mapping[str, str] = {
-    **OF_FILES_IN_CHINESE,
-    **OF_JOBS_IN_CHINESE,
-    **OF_SETTINGS_IN_CHINESE,
-    **OF_TRAINING_IN_CHINESE,
-}
+TABLES: tuple[Mapping[str, str], ...] = (
+    OF_FILES_IN_CHINESE,
+    OF_JOBS_IN_CHINESE,
+    OF_MEGATRON_IN_CHINESE,
+    OF_MODELS_IN_CHINESE,
+    OF_SETTINGS_IN_CHINESE,
+    OF_TRAINING_IN_CHINESE,
+)
+MESSAGES_IN_CHINESE: Mapping[str, str] = {english: chinese for table in TABLES for english, chinese in table.items()}

@@ -1,0 +1,181 @@
+"""Why a model or its layers are refused or how it was read, in Chinese by the English sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OF_MODELS_IN_CHINESE: Mapping[str, str] = {
+    # What layers' code cannot do
+    "use 'transformers'": "请用 'transformers'",
+    "use 'transformers' or 'liger'": "请用 'transformers' 或 'liger'",
+    "Liger's kernels need {what}, which {family} lacks": "Liger 的内核需要{what}，{family} 没有",
+    "LitGPT's layers need {what}, which {family} lacks": "LitGPT 的层需要{what}，{family} 没有",
+    "torchtitan's models need {what}, which {family} lacks": "torchtitan 的模型需要{what}，{family} 没有",
+    "Unsloth's functions are modelled with training.adapter.type 'lora'": (
+        "Unsloth 的函数仅对 training.adapter.type 'lora' 建模"
+    ),
+    "context parallelism has no kernel for these widths and heads in this dtype": (
+        "上下文并行对此 dtype、宽度和头数没有内核"
+    ),
+    "Megatron's activations are not modelled yet for {what}": "Megatron 的激活尚未对{what}建模",
+    "activations of {family} are not modelled yet: {what}": "{family} 的激活尚未建模：{what}",
+    "the activations of {what} are not modelled yet": "{what} 的激活尚未建模",
+    "Megatron is not modelled for {what} ({model})": "Megatron 未对{what}（{model}）建模",
+    # Parts of a model
+    "other mixers than attention": "注意力以外的混合层",
+    "other mixers than attention with rotated heads": "带旋转头的注意力以外的混合层",
+    "other feed-forward layers than gated ones of three matrices": "三个矩阵的门控前馈层以外的前馈层",
+    "other embeddings than those of tokens": "token 嵌入以外的嵌入",
+    "another head than one matrix": "单个矩阵以外的输出头",
+    "layers wired as {wiring}": "按 {wiring} 连接的层",
+    "norms of kind {kind}": "{kind} 类归一化",
+    "mixers of kind {kind}": "{kind} 类混合层",
+    "attention with sinks, biases by distance or norms of its own": ("带 sink、按距离偏置或自有归一化的注意力"),
+    "attention with whole rotary embeddings": "使用完整旋转嵌入的注意力",
+    "a gated feed-forward layer of two matrices": "两个矩阵的门控前馈层",
+    "a gated feed-forward layer": "门控前馈层",
+    "a gated feed-forward layer in every layer": "每层一个门控前馈层",
+    "a feed-forward layer in every layer": "每层一个前馈层",
+    "a dense feed-forward layer in every layer": "每层一个稠密前馈层",
+    "attention in every layer": "每层都有注意力",
+    "layers one after the other": "顺序连接的层",
+    "layers one after the other or in parallel": "顺序或并行连接的层",
+    "LayerNorm or RMSNorm": "LayerNorm 或 RMSNorm",
+    "no norm on queries and keys": "查询和键上没有归一化",
+    "norms over heads or none": "按头的归一化或没有归一化",
+    "norms over all heads together": "跨所有头的归一化",
+    "rotary embeddings": "旋转嵌入",
+    "rotary embeddings over whole heads": "覆盖整个头的旋转嵌入",
+    "attention to all tokens": "对全部 token 的注意力",
+    "one matrix for queries, keys and values": "查询、键、值合为一个矩阵",
+    "separate query, key and value matrices": "查询、键、值各自的矩阵",
+    "attention with other than separate query, key and value matrices": "查询、键、值矩阵不分开的注意力",
+    "a bias that all ranks add to a sum over them": "各 rank 都加到求和结果上的偏置",
+    "latent attention without an indexer": "不带索引器的潜在注意力（MLA）",
+    "the experts of DeepSeek or Qwen3": "DeepSeek 或 Qwen3 的专家",
+    "a head of its own": "独立的输出头",
+    "a final norm": "最后的归一化",
+    "matrices without biases": "无偏置的矩阵",
+    "no towers": "没有塔",
+    "vision towers": "视觉塔",
+    "shared caches": "共享的缓存",
+    "fused matrices laid out {how}": "按 {how} 排列的融合矩阵",
+    "values of another width": "宽度不同的值",
+    "values that are keys": "以键为值",
+    "mixer {kind}": "混合层 {kind}",
+    "experts {kind}": "专家 {kind}",
+    "norm {kind}": "归一化 {kind}",
+    "rotation {kind}": "旋转 {kind}",
+    "towers of family {family}": "{family} 系列的塔",
+    "towers of family {family} (modelled: {families})": "{family} 系列的塔（已建模：{families}）",
+    "(modelled: {families})": "（已建模：{families}）",
+    "embeddings other than those of tokens and positions": "token 和位置以外的嵌入",
+    "scaled embeddings or logits": "缩放的嵌入或 logits",
+    "a network without a final norm": "没有最后归一化的网络",
+    "attention beside the feed-forward layer": "与前馈层并行的注意力",
+    "layers of several mixers": "有多个混合层的层",
+    "layers with norms behind their parts, or one for several": "归一化在各部分之后或由多部分共用的层",
+    "an indexer of sparse attention": "稀疏注意力的索引器",
+    "feed-forward layers of another kind": "其他类型的前馈层",
+    "routers with further parameters": "带额外参数的路由器",
+    "experts that are stacked in one matrix": "堆叠成一个矩阵的专家",
+    "attention with sinks, gates, biases or caps": "带 sink、门控、偏置或 cap 的注意力",
+    "attention that shares keys and values": "共享键和值的注意力",
+    # Towers
+    "found several layers": "给出了多个层",
+    "allowed with internvl: {value}": "internvl 允许：{value}",
+    "allowed with mistral3: {value}": "mistral3 允许：{value}",
+    "one": "一个",
+    "allowed with Pixtral's tower, which has no class token: 'full'": "Pixtral 的塔没有 class token，允许：'full'",
+    "known towers: {names}": "已知的塔：{names}",
+    "only the language model is counted: the vision and audio towers of this family are not described": (
+        "只计算语言模型：该系列的视觉塔和音频塔没有描述"
+    ),
+    # config.json
+    "found {family}, not one of the {count} known families (`memcore models --families`)": (
+        "值为 {family}，不在已知的 {count} 个系列之中（`memcore models --families`）"
+    ),
+    "to be read like Llama it lacks {keys}": "若按 Llama 读取，还缺少 {keys}",
+    "it has parts that Llama has not: {keys}": "含有 Llama 没有的部分：{keys}",
+    "known families: {families}": "已知系列：{families}",
+    "known: {names}": "已知：{names}",
+    "the family {family} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward layer": (
+        "系列 {family} 未知：按 Llama 的键读取，使用 RMSNorm 和门控前馈层"
+    ),
+    "the range also covers plain feed-forward layers, and a tied head where the file does not say": (
+        "范围还包括普通前馈层，以及文件未说明时共享权重的输出头"
+    ),
+    "a model like Llama": "类似 Llama 的模型",
+    "expected a list of layers' numbers, found {value}": "应为层号列表，实为 {value}",
+    "expected numbers of layers, found {value}": "应为层号，实为 {value}",
+    "a positive integer": "正整数",
+    "an integer of at least {least}": "不小于 {least} 的整数",
+    "expected an integer of at most {most}, found {value}": "应为不大于 {most} 的整数，实为 {value}",
+    "expected a number above 0 and up to 1, found {value}": "应为大于 0 且不超过 1 的数，实为 {value}",
+    "expected a partial_rotary_factor from 0 to 1, found {value}": (
+        "partial_rotary_factor 应在 0 到 1 之间，实为 {value}"
+    ),
+    "lists {found} layers of {count}": "列出了 {found} 层，共 {count} 层",
+    "lists {found} layers of {count}, the first of which has to be full": (
+        "列出了 {found} 层，共 {count} 层，其中第一层须为 full"
+    ),
+    "none of the {count} layers before has {kinds} attention to share": (
+        "之前的 {count} 层中没有可共享的 {kinds} 注意力"
+    ),
+    "results of layers {layers} are needed": "需要第 {layers} 层的结果",
+    "{chosen} of {count} experts": "{count} 个专家中选 {chosen} 个",
+    "{key} does not divide the {count} attention heads": "{key} 不能整除 {count} 个注意力头",
+    "{heads} does not divide the recurrent width {width}": "{heads} 不能整除循环宽度 {width}",
+    "{heads} does not divide the hidden size {hidden}, and {key} is absent": (
+        "{heads} 不能整除隐藏维度 {hidden}，且缺少 {key}"
+    ),
+    "{heads} heads leave none of the hidden size {hidden} to each": "{heads} 个头使每个头分不到隐藏维度 {hidden}",
+    # A model from its size
+    "unknown": "未知",
+    "a model has a model_type, or of {names}": "模型应有 model_type，或以下之中：{names}",
+    "a short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names}",
+    "expected a number of parameters such as 7B or 350M, found {value}": "应为参数量，如 7B 或 350M，实为 {value}",
+    "its sizes make {counted} parameters, where num_parameters says {stated}": (
+        "其尺寸合 {counted} 个参数，而 num_parameters 为 {stated}"
+    ),
+    "assumed intermediate_size {width} for {stated} parameters": "为 {stated} 个参数假设 intermediate_size {width}",
+    "Llama 2's rule says {width}, which would make {count}": "按 Llama 2 的规则为 {width}，合 {count}",
+    "assumed like Llama 2: {values}": "按 Llama 2 假设：{values}",
+    "only the number of parameters is given: assumed a network of Llama's proportions, {layers} layers, hidden size "
+    "{hidden}, feed-forward {width}, vocabulary {words}": (
+        "只给出参数量：假设与 Llama 同比例的网络，{layers} 层，隐藏维度 {hidden}，前馈 {width}，词表 {words}"
+    ),
+    # Megatron-Core's arguments and layouts
+    "expected a number or a list of {count} zeros and ones, found {value}": (
+        "应为数，或 {count} 个 0 与 1 的列表，实为 {value}"
+    ),
+    "it is a positive integer, or a list with one of 0 and 1 for each of {count} layers": (
+        "应为正整数，或为 {count} 层各给 0 或 1 的列表"
+    ),
+    "expected a text of {letters} | and /, found {value}": "应为由 {letters} | 和 / 组成的文本，实为 {value}",
+    "every depth of further tokens must have the same layers": "预测更多 token 的每个深度须有相同的层",
+    "found {count}, but {key} has {depths} depths": "值为 {count}，但 {key} 有 {depths} 个深度",
+    "found {found} layers, which must be {count} together, in {chunks} equal chunks for each": (
+        "给出 {found} 层，合计应为 {count}，每个阶段 {chunks} 个等大的块"
+    ),
+    "{total} layers cannot be shared equally by {chunks} chunks": "{total} 层无法由 {chunks} 个块均分",
+    "{total} layers with the {one} cannot be shared equally by {chunks} chunks": (
+        "{total} 层（含{one}）无法由 {chunks} 个块均分"
+    ),
+    "{total} layers with the {one} with the {other} cannot be shared equally by {chunks} chunks": (
+        "{total} 层（含{one}与{other}）无法由 {chunks} 个块均分"
+    ),
+    "with the {name}": "含{name}",
+    "loss": "损失",
+    "{given} layers, but {model} has {count}": "给出 {given} 层，但 {model} 有 {count} 层",
+    "{given} layers for further tokens, not {count}": "预测更多 token 的层为 {given}，而非 {count}",
+    "the first chunk must have the one E, and the last the one L": "第一个块须有唯一的 E，最后一个须有唯一的 L",
+    "expected E, t, m, L and |, with repetitions such as t*3 or (tt|)*4": (
+        "应由 E、t、m、L 和 | 组成，可重复，如 t*3 或 (tt|)*4"
+    ),
+    "its brackets do not match": "括号不匹配",
+    "no chunks": "没有块",
+    "{found} chunks, which are not {each} for each of {stages} stages": (
+        "{found} 个块，不是 {stages} 个阶段各 {each} 个"
+    ),
+}

@@ -1,0 +1,46 @@
+"""A model in words: its layers and where its parts run, in Chinese, by the English sentence with places for values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MODELS_IN_CHINESE: Mapping[str, str] = {
+    # Mixers
+    "multi-head attention": "多头注意力",
+    "multi-query attention": "多查询注意力",
+    "grouped-query attention": "分组查询注意力",
+    "cross attention": "交叉注意力",
+    "compressed attention": "压缩注意力",
+    "{query:d} heads of {width:d}": "{query} 个头，每头 {width}",
+    "{query:d} heads of {width:d} over {key:d}": "{query} 个头对 {key} 个键头，每头 {width}",
+    "over {key:d}": "对 {key} 个键头",
+    "window {width:d}": "窗口 {width}",
+    "chunks of {width:d}": "每块 {width}",
+    "chunks of": "每块",
+    "keys and values of an earlier layer": "前面某层的键和值",
+    "parameters of an earlier layer": "前面某层的参数",
+    "latent attention, {heads:d} heads, {latent:d} + {rotary:d} cached": (
+        "潜在注意力（MLA），{heads} 个头，缓存 {latent} + {rotary}"
+    ),
+    "latent attention, {heads:d} heads, {latent:d} + {rotary:d} cached, indexed": (
+        "潜在注意力（MLA），{heads} 个头，缓存 {latent} + {rotary}，带索引"
+    ),
+    "gated delta rule": "门控 delta 规则",
+    "Kimi delta attention": "Kimi delta 注意力",
+    "lightning attention": "lightning 注意力",
+    "real-gated linear recurrence": "实数门控线性循环（RG-LRU）",
+    "short convolution": "短卷积",
+    # Feed-forward layers
+    "{chosen:d} of {count:d} experts of {width:d}": "{count} 个专家选 {chosen} 个，每个 {width}",
+    "{chosen:d} of {count:d} experts of {width:d} and {shared:d} shared": (
+        "{count} 个专家选 {chosen} 个，每个 {width}，共享 {shared}"
+    ),
+    "and {shared:d} shared": "共享 {shared}",
+    "gated {width:d}": "门控 {width}",
+    "plain {width:d}": "普通 {width}",
+    "gated outputs": "门控输出",
+    "published in addition: {part}": "另外发布：{part}",
+    "multi-token prediction": "多 token 预测",
+    "router correction biases": "路由器校正偏置",
+    "fp8 block scales": "fp8 块缩放因子",
+}
