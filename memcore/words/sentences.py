@@ -18,6 +18,8 @@ from memcore.words.answers import ANSWERS_IN_CHINESE
 
 _PIECE = re.compile(r"""(?:(?<!\w)(['"])(?:(?!\1)[^\\]|\\.)*\1(?!\w)|(?!; ).)+""", re.DOTALL)
 """What stands between semicolons; those inside of quotes are a user's."""
+_ENGLISH = re.compile(r"(?<![^ ])[a-z]{3,}(?![^ ,])")
+"""A word that is no name."""
 _QUOTED = re.compile(r"""(['"])(?:(?!\1)[^\\]|\\.)*\1?""", re.DOTALL)
 """A user's words, which may have been cut off."""
 _PROSE = re.compile(r"(?<![.\w])(?!and |or )[a-z]+ (?!and |or )[a-z]{2,}")
@@ -118,23 +120,34 @@ def in_chinese(english: str) -> str:
     >>> in_chinese("found 8; allowed: 1")
     '值为 8；允许：1'
     """
-    return _row(english) or "；".join(_piece(each[0].strip()) for each in _PIECE.finditer(english))
-
-
-def _row(text: str) -> str | None:
-    """A name, in one word, is looked up among answers' words alone."""
-    return _answers().chinese(text) or (_messages().chinese(text) if " " in text else None)
+    whole = _answers().whole.get(english)
+    return whole or "；".join(_piece(each[0].strip()) for each in _PIECE.finditer(english))
 
 
 def _piece(text: str) -> str:
     """A piece of a sentence, or several words with commas between them."""
-    whole = _row(text)
-    if whole is not None:
-        return whole
     parts = _JOINT.split(text)
-    words = [_row(each) for each in parts[::2]]
+    found = _in_table(_answers(), text, parts)
+    if found is None and _ENGLISH.search(text):
+        found = _in_table(_messages(), text, parts)
+        words = [_answers().chinese(each) or _messages().chinese(each) for each in parts[::2]]
+        found = found or _joined(parts, words)
+    return found or text
+
+
+def _in_table(table: Table, text: str, parts: Sequence[str]) -> str | None:
+    """A row for the whole text, or rows for all its parts."""
+    whole = table.chinese(text)
+    if whole is not None or len(parts) == 1:
+        return whole
+    words = [table.chinese(each) for each in parts[::2]]
+    return _joined(parts, words) if all(words) else None
+
+
+def _joined(parts: Sequence[str], words: Sequence[str | None]) -> str | None:
+    """Words with what stands between them; those that no row fits stay as they are, unless it is none of them."""
     if not any(words):
-        return text
+        return None
     joints = [_JOINTS[each] for each in parts[1::2]]
     return "".join((word or part) + joint for word, part, joint in zip(words, parts[::2], [*joints, ""], strict=True))
 
