@@ -96,7 +96,7 @@ def segment(name: str, size: int, total: int, shape: str, *, first: bool = False
     """A part of a picture that can be pointed at and chosen: by the pointer, or by Tab and the arrow keys."""
     share = f"{100 * size / total:.0f}" if total else "0"
     described = escape(
-        say("share-of", title=translated(title or TITLES.get(name, name)), size=format_bytes(size), share=share)
+        say("share-of", title=title or translated(TITLES.get(name, name)), size=format_bytes(size), share=share)
     )
     return (
         f'<g class="segment" data-part="{slug(name)}" role="button" aria-pressed="false" '
