@@ -66,6 +66,14 @@ def test_answered_or_refused(job):
         assert str(error)
 
 
+def test_an_encoders_decoder_has_a_length_of_its_own():
+    """T5 in Megatron: formulas name the tokens of either side."""
+    model = {"model_type": "megatron", "architecture": "t5", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+             "vocab_size": 512, "max_position_embeddings": 64, "decoder_seq_length": 16}  # fmt: skip
+    found = symbols(estimate({"model": model, "engine": {"type": "megatron"}}))
+    assert {each.name: each.value for each in found if each.name in ("s", "sd")} == {"s": 64, "sd": 16}
+
+
 @pytest.mark.parametrize(
     ("model", "training", "parallelism", "engine", "refused"),
     [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import memcore
+from memcore.rules.table import RULES
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parent.parent
@@ -194,6 +195,17 @@ def test_files_and_functions_are_short(path):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno - node.lineno < 60, node.name
+
+
+def test_every_allocation_is_explained():
+    """The rules that `new` and `like` name are rows, so that no entry of a ledger lacks a title and a source."""
+    place = {"new": 3, "like": 1}
+    calls = (node for path in SOURCES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    for call in calls:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in place:
+            rules = call.args[place[call.func.id] :][:1]
+            named = [rule.value for rule in rules if isinstance(rule, ast.Constant) and isinstance(rule.value, str)]
+            assert set(named) <= set(RULES), named
 
 
 def test_the_generated_pages_are_current():

@@ -101,6 +101,7 @@ SYMBOLS: Mapping[str, str] = {
     "pc": "patches of the window that the corner cuts",
     "cp": "ranks that share a sequence (context parallel, or Ulysses)",
     "sq": "tokens of a whole sequence, which ranks share",
+    "sd": "tokens of a sequence of the decoder, beside an encoder",
     "z": "ranks over which FSDP shards",
     "ep": "ranks among which routed experts are divided",
     "ze": "ranks that share the same routed experts",

@@ -223,6 +223,8 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "gradient where nothing was written": "未写入处的梯度",
     "sorted indices of a gradient": "梯度的排序下标",
     "sum over an axis": "沿一个轴求和",
+    "gradient of a sum, in full size": "求和的梯度，完整大小",
+    "gradient summed over such copies": "沿这些副本求和的梯度",
     "copy in another order of axes": "轴次序不同的副本",
     "concatenation": "拼接",
     "gradient of a slice, in full size": "切片的梯度，完整大小",

@@ -103,6 +103,7 @@ SYMBOLS_IN_CHINESE: Mapping[str, str] = {
     "patches of the window that the corner cuts": "被角截断的窗口的图块数",
     "ranks that share a sequence (context parallel, or Ulysses)": "共享一个序列的 rank 数（上下文并行或 Ulysses）",
     "tokens of a whole sequence, which ranks share": "由各 rank 分担的整个序列的 token 数",
+    "tokens of a sequence of the decoder, beside an encoder": "（编码器之外）解码器序列的 token 数",
     "ranks over which FSDP shards": "FSDP 分片的 rank 数",
     "ranks among which routed experts are divided": "分担路由专家的 rank 数",
     "ranks that share the same routed experts": "共享相同路由专家的 rank 数",
