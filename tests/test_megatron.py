@@ -303,6 +303,18 @@ def test_the_mask_of_a_micro_batch_goes_with_its_layers():
     assert with_mask.end_of_forward - without.end_of_forward == 4 * 1024**2
 
 
+@pytest.mark.parametrize(("flush", "copies"), [(False, 3), (True, 2)])
+def test_a_step_replaces_the_last_inputs_of_chunks(flush, copies):
+    """Between steps each of three chunks has an input and its gradient; while micro-batches run, one of them."""
+    parallelism = {"pipeline_parallel_size": 4, "virtual_pipeline_parallel_size": 3, "tensor_parallel_size": 1}
+    engine = {"overlap_p2p_communication_warmup_flush": flush}
+    rank = estimate(changed(JOB, parallelism=parallelism, engine=engine)).ranks[3]
+    tensor = 4 * 1024 * 512 * 2
+    found = sum(entry.bytes for entry in rank.ledger(rank.peak).entries if entry.rule == "last_input")
+    assert found == copies * tensor
+    assert rank.between_steps - rank.persistent.before_step == (2 * 3 - copies) * tensor
+
+
 LLAMA = {
     "model": "meta-llama/Llama-3.1-405B",
     "training": {"sequence_length": 8192, "gradient_accumulation_steps": 32},

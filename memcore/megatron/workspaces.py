@@ -25,6 +25,7 @@ from memcore.units import MiB
 
 _FROM_FIRST_USE = "from the first use on"
 _LEFT = "until the next micro-batch is routed"
+_REPLACED = "until the chunk's next micro-batch"
 _DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
 _PASSING = "while layers run"
 _DISPATCHER = "mlp.token_dispatcher"
@@ -187,7 +188,12 @@ class Workspaces:
             yield from found * chunks
 
     def left_entries(self) -> Iterator[Entry]:
-        """What they refer to besides, which during a step is kept for the backward pass too."""
+        """What is there between steps alone: in a step others take its place, which are counted as in flight."""
+        yield from self._last_inputs(2 * self._receiving - self._referred, _REPLACED)
+        yield from self._left_routing()
+
+    def _left_routing(self) -> Iterator[Entry]:
+        """What dispatchers refer to besides, which during a step is kept for the backward pass too."""
         plan = self.job.recipe.megatron
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
@@ -209,13 +215,30 @@ class Workspaces:
                 yield self.entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
 
     def receive_buffers(self) -> Iterator[Entry]:
-        """Each chunk's model refers to its last input, whose gradient stays with it."""
+        """Each chunk's model refers to its last input, whose gradient stays with it.
+
+        A step's first forward pass of a chunk replaces them, so that while the last one runs only its own are there.
+        Between chunks the schedule itself refers to what it received last before backward passes began.
+        """
+        yield from self._last_inputs(self._referred, _FROM_FIRST_USE)
+
+    @property
+    def _referred(self) -> int:
+        """Inputs and gradients of them while micro-batches run (schedules.py: `input_tensor` of the warm-up)."""
+        several = len(self.job.chunks) > 1 and not self.job.config.engine.overlap_p2p_communication_warmup_flush
+        return min(2 + several, 2 * self._receiving)
+
+    @cached_property
+    def _receiving(self) -> int:
+        """Chunks that read other stages' results."""
+        return sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
+
+    def _last_inputs(self, copies: int, lifetime: str) -> Iterator[Entry]:
         plan = self.job.recipe.megatron
         tokens = split_over("s") if plan is not None and plan.sequence else "s"
-        count = sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
-        if count:
+        if copies:
             dtype = self.job.recipe.precision.compute
-            yield self.entry("last_input", "", (tokens, "b", "h"), dtype, 2 * count, _FROM_FIRST_USE)
+            yield self.entry("last_input", "", (tokens, "b", "h"), dtype, copies, lifetime)
 
     def deferred_entries(self) -> Iterator[Entry]:
         """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
