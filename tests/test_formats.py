@@ -410,6 +410,14 @@ def test_a_functional_test_of_megatron():
     assert "--global-batch-size 16" in exported(config).text
 
 
+def test_gradients_of_megatron_in_fp32():
+    """fp16 sums gradients in fp16 unless told otherwise; of two contradicting words bf16 counts."""
+    command = "torchrun pretrain_gpt.py --num-layers 2 --accumulate-allreduce-grads-in-fp32"
+    assert imported(f"{command} --fp16").config["training"]["gradient_dtype"] == "fp32"
+    assert "gradient_dtype" not in imported(f"{command} --bf16 --grad-reduce-in-bf16").config["training"]
+    assert imported(f"{command} --spec local").config["training"]["implementation"] == "megatron-local"
+
+
 def test_older_words_of_functional_tests():
     """A comment may come first, a shell takes quotes away, and names of older tests mean what they mean today."""
     sizes = "--hidden-size: 512\n  --num-attention-heads: 8\n  --max-position-embeddings: 512\n"

@@ -85,6 +85,8 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     kind = "hybrid" if "--hybrid-layer-pattern" in settled else kind
     if kind is not None:
         settled["*architecture"] = kind
+    if settled.get("--grad-reduce-in-bf16"):
+        settled.pop("--accumulate-allreduce-grads-in-fp32", None)
     if "--encoder-seq-length" in settled:
         settled.setdefault("--seq-length", settled["--encoder-seq-length"])
     strategy = "--data-parallel-sharding-strategy"
@@ -210,6 +212,8 @@ MEGATRON = Tool(
             for theirs, ours in _KERNELS.items()
         ),
         Meaning(sets={"training.attention": "flash"}, keys={"--use-flash-attn": True}),
+        Meaning(sets={"training.gradient_dtype": "fp32"}, keys={"--accumulate-allreduce-grads-in-fp32": True}),
+        Meaning(sets={"training.implementation": "megatron-local"}, keys={"--spec": "local"}),
         Meaning(sets={"training.gradient_clipping": False}, keys={"--clip-grad": 0}),
         Meaning(sets={"training.offload.optimizer": "cpu"}, keys={"--optimizer-cpu-offload": True}),
         Meaning(sets={f"{_CHECKPOINTS}.policy": "selective"}, keys={"--recompute-activations": True}),
@@ -229,8 +233,8 @@ MEGATRON = Tool(
              "--dist-ckpt-*", "--async-save", "--auto-detect-*", "--use-persistent-*", "--timing-*",
              "--moe-aux-loss-coeff", "--moe-z-loss-coeff", "--moe-router-bias-update-rate",
              "--moe-router-topk-scaling-factor", "--mtp-loss-scaling-factor", "--fp8-amax-*",
-             "--accumulate-allreduce-grads-in-fp32", "--no-check-for-nan-in-loss-and-grad", "--spec", "--container-*",
-             "--mpi", "--use-legacy-*", "--enable-experimental", "--empty-unused-memory-level", "--loss-scale*",
+             "--no-check-for-nan-in-loss-and-grad", "--spec", "--container-*",
+             "--mpi", "--enable-experimental", "--empty-unused-memory-level", "--loss-scale*",
              "--initial-loss-scale", "--step-batch-size-schedule", "--hysteresis", "--test-mode",
              "--no-bias-dropout-fusion", "--te-rng-tracker",
              "--no-position-embedding", "--use-cpu-initialization", "--high-priority-stream-groups",
