@@ -179,7 +179,8 @@ class Program:
 
     def high_water(self, sizes: Sequence[int], values: Mapping[str, int]) -> int:
         """The most that is held at once of blocks with these sizes."""
-        running = list(accumulate(sizes[event] if event >= 0 else -sizes[~event] for event in self.events))
+        signed = [*sizes, *map(neg, reversed(sizes))]  # the complement of an index counts from the end
+        running = list(accumulate(map(signed.__getitem__, self.events)))
         highest = offset = 0
         for span in self.spans:
             before = running[span.start - 1] if span.start else 0

@@ -210,3 +210,22 @@ def test_moves_are_served_as_the_rules_say(sizes, picks, expandable):
     pool.serve(moves, live)
     assert pool.reserved == plain.reserved
     assert layout_of(pool, live, expandable) == plain.layout()
+
+
+@given(
+    st.lists(st.tuples(st.integers(SMALL + 1, 40 * MiB), st.integers(1, 9)), min_size=1, max_size=8),
+    st.sampled_from([None, 200 * MiB]),
+    st.booleans(),
+)
+def test_equal_blocks_are_where_they_would_be_one_by_one(requests, limit, expandable):
+    """Segments for many blocks of one size are opened at once; what is there then is the same."""
+    sizes = [size for size, times in requests for _ in range(times)]
+    together, single = (Pool(Room(limit), expandable=expandable) for _ in range(2))
+    places = together.allocate_all(sizes)
+    assert places == [place for size in sizes for place in single.allocate_all([size])]
+    for pool in (together, single):
+        pool.release_all(places[::2])
+    assert together.allocate_all(sizes[::-1]) == [
+        place for size in sizes[::-1] for place in single.allocate_all([size])
+    ]
+    assert (together.room.highest, together.room.short) == (single.room.highest, single.room.short)

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 
 from memcore.eager.tape import ALIGNMENT, Block
 from memcore.timeline import Program
@@ -50,6 +51,10 @@ class Room:
     def enter(self, pool: Pool) -> None:
         """A pool takes from here."""
         self._pools.append(pool)
+
+    def has(self, size: int) -> bool:
+        """So many bytes are left."""
+        return self.limit is None or self.reserved + size <= self.limit
 
     def take(self, size: int) -> None:
         """A new segment."""
@@ -89,6 +94,7 @@ class Pool:
     def __init__(self, room: Room | None = None, *, expandable: bool = False) -> None:
         self.room = room or Room()
         self.room.enter(self)
+        self._expandable = expandable
         self._take = self._grow if expandable else self._open
         self._free: list[Place] = []
         """Free blocks in order."""
@@ -121,8 +127,35 @@ class Pool:
     def allocate_all(self, sizes: Iterable[int]) -> list[Place]:
         """Blocks of these sizes."""
         found: list[Place] = []
-        self.serve([comes(0, size) for size in sizes], [found])
+        for size, same in groupby(sizes):
+            move, count = comes(0, size), len(list(same))
+            opened = self._open_all(move, count) if count > 1 else []
+            found += opened
+            self.serve([move] * (count - len(opened)), [found])
         return found
+
+    def _open_all(self, move: Move, count: int) -> list[Place]:
+        """So many blocks in segments of their own, if that is where they go: nothing that is free is as large."""
+        _, _, wanted, split = move
+        size = _segment(wanted)
+        total = count * size * ALIGNMENT
+        if wanted * ALIGNMENT < LARGE_SEGMENT // 2 or self._expandable or not self.room.has(total):
+            return []
+        if self._free and self._free[-1][0] >= wanted:
+            return []
+        self.room.take(total)
+        step = size + ROUNDING // ALIGNMENT
+        addresses = range(self._top, self._top + count * step, step)
+        self._top += count * step
+        self._segments.update(dict.fromkeys(addresses, size))
+        if size < split:
+            return [(size, address) for address in addresses]
+        rests = [(size - wanted, address + wanted) for address in addresses]
+        for rest in rests:
+            self._starts[rest[1]] = self._ends[rest[1] + rest[0]] = rest
+        index = bisect_left(self._free, rests[0])
+        self._free[index:index] = rests
+        return [(wanted, address) for address in addresses]
 
     def release_all(self, blocks: list[Place]) -> None:
         """Free blocks, the last one first."""
@@ -180,11 +213,9 @@ class Pool:
 
     def _open(self, size: int) -> Place:
         """A new segment; segments never touch."""
-        small = size * ALIGNMENT < LARGE_SEGMENT // 2
-        have = LARGE_SEGMENT if small else -(-size * ALIGNMENT // ROUNDING) * ROUNDING
-        self.room.take(have)
-        place = have // ALIGNMENT, self._top
-        self._top += (have + ROUNDING) // ALIGNMENT
+        place = _segment(size), self._top
+        self.room.take(place[0] * ALIGNMENT)
+        self._top += place[0] + ROUNDING // ALIGNMENT
         self._segments[place[1]] = place[0]
         return place
 
@@ -207,6 +238,12 @@ class Pool:
             del self._segments[address], self._starts[address], self._ends[address + size]
             del self._free[bisect_left(self._free, place)]
         return sum(size for size, _ in whole) * ALIGNMENT
+
+
+def _segment(wanted: int) -> int:
+    """The size of the segment that is opened for a request; both in units of `ALIGNMENT`."""
+    size = wanted * ALIGNMENT
+    return (LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING) // ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +337,8 @@ class _Replay:
 
     def _by_pool(self, moves: Iterable[Move]) -> Mapping[Pool, Sequence[Move]]:
         """The moves of each pool: pools share nothing but the room, of which only the sum counts until a step ends."""
+        if len(set(self._pools)) == 1:
+            return {self._pools[0]: list(moves)}
         found: dict[Pool, list[Move]] = {}
         for move in moves:
             block = move[0]
