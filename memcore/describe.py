@@ -73,7 +73,14 @@ def verdict(estimate: Estimate) -> Verdict:
         gpus=gpus,
         margin=margin,
     )
-    return Verdict(level, headline, reason(estimate))
+    because = reason(estimate)
+    if level in UNSURE:
+        because += " " + say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
+    return Verdict(level, headline, because)
+
+
+UNSURE = ("tight", "over")
+"""Levels at which the range of what may be needed decides."""
 
 
 def _gpus(estimate: Estimate) -> str:

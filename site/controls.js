@@ -1,8 +1,9 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
-import { byId, control, copy, place, save, say, select, word } from "./view.js";
+import { byId, control, copy, place, save, say, select, showMini, word } from "./view.js";
 
 const KEY = "memcore";
-const own = { theme: "auto", language: "", shortcuts: true, plans: [], opened: [] };
+const LONG = 8000; // characters of a link that some programs cut
+const own = { theme: "auto", language: "", shortcuts: true, plans: [], groups: {} };
 let send = () => {};
 
 export function listen(carrier) {
@@ -10,8 +11,11 @@ export function listen(carrier) {
   Object.assign(own, stored(localStorageOf("localStorage")));
   byId("theme").value = own.theme;
   byId("shortcuts").checked = own.shortcuts;
-  for (const id of own.opened) if (byId(id)) byId(id).open = true;
   showPlans();
+  showMini();
+  new IntersectionObserver(([seen]) => {
+    byId("mini").classList.toggle("shown", !seen.isIntersecting && seen.boundingClientRect.bottom < 0);
+  }).observe(byId("verdict"));
   listenToForm();
   listenToButtons();
   listenToFiles();
@@ -105,11 +109,12 @@ function listenToForm() {
     if (target.name) target.dataset.before = target.value;
   });
   form.addEventListener("keydown", stepped);
-  document.addEventListener("toggle", (event) => {
-    if (!event.target.id?.startsWith("group-")) return;
-    own.opened = [...document.querySelectorAll("details[id^=group-][open]")].map((each) => each.id);
+  document.addEventListener("click", (event) => {
+    const group = near(event, "summary")?.parentElement;
+    if (!group?.id.startsWith("group-")) return;
+    own.groups = { ...own.groups, [group.id]: !group.open };
     remember();
-  }, true);
+  });
 }
 
 // Arrow keys step counts: by a factor of two with powers of two, by one else; Escape takes the last edit back.
@@ -144,13 +149,14 @@ function listenToButtons() {
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
     else if (near(event, "[data-sort]")) sort(near(event, "[data-sort]"));
+    else if (near(event, "[data-copy]")) copyTable(near(event, "[data-copy]"));
     else if (plan) {
       event.preventDefault();
       follow(plan.getAttribute("href"));
     } else if (goes) {
       event.preventDefault();
       go(goes.dataset.go);
-    } else if (part) explain(part.dataset.part);
+    } else if (part) explain(part);
   });
   document.addEventListener("pointerover", (event) => {
     const part = near(event, "#bar [data-part], #legend [data-part], #timeline [data-part], #ranks [data-part]");
@@ -199,10 +205,22 @@ function sort(button) {
   for (const each of head.parentElement.children) each.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
   const body = head.closest("table").tBodies[0];
-  const value = (row) => row.children[column].dataset.value;
-  const order = (one, other) => Number(one) - Number(other) || one.localeCompare(other);
+  const value = (row) => exactly(row.children[column]);
+  const order = (one, other) => Number(one) - Number(other) || one.localeCompare(other, undefined, { numeric: true });
   const rows = [...body.rows].sort((one, other) => (down ? -1 : 1) * order(value(one), value(other)));
   body.append(...rows);
+}
+
+// What a cell says, with exact bytes where it shows fewer digits.
+function exactly(cell) {
+  const digits = cell.querySelector("span[title]")?.title.replace(/\D/gu, "");
+  return cell.dataset.value ?? (digits || cell.textContent.trim().replace(/^[\d,]+$/u, (number) => number.replaceAll(",", "")));
+}
+
+async function copyTable(button) {
+  const { rows } = button.parentElement.previousElementSibling;
+  const text = [...rows].map((row) => [...row.cells].map(exactly).join("\t")).join("\n");
+  if (!await copy(text, word("table-copied"))) say(word("copy-failed"));
 }
 
 let hovered;
@@ -219,10 +237,13 @@ function act(button) {
   place.entry += 1;
   const more = button.dataset.with ? { value: byId(button.dataset.with).value } : {};
   if (button.dataset.also) more.also = byId(button.dataset.also).value;
+  if (button.dataset.path && button.dataset.do === "set") control(button.dataset.path)?.focus(); // the button goes away
   send({ ...button.dataset, ...more, texts: readForm(), entry: place.entry, base: location.href.split("#")[0] });
 }
 
-function explain(part) {
+function explain(element) {
+  const { part } = element.dataset;
+  place.view = element.closest("#bar, #legend, #timeline, #ranks, #compare")?.id ?? "bar";
   const again = place.part === part && !byId("drawer").hidden;
   if (again) return closeDialog("drawer");
   select(part);
@@ -240,7 +261,7 @@ function closeDialog(id) {
   if (found.tagName === "DIALOG") found.close();
   else {
     found.hidden = true;
-    document.querySelector(`[data-part="${CSS.escape(place.part ?? "")}"][tabindex]`)?.focus({ preventScroll: true });
+    document.querySelector(`#${place.view ?? "bar"} [data-part="${CSS.escape(place.part ?? "")}"]`)?.focus({ preventScroll: true });
     select(undefined);
     send({ do: "explain", part: "" });
   }
@@ -248,6 +269,7 @@ function closeDialog(id) {
 
 function go(id) {
   const target = byId(id);
+  for (let up = target.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   target.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
   target.focus({ preventScroll: true });
@@ -255,7 +277,7 @@ function go(id) {
 
 async function copyLink() {
   const link = location.href.split("#")[0] + (location.hash || `#${document.body.dataset.fragment}`);
-  if (await copy(link, word("copied"))) return;
+  if (await copy(link, word(link.length > LONG ? "copied-long" : "copied"))) return;
   history.replaceState(history.state, "", link);
   say(word("copy-failed"));
 }
@@ -293,7 +315,7 @@ function pressed(event) {
     rove(part, ["ArrowRight", "ArrowDown"].includes(key) ? 1 : -1);
   } else if (part && ["Enter", " "].includes(key) && part.tagName !== "BUTTON") {
     event.preventDefault();
-    explain(part.dataset.part);
+    explain(part);
   } else if (own.shortcuts && KEYS[key]) {
     event.preventDefault();
     KEYS[key]();
@@ -309,28 +331,30 @@ function rove(part, by) {
 }
 
 function listenToFiles() {
-  const take = async (file) => {
-    if (!file) return;
-    if (file.size > 2 ** 22) say(`${file.name}: > 4 MiB`);
-    else receive(file.name, await readText(file));
+  // Several files at once are one job, such as a config.json and a config of DeepSpeed.
+  const take = async (list) => {
+    const files = [...list].slice(0, 8);
+    const large = files.find((file) => file.size > 2 ** 22);
+    if (large) say(`${large.name}: > 4 MiB`);
+    else if (files.length) receive(files.map((file) => file.name).join(", "), await Promise.all(files.map(readText)));
   };
   for (const id of ["import-file", "file"]) {
-    document.addEventListener("change", ({ target }) => { if (target.id === id) take(target.files[0]); });
+    document.addEventListener("change", ({ target }) => { if (target.id === id) take(target.files); });
   }
   byId("log-file").addEventListener("change", ({ target }) => takeLog(target.files[0]));
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
     event.preventDefault();
-    const [file] = event.dataTransfer.files;
-    if (near(event, "#reconcile-part")) takeLog(file);
-    else take(file);
+    const { files } = event.dataTransfer;
+    if (near(event, "#reconcile-part")) takeLog(files[0]);
+    else take(files);
   });
   addEventListener("paste", (event) => {
     const text = event.clipboardData?.getData("text/plain") ?? "";
     if (event.target.matches?.(TYPING) || text.length < 8) return;
-    receive("pasted", text);
+    receive(word("pasted"), [text]);
   });
-  byId("import-take").addEventListener("click", () => receive("pasted", byId("import-text").value));
+  byId("import-take").addEventListener("click", () => receive(word("pasted"), [byId("import-text").value]));
 }
 
 // A log goes into its field, from where it is compared; of a long one what can be read of it.
@@ -349,9 +373,9 @@ async function readText(file) {
   return new TextDecoder().decode(bytes.slice(41, 41 + length)).replace(/^memcore\0/u, "");
 }
 
-function receive(name, text) {
+function receive(name, files) {
   place.entry += 1;
-  send({ do: "import", name, text, texts: readForm(), entry: place.entry });
+  send({ do: "import", name, files, texts: readForm(), entry: place.entry });
 }
 
 // The only request to another place, and only at a click: a public config.json of the model hub.
@@ -367,7 +391,7 @@ async function fetchFromHub() {
     const options = { credentials: "omit", referrerPolicy: "no-referrer" };
     const answer = await fetch(`https://huggingface.co/${id}/resolve/main/config.json`, options);
     if (!answer.ok) throw new Error(`${answer.status}`);
-    receive(id, await answer.text());
+    receive(id, [await answer.text()]);
   } catch (failure) {
     error.textContent = `${word("hub-failed")} ${failure.message}`;
   }
@@ -397,6 +421,7 @@ function showPlans() {
       own.plans = own.plans.filter((each) => each !== plan);
       remember();
       showPlans();
+      byId("plan-name").focus();
     });
     item.append(load, drop);
     list.append(item);

@@ -38,12 +38,13 @@ const SHOW = {
       const home = byId(id);
       home?.classList.remove("before");
       if (!home || kept.get(id) === markup) continue;
-      const opened = [...home.querySelectorAll("details[open][id]")].map((each) => each.id);
-      const focused = home.contains(document.activeElement) ? document.activeElement.dataset.part : undefined;
+      const folds = [...home.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
+      const focused = whereIn(home, document.activeElement);
       home.innerHTML = markup;
       kept.set(id, markup);
-      for (const name of opened) if (byId(name)) byId(name).open = true;
-      if (focused) home.querySelector(`[data-part="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+      for (const [name, open] of folds) if (byId(name)) byId(name).open = open;
+      if (focused) again(home, focused).focus({ preventScroll: true });
+      if (SPOKEN.includes(id)) announce(() => `${title(home)}: ${home.querySelector(":scope > p")?.textContent ?? word("ready")}`);
     }
     select(place.part);
   },
@@ -57,10 +58,13 @@ const SHOW = {
     byId("task").value = name;
   },
   answered(whole) {
+    if (whole) showMini();
+    if (whole && document.documentElement.dataset.state === "live") announce(() => byId("verdict").querySelector(".headline")?.textContent);
     document.documentElement.dataset.answer = whole ? "whole" : "coming";
     for (const part of document.querySelectorAll(PARTS)) part.classList.toggle("before", !whole);
   },
   stale(stale) {
+    if (stale) announce(() => byId("problems").textContent);
     document.querySelector("main").classList.toggle("stale", stale);
   },
   fields(fields) {
@@ -98,10 +102,45 @@ const SHOW = {
   },
   progress(done) {
     const bar = byId("search-progress");
+    const left = document.activeElement === byId("cancel") && done === null;
     bar.hidden = byId("cancel").hidden = done === null;
+    if (left) document.querySelector("[data-do=search]").focus({ preventScroll: true });
     if (done !== null) bar.value = done;
+    else announce(() => `${title(bar)}: ${byId("search-status").textContent}`);
   },
 };
+
+// Where the focus is in what is about to be drawn anew, and the same place in what has been drawn.
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
+function whereIn(home, element) {
+  if (!home.contains(element) || element === home) return null;
+  return { part: element.dataset.part, number: [...home.querySelectorAll(FOCUSABLE)].indexOf(element) };
+}
+
+function again(home, { part, number }) {
+  const all = [...home.querySelectorAll(FOCUSABLE)];
+  const same = part && home.querySelector(`[data-part="${CSS.escape(part)}"]`);
+  return same || all[Math.min(number, all.length - 1)] || home.closest("[tabindex]") || document.querySelector("[data-do=pin]");
+}
+
+// What changes is said once, when it has come to rest.
+const SPOKEN = ["advice", "curve", "reconciled"];
+let voice = 0;
+export function announce(text) {
+  clearTimeout(voice);
+  voice = setTimeout(() => { byId("spoken").textContent = text() ?? ""; }, 500);
+}
+
+const title = (element) => element.closest("section").querySelector("h2").textContent;
+
+// The verdict in one line, for narrow windows in which the verdict is out of sight.
+export function showMini() {
+  const { level, deviceBytes, capacityBytes } = byId("verdict").dataset;
+  byId("mini").dataset.level = level;
+  byId("mini-text").textContent = byId("verdict").querySelector(".headline")?.textContent ?? "";
+  byId("mini-bar").hidden = !capacityBytes;
+  byId("mini-bar").value = Math.min(1, Number(deviceBytes) / Number(capacityBytes || 1));
+}
 
 // The address of an answer, and an entry of the history for each finished edit.
 function follow(fragment, patch) {
@@ -126,7 +165,12 @@ function showField(path, field) {
     if (input.tagName === "SELECT") input.options[0].textContent = field.default;
     else input.placeholder = field.default;
   }
-  if ("origin" in field) holder.dataset.origin = field.origin;
+  if ("origin" in field) {
+    holder.dataset.origin = field.origin;
+    const chip = byId(`${input.id}-origin`);
+    if (chip) chip.hidden = field.origin === "default";
+    if (chip) chip.firstChild.textContent = word(`origin-${field.origin}`);
+  }
   if ("flag" in field) byId(`${input.id}-flag`).textContent = field.flag;
   if ("note" in field) byId(`${input.id}-note`).innerHTML = field.note;
   if ("error" in field) {

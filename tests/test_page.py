@@ -346,6 +346,84 @@ def test_unfolded_tensors_stay_unfolded(watched, site):
     expect(group).to_have_attribute("open", "")
 
 
+def test_focus_is_never_lost_and_changes_are_said_once(context, watched, site):
+    """Whatever is drawn anew, or goes away at a press, leaves the focus where it was, or where the work goes on."""
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    live(watched, site)
+    focus = "document.activeElement?.id || document.activeElement?.dataset.part || document.activeElement?.textContent"
+    summary = watched.locator("#ledger-activations summary")
+    summary.click()
+    watched.evaluate(
+        """window.heard = [];
+           new MutationObserver(() => heard.push(document.getElementById("spoken").textContent))
+             .observe(document.getElementById("spoken"), { childList: true });"""
+    )
+    assert (
+        watched.evaluate(
+            "document.querySelectorAll('#answer [aria-live], #top [role=alert], #top [role=status]').length"
+        )
+        == 0
+    )
+    watched.evaluate(
+        """for (const text of ["40", "409", "4096"]) {
+             const field = document.querySelector('[name="training.sequence_length"]');
+             field.value = text; field.dispatchEvent(new Event("input", { bubbles: true })); }"""
+    )
+    expect(watched.locator("#spoken")).to_contain_text("30.0 GiB")
+    assert len(watched.evaluate("heard")) == 1
+    assert "activations" in watched.evaluate(focus)
+    bytes_column = watched.locator("#ledger-activations th button").nth(1)
+    sizes = "[...document.querySelectorAll('#ledger-activations tbody td:nth-child(2) span')].map((each) => Number(each.title.replace(/\\D/g, '')))"
+    bytes_column.click()
+    assert watched.evaluate(sizes) == sorted(watched.evaluate(sizes))
+    watched.locator("#ledger-activations [data-copy]").click()
+    expect(watched.locator("#notice")).to_contain_text("Table copied")
+    copied = watched.evaluate("navigator.clipboard.readText()").splitlines()
+    assert [int(line.split("\t")[1]) for line in copied[1:]] == watched.evaluate(sizes)
+    watched.locator('#legend [data-part="activations"]').click()
+    expect(watched.locator("#drawer-heading")).to_be_focused()
+    watched.keyboard.press("Escape")
+    expect(watched.locator('#legend [data-part="activations"]')).to_be_focused()
+    watched.locator("#field-training-sequence_length-origin").click()
+    expect(watched.locator(SEQUENCE)).to_be_focused()
+    expect(watched.locator(SEQUENCE)).to_have_value("")
+    expect(watched.locator("#field-training-sequence_length-origin")).to_be_hidden()
+    watched.locator(SEQUENCE).fill("many")
+    watched.locator("#field-training-sequence_length-error .fix").click()
+    expect(watched.locator(SEQUENCE)).to_be_focused()
+    watched.keyboard.press("Escape")
+    watched.locator("[data-do=pin]").click()
+    watched.locator("#compare [data-do=unpin]").click()
+    expect(watched.locator("[data-do=pin]")).to_be_focused()
+    watched.locator("#assumptions [data-go]").first.click()
+    assert watched.evaluate("document.activeElement.name")
+
+
+def test_what_is_folded_stays_folded(browser, site):
+    """A narrow window opens with the groups folded and a line of the verdict in sight; a choice outlives the visit."""
+    context = browser.new_context(viewport={"width": 375, "height": 700})
+    page = context.new_page()
+    page.goto(site)
+    training, engine = page.locator("#group-Training"), page.locator("#group-Engine")
+    expect(training).not_to_have_attribute("open", "")
+    live(page, site)
+    engine.locator("summary").first.click()
+    page.locator("#language").select_option("zh")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    expect(engine).to_have_attribute("open", "")
+    expect(training).not_to_have_attribute("open", "")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    engine.locator("summary").first.click()
+    live(page, site)
+    expect(training).to_have_attribute("open", "")
+    expect(engine).not_to_have_attribute("open", "")
+    page.set_viewport_size({"width": 375, "height": 700})
+    page.evaluate("document.getElementById('ledger-part').scrollIntoView()")
+    expect(page.locator("#mini")).to_be_visible()
+    expect(page.locator("#mini-text")).to_contain_text("38.5 GiB")
+    context.close()
+
+
 def test_the_keyboard_alone(watched, site):
     """Tab reaches the skip link first, then the actions; Enter unfolds; parts of the bar are one stop with arrows."""
     live(watched, site)

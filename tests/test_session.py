@@ -3,6 +3,7 @@
 import json
 import re
 import string
+from xml.etree import ElementTree
 
 import pytest
 
@@ -19,7 +20,7 @@ from memcore.page.answering import values_of
 from memcore.page.presets import presets
 from memcore.page.session import RECENT, Session
 from memcore.page.tasks import TASKS, task_of, with_task
-from memcore.render import form, page
+from memcore.render import form, html, page
 from memcore.render.serving_html import serving_stages
 from memcore.rules.table import RULES
 from memcore.serving.estimate import ServingEstimate
@@ -211,6 +212,31 @@ def test_wrong_fields_are_said_with_a_fix():
     assert 'data-value="llama-3.1-8b"' in visit.fields["model"]["error"]
     visit.do("set", path="model", value="llama-3.1-8b", entry=2)
     assert visit.fields["model"]["error"] == ""
+
+
+@pytest.mark.parametrize(
+    ("edits", "path", "value"),
+    [
+        ({"parallelism.tensor_parallel_size": "16", "hardware.num_gpus": "16"}, "parallelism.tensor_parallel_size", "8"),
+        ({"model": "gpt2"}, "training.sequence_length", "1024"),
+        ({"parallelism.data_parallel_size": "3"}, "parallelism.data_parallel_size", "8"),
+        ({"engine.type": "nanotron", "training.activation_checkpointing.policy": "selective"},
+         "training.activation_checkpointing.policy", "none"),
+        ({"model": "llama-3.1-405b", "engine.type": "megatron", "hardware.num_gpus": "1024",
+          "parallelism.tensor_parallel_size": "8", "parallelism.pipeline_parallel_size": "16"},
+         "parallelism.pipeline_parallel_size", "2"),
+        ({"training.activation_checkpointing.every": "2"}, "training.activation_checkpointing.every", ""),
+    ],
+)  # fmt: skip
+def test_what_cannot_go_together_is_repaired_at_a_click(edits, path, value):
+    """The button beside the field has the nearest value with which the job is understood, found by trying."""
+    visit = Visit()
+    visit.do("edit", texts={**visit.texts, **edits}, entry=1)
+    assert visit.html["problems"]
+    assert f'data-path="{path}" data-value="{value}"' in visit.fields[path]["error"]
+    visit.do("set", path=path, value=value, entry=2)
+    assert visit.html["problems"] == ""
+    assert visit.fields[path]["error"] == ""
 
 
 def test_numbers_as_people_write_them():
@@ -433,10 +459,77 @@ def test_everything_that_is_taken_away_comes_back():
     visit.do("export", kind="svg", way="save", base="https://example.org/")
     svg_text = visit.last("download")["text"]
     visit.do("export", kind="png", way="save", base="https://example.org/")
-    for text in (json_text, svg_text, visit.last("picture")["note"], f"https://example.org/#{visit.session.fragment}"):
+    texts = [json_text, svg_text, visit.last("picture")["note"], f"https://example.org/#{visit.session.fragment}"]
+    for kind in ("csv", "markdown", "python", "cli", "flags"):
+        visit.do("export", kind=kind, way="copy", base="https://example.org/")
+        texts.append(visit.last("copy"))
+    for text in texts:
         other = Visit().do("import", name="file", text=text, entry=1)
         assert other.session.config == wanted, text[:80]
         assert other.last("close") == "import"
+
+
+def test_a_picture_is_understood_on_its_own():
+    """The exported SVG has the verdict, a legend with sizes, a light ground and the link; a dark page changes nothing."""
+    for link in ("", "#v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192"):
+        visit = Visit(link).do("export", kind="svg", way="save", base="https://example.org/")
+        drawn = ElementTree.fromstring(visit.last("download")["text"])
+        words = " ".join(drawn.itertext())
+        found = visit.session.found
+        for name, size in found.ledger.by_category.items():
+            if size >= 2**20:
+                assert f"{name}  {format_bytes(size)}" in words
+        assert "Fits" in words
+        assert visit.session.fragment in words
+        assert 'fill="#fff"' in visit.last("download")["text"]
+        assert "prefers-color-scheme" not in visit.last("download")["text"]
+
+
+def test_two_files_are_one_job():
+    """A model's config.json and a config of DeepSpeed, dropped together or one after the other; where each field is from."""
+    model = {
+        "model_type": "llama",
+        "hidden_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 99,
+    }
+    zero = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
+    together = Visit().do("import", name="both", files=[json.dumps(model), json.dumps(zero)], entry=1)
+    after = Visit().do("import", name="one", files=[json.dumps(model)], entry=1)
+    after.do("import", name="other", files=[json.dumps(zero)], entry=2)
+    for visit in (together, after):
+        assert visit.session.config.model == model
+        assert visit.session.config.engine.zero_stage == 2
+        assert visit.fields["training.micro_batch_size"]["origin"] == "file"
+    together.do("set", path="training.micro_batch_size", value="2", entry=3)
+    assert together.fields["training.micro_batch_size"]["origin"] == "yours"
+    together.do("set", path="training.micro_batch_size", value="", entry=4)
+    assert together.fields["training.micro_batch_size"]["origin"] == "default"
+    assert 'id="field-training-micro_batch_size-origin"' in together.html.get(
+        "config", static.parts()["sections"]["form"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "edits"),
+    [
+        ("fits", {}),
+        ("tight", {"training.sequence_length": "24k"}),
+        ("over", {"training.sequence_length": "32k"}),
+        ("no", {"training.sequence_length": "128k"}),
+        ("unknown", {"hardware.accelerator": ""}),
+    ],
+)
+def test_every_verdict_can_be_told_from_the_others(level, edits):
+    """By an icon and words of its own; where the range decides, it is said."""
+    visit = Visit().do("edit", texts={**Visit().texts, **edits}, entry=1)
+    assert visit.last("attributes")["data-level"] == level
+    assert f">{html.ICONS[level]}</span>" in visit.html["verdict"]
+    assert len(set(html.ICONS.values())) == len(html.ICONS)
+    if level != "unknown":
+        assert say(f"verdict-{level}") in visit.html["verdict"]
+    assert ("may be needed" in visit.html["verdict"]) == (level in {"tight", "over"})
 
 
 def test_exports_are_stamped_and_complete():

@@ -14,6 +14,7 @@ from memcore.estimation import estimate
 from memcore.formats import shown_name
 from memcore.page.comparing import comparison
 from memcore.page.explaining import explained
+from memcore.page.fixing import repaired
 from memcore.page.reconciling import against
 from memcore.page.session import Found, Message, Patch, Session
 from memcore.page.tasks import TASKS, task_of, with_task
@@ -26,6 +27,8 @@ from memcore.words.page import complaint, say, translated
 
 TIMES = 3
 """How often to practise."""
+REPAIRED = 3
+"""How many problems a repair is looked for."""
 PASTED = "model-json"
 """The name of the field with a config.json."""
 
@@ -54,6 +57,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         yield problem_patch(session, problems_of(error))
         if session.found is not None and session.unfinished:
             yield from rest_of_answer(session, session.found, page.stages(session.found))
+        yield from fixes(session, form, problems_of(error))
         return
     session.config, session.found, session.unfinished = config, found, True
     session.fragment = fragment
@@ -128,6 +132,24 @@ def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
     }
 
 
+def fixes(session: Session, form: Form, problems: tuple[Problem, ...]) -> Iterator[Patch]:
+    """What would repair refused settings: found by trying, one after the other."""
+    for problem in problems[:REPAIRED]:
+        if problem.path not in SETTINGS or problem.path == "model" or problem.suggestion:
+            continue
+        try:
+            config = config_of(form)
+        except MemcoreError:  # something cannot be read at all
+            return
+        for found in repaired(config, problem):
+            if found is not None:
+                markup = field_error(found)
+                session.fields.setdefault(problem.path, {})["error"] = markup
+                yield {"fields": {problem.path: {"error": markup}}}
+            else:
+                yield {}
+
+
 def field_error(problem: Problem) -> str:
     """What is wrong with a field, and buttons that fix it."""
     fixes = []
@@ -153,7 +175,7 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
         now: Patch = {
             "hidden": not (is_shown(path, engine, text) and applies(path, engine, session.form.texts, defaults)),
             "default": default_option(default) if is_select(path) else default,
-            "origin": "yours" if text else "default",
+            "origin": "default" if not text else "file" if session.filed.get(path) == text else "yours",
             "flag": shown_name(session.config, engine, path) if session.config else "",
             "error": "",
             "note": "",

@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
 from html import escape, unescape
 from typing import Any
 
@@ -22,31 +23,39 @@ from memcore.page.session import Found, Message, Patch, Session
 from memcore.render import page
 from memcore.render.data import summary
 from memcore.render.page import Form
+from memcore.render.poster import WIDTH, poster
 from memcore.render.serving_data import serving_summary_data
-from memcore.render.serving_svg import serving_bar
-from memcore.render.svg import bar, standalone
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 from memcore.words.page import complaint, say
 
-WIDTH = 900
-"""Pixels of an exported picture."""
 _MARK = re.compile(r"<metadata[^>]*>(.*?)</metadata>", re.DOTALL)
+_LINK = re.compile(rf"#{VERSION}&[^\s)\"'<>]+")
+"""The link that every export is stamped with."""
 
 
 def take(session: Session, message: Message) -> Iterator[Patch]:
     """A file was dropped or a text pasted; one that is not understood changes nothing."""
-    text, name = str(message.get("text") or ""), str(message.get("name") or "")
-    before = form_of(message["texts"])
+    name = str(message.get("name") or "")
+    form = before = form_of(message["texts"])
+    said = ""
     try:
-        form, said = understood(text, before)
+        for number, text in enumerate(message.get("files") or [message.get("text")]):
+            after, said = understood(str(text or ""), form)
+            form = _beside(form, after) if number else after
     except ConfigError as error:
         patch = problem_patch(session, error.problems)
         patch["html"]["import-error"] = escape(complaint(error))
         yield patch
         return
+    session.filed = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
     yield {"close": "import", "html": {"import-error": ""}}
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
+
+
+def _beside(first: Form, second: Form) -> Form:
+    """What two files say together: where both say something, the second."""
+    return Form({**first.texts, **{path: text for path, text in second.texts.items() if text}}, second.pasted)
 
 
 def understood(text: str, form: Form) -> tuple[Form, str]:
@@ -68,6 +77,9 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
         return page.fill(Config.from_dict(data["config"])), ""
     if "model" in data or "model_type" in data:
         return page.read_file(stripped, form), ""
+    stamped = _LINK.search(stripped) if "memcore" in stripped else None
+    if stamped is not None:
+        return page.fill(decode_fragment(stamped[0])), ""
     return _of_tool(stripped, form)
 
 
@@ -82,7 +94,8 @@ def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     """Another tool's file over the model and the GPUs of the form."""
     gpus = form.texts.get("hardware.num_gpus", "")
     found = imported(text, int(gpus) if gpus.isdecimal() else None)
-    known = {"model": form.texts.get("model") or "llama-3.1-8b", **found.config}
+    pasted = page.parsed(form.pasted) if form.pasted.strip() else None
+    known = {"model": pasted or form.texts.get("model") or "llama-3.1-8b", **found.config}
     config = Config.from_dict(known)
     kept = {path: text for path, text in form.texts.items() if path == "hardware.accelerator"}
     said = say("import-keys", tool=found.tool.title, read=len(found.read), assumed=len(found.assumed))
@@ -103,7 +116,7 @@ def exports(session: Session, message: Message) -> Iterator[Patch]:
     config, found = session.config, session.found
     if config is None or found is None:
         return
-    link = f"{str(message.get('base') or '')[:500]}#{session.fragment}"
+    link = _link(session, message)
     items = []
     for kind, (title, text) in texts_of(config, found, link).items():
         items.append(
@@ -115,6 +128,12 @@ def exports(session: Session, message: Message) -> Iterator[Patch]:
         for kind in ("svg", "png")
     )
     yield {"html": {"exports-list": "".join(items)}, "open": "exports"}
+
+
+def _link(session: Session, message: Message) -> str:
+    """The link of the job, in one line."""
+    base = "".join(str(message.get("base") or "").split())[:500]
+    return f"{base}#{session.fragment}"
 
 
 def _button(kind: str, way: str) -> str:
@@ -142,13 +161,17 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
     config, found = session.config, session.found
     if config is None or found is None:
         return
-    link = f"{str(message.get('base') or '')[:500]}#{session.fragment}"
+    link = _link(session, message)
+    note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
     if kind == "png":
-        note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
-        text, height = svg_of(config, found, link)
+        text, height = poster(found, stamp_of(link), note)
         yield {"picture": {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "note": note}}
         return
-    text = svg_of(config, found, link)[0] if kind == "svg" else texts_of(config, found, link).get(kind, ("", ""))[1]
+    text = (
+        poster(found, stamp_of(link), note)[0]
+        if kind == "svg"
+        else texts_of(config, found, link).get(kind, ("", ""))[1]
+    )
     if message.get("way") == "copy":
         yield {"copy": text, "done": say("export-copied")}
     elif kind in FILES:
@@ -158,7 +181,7 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
 
 def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, str]]:
     """Every textual export by kind: its title and its content, stamped with version and link."""
-    stamp = f"memcore {memcore.__version__} {link}"
+    stamp, stamped = stamp_of(link), {**_summary(found), "made": today(), "link": link}
     flags = exported(config, taken={each.path: each.value for each in found.assumptions})
     every = {
         "flags": (
@@ -168,10 +191,20 @@ def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, st
         "cli": (say("export-cli"), f"# {stamp}\n{command_line(config)}"),
         "python": (say("export-python"), python_snippet(config, stamp)),
         "markdown": (say("export-markdown"), markdown(found, link)),
-        "json": (say("export-json"), json.dumps({**_summary(found), "link": link}, indent=2, ensure_ascii=False)),
+        "json": (say("export-json"), json.dumps(stamped, indent=2, ensure_ascii=False)),
         "csv": (say("export-csv"), csv_of(found, stamp)),
     }
     return {kind: each for kind, each in every.items() if each[1]}
+
+
+def today() -> str:
+    """The day of an export."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def stamp_of(link: str) -> str:
+    """What every export says of itself: version, day and link."""
+    return f"memcore {memcore.__version__}, {today()}, {link}"
 
 
 def _summary(found: Found) -> dict[str, Any]:
@@ -210,7 +243,7 @@ def markdown(found: Found, link: str) -> str:
     rows = "\n".join(f"| {name} | {format_bytes(size)} | {size} |" for name, size in found.ledger.by_category.items())
     return (
         f"**{said['verdict']}** {said['reason']}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
-        f"memcore {memcore.__version__} · [{_title(found)}]({link})\n"
+        f"memcore {memcore.__version__}, {today()} · [{_title(found)}]({link})\n"
     )
 
 
@@ -230,21 +263,12 @@ def csv_of(found: Found, stamp: str) -> str:
     return out.getvalue()
 
 
-def svg_of(config: Config, found: Found, link: str) -> tuple[str, int]:
-    """The bar as a picture of its own that holds the config, and its height."""
-    drawn = standalone(serving_bar(found) if isinstance(found, ServingEstimate) else bar(found))
-    kept = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
-    text = drawn.replace('width="100%"', f'width="{WIDTH}"', 1)
-    head, _, tail = text.partition(">")
-    return f"{head}><metadata>{escape(kept)}</metadata>{tail}", 120
-
-
 def report(session: Session, message: Message) -> Iterator[Patch]:
     """A report of a mismatch, ready to be filled in."""
     config, found = session.config, session.found
     if config is None or found is None:
         return
-    link = f"{str(message.get('base') or '')[:500]}#{session.fragment}"
+    link = _link(session, message)
     text = (
         f"{markdown(found, link)}\nMeasured (max_memory_allocated, max_memory_reserved or nvidia-smi): \n"
         f"Versions (torch, engine, driver): \n\n```json\n{json.dumps(config.to_dict(), indent=2)}\n```\n"

@@ -68,6 +68,8 @@ class Session:
     """Configs that a button on the page may load, by key."""
     drawn: dict[str, Config | None] = field(default_factory=dict)
     """The job that a curve or suggestions are about, by their element's id; None if an edit came in between."""
+    filed: Mapping[str, str] = field(default_factory=dict)
+    """What the last file said, as text by path."""
     searched: object = None
     """How far the last search came."""
     log: Log | None = None

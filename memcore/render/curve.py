@@ -9,7 +9,7 @@ from math import log2
 
 from memcore.config.settings import SETTINGS
 from memcore.render.form import is_shown
-from memcore.render.markup import exact, html_table
+from memcore.render.markup import exact, exact_table
 from memcore.render.svg import caption, picture
 from memcore.solving import SOLVABLE
 from memcore.units import GiB, format_bytes, format_count
@@ -58,7 +58,7 @@ def curve_html(title: str, points: Sequence[Point], capacity: int | None, here: 
         for each in points
     ]
     head = (title, say("readings"), "↕", say("verdict"))
-    table = html_table(say("curve-title", name=title), head, rows)
+    table = exact_table(say("curve-title", name=title), head, rows)
     return (
         f'{drawn}<details id="curve-details"><summary>{escape(say("numbers"))}</summary><div class="scroll" '
         f'tabindex="0" role="group" aria-label="{escape(title)}">{table}</div></details>'

@@ -129,6 +129,16 @@ def identifier(path: str) -> str:
     return f"field-{path.replace('.', '-')}"
 
 
+def field_link(path: str) -> str:
+    """A setting by its label and path, as a button that leads to its field; of anything else, what it is called."""
+    if path not in SETTINGS:
+        return f"<code>{escape(translated(path))}</code>"
+    title = escape(label(path, SETTINGS[path].label))
+    return (
+        f'<button type="button" class="link" data-go="{identifier(path)}">{title}</button> <code>{escape(path)}</code>'
+    )
+
+
 def _field(path: str, values: Values) -> str:
     name, setting = identifier(path), SETTINGS[path]
     hidden = "" if _shown(path, values) else " hidden"
@@ -137,10 +147,23 @@ def _field(path: str, values: Values) -> str:
     title = label(path, setting.label)
     return (
         f'<div class="field" data-origin="{origin}"{hidden}><label for="{name}">{escape(title)}{_unit(setting)}</label>'
+        f"{_origin(path, title, origin)}"
         f'<div class="control">{_control(path, values)}{_most(path, title)}</div>'
         f'<p class="error" id="{name}-error"></p><p class="solved" id="{name}-note"></p>'
         f'<p class="hint" id="{name}-hint">{escape(explanation(path, setting.help))}{escape(default)} '
         f'<code id="{name}-flag">{escape(values.flags.get(path, ""))}</code></p></div>'
+    )
+
+
+def _origin(path: str, title: str, origin: str) -> str:
+    """Whose value a field has, as a button that takes it back."""
+    if path == "model":
+        return ""
+    hidden = " hidden" if origin == "default" else ""
+    return (
+        f'<button type="button" class="origin" id="{identifier(path)}-origin" data-do="set" data-path="{path}" '
+        f'data-value=""{hidden}><span>{escape(say("origin-yours"))}</span> ✕'
+        f'<span class="unseen"> {escape(say("reset-one", name=title))}</span></button>'
     )
 
 

@@ -15,12 +15,13 @@ from memcore.job.defaults import Assumption
 from memcore.ranks.ledger import CATEGORIES, Entry
 from memcore.ranks.rank import outside
 from memcore.render import svg
-from memcore.render.markup import between, exact, html_table
+from memcore.render.form import field_link
+from memcore.render.markup import between, exact, exact_table, html_table
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count
 from memcore.words.page import say, translated
 
-ICONS = {"fits": "✓", "tight": "!", "over": "!", "no": "✕", "unknown": "?"}
+ICONS = {"fits": "✓", "tight": "!", "over": "≈", "no": "✕", "unknown": "?"}
 
 
 HEADINGS = {
@@ -137,7 +138,7 @@ def moments(estimate: Estimate) -> str:
     rows = [(escape(when(each, estimate)), exact(each.peak), exact(each.end)) for each in estimate.moments]
     initial = (translated("after init"), exact(estimate.rank.after_init), exact(estimate.rank.after_init))
     head = ("Moment", "Highest", "At its end")
-    return html_table("Bytes in tensors at every moment of a step", head, [initial, *rows])
+    return exact_table("Bytes in tensors at every moment of a step", head, [initial, *rows])
 
 
 def ledger(estimate: Estimate) -> str:
@@ -153,7 +154,7 @@ def ledger(estimate: Estimate) -> str:
             f"<span>{escape(translated(category))}</span><b>{format_bytes(size)}</b><span>{share}</span>"
             f'<span class="note">{escape(translated(CATEGORIES[category]))}</span></summary>'
             f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(translated(category))}">'
-            f"{html_table(say('category-at-peak', category=translated(category)), head, rows)}</div></details>"
+            f"{exact_table(say('category-at-peak', category=translated(category)), head, rows)}</div></details>"
         )
     return "".join(parts)
 
@@ -192,7 +193,7 @@ def assumptions(estimate: Estimate) -> str:
 
 def _assumed(found: Iterable[Assumption]) -> str:
     items = (
-        f"<li><code>{escape(each.path)}</code> = <b>{escape(spelled(each.path, each.value))}</b>, "
+        f"<li>{field_link(each.path)} = <b>{escape(spelled(each.path, each.value))}</b>, "
         f"{escape(translated(each.reason))}</li>"
         for each in found
     )
@@ -205,6 +206,6 @@ def problems(found: Iterable[Problem]) -> str:
 
 
 def _problem(found: Problem) -> str:
-    where = f"<code>{escape(translated(found.path))}</code>: " if found.path else ""
+    where = f"{field_link(found.path)}: " if found.path else ""
     hint = " " + say("did-you-mean", value=f"<b>{escape(found.suggestion)}</b>") if found.suggestion else ""
     return f"{where}{escape(say('stop', text=translated(found.message)))}{hint}"

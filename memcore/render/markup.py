@@ -19,6 +19,18 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]])
     return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def exact_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of results: its rows are sorted by any column at a click, and it can be copied."""
+    heads = "".join(
+        f'<th scope="col"><button type="button" data-sort="{number}">{escape(translated(each))}</button></th>'
+        for number, each in enumerate(head)
+    )
+    plain = html_table(caption, head, rows)
+    start, end = plain.index("<thead>"), plain.index("</thead>")
+    copied = f'<button type="button" class="link" data-copy="table">{escape(say("copy-table"))}</button>'
+    return f"{plain[:start]}<thead><tr>{heads}</tr>{plain[end:]}<p>{copied}</p>"
+
+
 def exact(size: int) -> str:
     """A size for reading, with its exact bytes in the tooltip."""
     return f'<span title="{format_count(size)} bytes">{format_bytes(size)}</span>'

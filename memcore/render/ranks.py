@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from memcore.estimation import Estimate
-from memcore.render.markup import exact, html_table
+from memcore.render.markup import exact, exact_table
 from memcore.render.serving_svg import CLASSES
 from memcore.render.svg import capacity_line, picture, segment, slug
 from memcore.serving.estimate import ServingEstimate
@@ -47,7 +47,8 @@ def ranks(found: Estimate | ServingEstimate) -> str:
     """The grid and the table; one class is said in a sentence."""
     every = rows(found)
     if len(every) == 1:
-        return f"<p>{escape(say('ranks-same', name=every[0].name))}</p>"
+        key = "ranks-one" if every[0].count == 1 else "ranks-same"
+        return f"<p>{escape(say(key, name=every[0].name))}</p>"
     classes = CLASSES if isinstance(found, ServingEstimate) else {}
     table = f'<details id="ranks-details"><summary>{escape(say("numbers"))}</summary>{_table(every)}</details>'
     return grid(every, found.capacity, classes) + table
@@ -92,5 +93,5 @@ def _table(every: Sequence[Row]) -> str:
         for row in every
     ]
     head = (say("rank"), say("gpus-of-rank"), "Σ", *names)
-    inner = html_table(say("ranks-title"), head, cells)
+    inner = exact_table(say("ranks-title"), head, cells)
     return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(say("ranks-title"))}">{inner}</div>'

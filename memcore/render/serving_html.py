@@ -10,8 +10,9 @@ from html import escape
 
 from memcore.describe import spelled
 from memcore.describe_serving import answers, serving_verdict
+from memcore.render.form import field_link
 from memcore.render.html import ICONS, legend_item
-from memcore.render.markup import between, exact, html_table
+from memcore.render.markup import between, exact, exact_table, html_table
 from memcore.render.model import model_html
 from memcore.render.serving_svg import CLASSES, serving_bar, serving_parts, users_chart
 from memcore.render.serving_text import where
@@ -87,7 +88,7 @@ def _answers(found: ServingEstimate) -> str:
 
 def _points(found: ServingEstimate) -> str:
     rows = [(format_count(each.length), format_count(each.users)) for each in curve(found)]
-    tables = html_table("Users that fit at each length", ("Tokens of each user", "Users"), rows) if rows else ""
+    tables = exact_table("Users that fit at each length", ("Tokens of each user", "Users"), rows) if rows else ""
     if found.job.config.inference.sleep_level is not None:
         phases = [
             (
@@ -113,7 +114,7 @@ def _ledger(found: ServingEstimate) -> str:
             f"<span>{escape(translated(category))}</span><b>{format_bytes(size)}</b><span>{share}</span>"
             f'<span class="note">{escape(translated(CATEGORIES[category]))}</span></summary>'
             f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(translated(category))}">'
-            f"{html_table(category, head, rows)}</div></details>"
+            f"{exact_table(category, head, rows)}</div></details>"
         )
     return "".join(parts)
 
@@ -134,7 +135,7 @@ def _row(entry: Entry) -> Sequence[str]:
 def _assumptions(found: ServingEstimate) -> str:
     rows = [
         (
-            f"<code>{escape(each.path)}</code>",
+            field_link(each.path),
             f"<code>{escape(spelled(each.path, each.value))}</code>",
             escape(translated(each.reason)),
         )

@@ -262,16 +262,21 @@ def _peak(
     yield f'<text class="label" x="{x:.3f}%" dx="{offset}" y="{y + 4:.1f}" text-anchor="{anchor}">{label}</text>'
 
 
+STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#1a1a1a}.label{paint-order:stroke;stroke:#fff;stroke-width:3}"
+    "line{stroke:#1a1a1a}.grid{stroke:#d0d0d0}"
+    ".capacity{stroke:#c00000;stroke-width:2;stroke-dasharray:5 3}.phase{stroke:#8c8c8c}.peak{fill:#1a1a1a}"
+)
+"""Of pictures that are files of their own, on a light ground."""
+
+
 def standalone(picture: str) -> str:
     """A picture as a file of its own, with its style inside."""
     colours = STRIP_COLOURS if 'class="picture strip"' in picture else COLOURS
     rules = [f".{name}{{fill:{light}}}" for name, (light, _) in colours.items()]
     dark = [f".{name}{{fill:{dark}}}" for name, (_, dark) in colours.items()]
     style = (
-        "text{font:12px system-ui,sans-serif;fill:#1a1a1a}.label{paint-order:stroke;stroke:#fff;stroke-width:3}"
-        "line{stroke:#1a1a1a}.grid{stroke:#d0d0d0}"
-        ".capacity{stroke:#c00000;stroke-width:2;stroke-dasharray:5 3}.phase{stroke:#8c8c8c}.peak{fill:#1a1a1a}"
-        f"{''.join(rules)}"
+        f"{STYLE}{''.join(rules)}"
         "@media(prefers-color-scheme:dark){text,.peak{fill:#f0f0f0}.label{stroke:#111}line{stroke:#f0f0f0}.grid{stroke:#444}"
         f".capacity{{stroke:#ff7b7b}}{''.join(dark)}}}"
     )
