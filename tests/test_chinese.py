@@ -13,23 +13,25 @@ from memcore.words.messages.table import MESSAGES_IN_CHINESE
 from memcore.words.page import WORDS, speaking, translated
 
 ROOT = Path(__file__).parent.parent / "memcore"
-SPOKEN = (
-    *(f"config/{name}" for name in ("deflated", "imported", "kinds", "learning", "load", "schema", "texts", "url")),
-    "formats",
-    "untrusted",
-    "units",
-    "hardware",
-)
-"""Modules whose sentences a page may show."""
 SILENT = (
-    "formats/names",  # other tools' names
-    "engines/theoretical",  # published formulas, and what host memory holds: on the command line alone
-    "ranks/phases",
-    "ranks/host_phases",
+    *("__init__", "__main__", "cli", "data", "decisions", "torchtitan_commits", "words"),
+    *("render/accuracy", "render/formulas", "render/search", "render/serving_text", "render/solution", "render/text"),
+    *("engines/theoretical", "formulas", "ranks/host_phases", "ranks/phases", "serving/presets"),  # the command line's
+    *("config/json_schema", "config/quick", "eager", "symbols"),
+    *(
+        "advising/names",
+        "formats/names",
+        "page/exchanging",
+        "page/presets",
+    ),  # other tools' names, and files to take away
+    *("reconciling/lines", "rules"),  # what logs look like; rules have a table of their own
+    *("serving/gguf_mixes", "serving/gguf_types"),
 )
-"""Modules that never speak to a page."""
+"""Modules that never speak to a page in sentences."""
 CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
-MARKUP = re.compile(r"</|<[a-z]+ |\.(py|cpp|cu|cuh)\b|\w\[\w+, |^[a-z0-9_ ]+_[a-z_ ]+$")
+MARKUP = re.compile(
+    r"^id=|^text\{|^--?[a-z]|^pip |^# |<[a-z]|</|\(\?|·|\.(py|cpp|cu|cuh)\b|\w\[\w+, |^[a-z0-9_ ]+_[a-z_ ]+$"
+)
 JOINT = re.compile("^(, or |, | and | or )")
 WORD = re.compile(r"[A-Za-z](?:[\w.*-]*\w)?")
 CHINESE_TEXTS = (*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values())
@@ -41,19 +43,68 @@ NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "default
 PROSE = re.compile(r"[a-z]{2,}[',]?s? [a-z{'(]|[}]'? [a-z]{2,}")
 """Words one after another."""
 NOT_SAID = {
-    # Programs and their words
-    "vllm serve",
-    "sglang serve",
-    "full_shard auto_wrap",
-    # Where numbers are from
-    "'Max memory' banners of public logs",
-    "capacity in public out-of-memory messages",
-    "recalled, unconfirmed",
-    "observed contexts, public logs",
-    "nccl 2.30 and public reports",
+    # Programs, their settings and their calls
+    *(
+        "vllm serve",
+        "sglang serve",
+        "full_shard auto_wrap",
+        "megatron bridge",
+        "needs {v1}optimizer",
+        "CUDA out of memory",
+    ),
+    *("mem_fraction_static {v1}", "gpu_memory_utilization {v1}", "rotary_emb.cos_sin_cache ({v1})"),
+    "fully_shard(model, reshard_after_forward=True)",
+    'BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")',
+    "training.implementation 'transformer-engine'",
+    "llama_kv_cache, llama_memory_recurrent",
+    # Sources
+    *("'Max memory' banners of public logs", "capacity in public out-of-memory messages", "recalled, unconfirmed"),
+    *("observed contexts, public logs", "nccl 2.30 and public reports", "NCCL 2.30: peers, channels and buffers"),
+    *("a public catalog of GPUs", "vendor's figure, unconfirmed", "stas00/ml-engineering, tables of accelerators"),
+    "bitsandbytes/optim/optimizer.py, init_state: blocks of 256; tensors below 4096 elements in fp32",
+    "{v0}; get_state_buffer: from 100 000 elements on in managed memory",
+    "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it",
+    "vllm, model_executor/layers/quantization/compressed_tensors",
+    "the model's config.json",
+    # Keys of tables, tags, and classes of a picture
+    *(
+        "quantity {v1}",
+        "moment {v1}",
+        "{v0} stored",
+        "{v0} shared",
+        "owner {v1}",
+        "first and last",
+        "to tiles",
+        "pasted into the page",
+        "2 or more",
+    ),
+    *("out of memory", "{v0} at {v2}", "peak here", "peak beaten", 'class="picture strip"', "S({v1}) in bytes"),
+    # Of other interfaces, or of a mistake in the code
+    *(
+        " (did you mean {v1}?)",
+        "no logits",
+        "{v0}, in other layers",
+        "no heading of a search's rows",
+        "not expressible",
+    ),
+    *("not expressible: {v1} of {v3} cases", "phase of the peak: right in {v1} of {v3} cases"),
+    "part of an id, of a hub id or of a family, or a size such as >30b or <=9b",
+    *("{v0} ({v2} parameters)", "{v0} on {v2} × {v4}", "{v0} on one {v2}", "{v0} ({v2}): {v4} parameters"),
+    *(
+        "Time is GPU-seconds for a token by a roofline.",
+        "{v0} It ranks, and promises no speed.",
+        "then fits",
+        "then needs",
+    ),
+    "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits.",
+    *("What saves memory, best first", "What it costs", "Saves nothing here", "One on top of another"),
+    *("parameters each", "While generating"),
+    # Read again where they are shown: `describe.when`
+    *("{v0}layer {v2}", "{v0}layers {v2} to {v4}", "{v0}layers {v2}, {v4} … {v6}", "vision {v1} "),
 }
 """What no visitor reads as a sentence, or a source, which stays in its language."""
 OF_SETTINGS = {text for each in SETTINGS.values() for text in (each.label, each.help, each.default)}
+OF_SETTINGS |= {text for each in SETTINGS.values() for text in getattr(each.kind, "meanings", {}).values()}
 """They have tables by the setting."""
 
 
@@ -96,7 +147,7 @@ def missing(said):
 
 def is_chinese(said):
     """Whether nothing of it is English but names, which the tables have, too."""
-    return bool(CHINESE.search(said)) and set(WORD.findall(said)) <= LATIN
+    return bool(CHINESE.search(said)) and set(WORD.findall(re.sub("'[^']*'", "", said))) <= LATIN
 
 
 def filled(said):
@@ -112,7 +163,7 @@ def modules():
     """Modules that a page may speak from."""
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).with_suffix("").as_posix()
-        if name.startswith(SPOKEN) and not name.startswith(SILENT):
+        if not name.startswith(SILENT):
             yield path
 
 

@@ -14,6 +14,7 @@ from memcore.describe_serving import serving_verdict
 from memcore.render.text import section, table
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
+from memcore.words.page import say, translated
 
 _TRAINED = "Time is GPU-seconds for a token by a roofline."
 _SERVED = "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits."
@@ -92,23 +93,25 @@ def advice_html(found: Advised, links: Iterable[str] | None = None) -> str:
         for each, link in zip(found.advice, [*links] if links is not None else [""] * len(found.advice), strict=True)
     ]
     if not rows:
-        return "<p>Nothing that this page knows would change this job's memory.</p>"
-    heads = "".join(f'<th scope="col">{each}</th>' for each in ("Change", "Saves", "Then fits", "Time", "How"))
-    note = "Time: GPU-seconds for a token by a roofline, which ranks and promises no speed."
+        return f"<p>{escape(say('advice-none'))}</p>"
+    columns = ("Change", "Saves", "Then fits", "Time", "How")
+    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in columns)
     return (
-        f'<table class="advice"><caption>{note}</caption><thead><tr>{heads}</tr></thead>'
+        f'<table class="advice"><caption>{escape(say("advice-note"))}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
 
 
 def _html_row(each: Advice | ServerAdvice, link: str) -> str:
-    title = escape(each.title)
+    title = escape(translated(each.title))
     name = f'<a href="{escape(link)}">{title}</a>' if link else title
-    why = f"Saves nothing here: {each.because}" if each.because else f"{KINDS[each.kind]}: {each.reason}"
-    flags = " ".join(f"<code>{escape(flag)}</code>" for flag in each.flags)
-    saves = format_bytes(each.saves) if each.saves > 0 else "nothing"
+    costs = say("advice-costs", kind=translated(KINDS[each.kind]), reason=translated(each.reason))
+    why = say("advice-useless", reason=translated(each.because)) if each.because else costs
+    flags = " ".join(f"<code>{escape(translated(flag))}</code>" for flag in each.flags)
+    saves = format_bytes(each.saves) if each.saves > 0 else say("saves-nothing")
+    fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits]
     heading = f'<th scope="row">{name}<small>{escape(why)}</small></th>'
     return (
         f'<tr data-class="{each.kind}" data-saves="{each.saves}">{heading}'
-        f"<td>{saves}</td><td>{_FITS[each.fits]}</td><td>{100 * each.slowdown:+.0f}%</td><td>{flags}</td></tr>"
+        f"<td>{saves}</td><td>{fits}</td><td>{100 * each.slowdown:+.0f}%</td><td>{flags}</td></tr>"
     )

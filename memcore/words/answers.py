@@ -30,6 +30,17 @@ WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
     "between": ("{low} to {high}", "{low} 至 {high}"),
     "capacity-label": ("capacity {size}", "容量 {size}"),
     "model-parameters": ("{name}: {count} parameters.", "{name}：{count} 个参数。"),
+    "advice-none": (
+        "Nothing that this page knows would change this job's memory.",
+        "本页所知的改动都不会改变此任务的显存。",
+    ),
+    "advice-note": (
+        "Time: GPU-seconds for a token by a roofline, which ranks and promises no speed.",
+        "时间：按 roofline 估算的每 token GPU 秒，仅用于排序，不承诺速度。",
+    ),
+    "advice-useless": ("Saves nothing here: {reason}", "此处不节省：{reason}"),
+    "advice-costs": ("{kind}: {reason}", "{kind}：{reason}"),
+    "saves-nothing": ("nothing", "无"),
     "and-also": ("; ", "；"),
     "layer-is": ("layer {number}: {words}", "第 {number} 层：{words}"),
     "layers-are": (
@@ -98,6 +109,11 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "Value": "值",
     "Meaning": "含义",
     "Nothing that matters.": "没有重要的假设。",
+    "Change": "改动",
+    "Saves": "节省",
+    "Then fits": "之后能否放下",
+    "Time": "时间",
+    "How": "做法",
     # Parts of memory
     "parameters": "参数",
     "gradients": "梯度",

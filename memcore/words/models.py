@@ -35,7 +35,7 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "{chosen:d} of {count:d} experts of {width:d} and {shared:d} shared": (
         "{count} 个专家选 {chosen} 个，每个 {width}，共享 {shared}"
     ),
-    "and {shared:d} shared": "共享 {shared}",
+    "{shared:d} shared": "共享 {shared}",
     "gated {width:d}": "门控 {width}",
     "plain {width:d}": "普通 {width}",
     "gated outputs": "门控输出",

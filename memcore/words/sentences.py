@@ -18,7 +18,7 @@ from memcore.words.answers import ANSWERS_IN_CHINESE
 
 _PIECE = re.compile(r"""(?:(?<!\w)(['"])(?:(?!\1)[^\\]|\\.)*\1(?!\w)|(?!; ).)+""", re.DOTALL)
 """What stands between semicolons; those inside of quotes are a user's."""
-_ENGLISH = re.compile(r"(?<![^ ])[a-z]{2,}(?![^ ,])")
+_ENGLISH = re.compile(r"(?<![^ ])[a-z][a-z'-]+(?![^ ,:)])")
 """A word that is no name."""
 _QUOTED = re.compile(r"""(['"])(?:(?!\1)[^\\]|\\.)*\1?""", re.DOTALL)
 """A user's words, which may have been cut off."""

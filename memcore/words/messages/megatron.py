@@ -85,6 +85,15 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not modelled with Megatron yet": "值为 {value}，与 Megatron 的组合尚未建模",
     "is not Megatron's": "不属于 Megatron",
     # Ranks
+    "no micro-batch is in flight": "没有在途的微批次",
+    "{count:d} {what} in flight": "在途 {count} 个{what}",
+    "micro-batch": "微批次",
+    "micro-batches": "微批次",
+    "chunk of layers": "层块",
+    "chunks of layers": "层块",
+    "{where}, chunk {number:d}": "{where}，第 {number} 块",
+    "counts of tokens": "token 计数",
+    "data of experts": "专家的数据",
     "found {given}, but tensor × pipeline × context × data parallel ranks are {ranks}": (
         "值为 {given}，但张量 × 流水线 × 上下文 × 数据并行的 rank 数为 {ranks}"
     ),

@@ -141,9 +141,11 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "assumed intermediate_size {width} for {stated} parameters": "为 {stated} 个参数假设 intermediate_size {width}",
     "Llama 2's rule says {width}, which would make {count}": "按 Llama 2 的规则为 {width}，合 {count}",
     "assumed like Llama 2: {values}": "按 Llama 2 假设：{values}",
-    "only the number of parameters is given: assumed a network of Llama's proportions, {layers} layers, hidden size "
-    "{hidden}, feed-forward {width}, vocabulary {words}": (
-        "只给出参数量：假设与 Llama 同比例的网络，{layers} 层，隐藏维度 {hidden}，前馈 {width}，词表 {words}"
+    "only the number of parameters is given: assumed a network of Llama's proportions, {sizes}": (
+        "只给出参数量：假设与 Llama 同比例的网络，{sizes}"
+    ),
+    "{layers:d} layers, hidden size {hidden:d}, feed-forward {width:d}, vocabulary {words:d}": (
+        "{layers} 层，隐藏维度 {hidden}，前馈 {width}，词表 {words}"
     ),
     # Megatron-Core's arguments and layouts
     "expected a number or a list of {count} zeros and ones, found {value}": (

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.words.messages.advice import OF_ADVICE_IN_CHINESE
 from memcore.words.messages.files import OF_FILES_IN_CHINESE
 from memcore.words.messages.jobs import OF_JOBS_IN_CHINESE
 from memcore.words.messages.megatron import OF_MEGATRON_IN_CHINESE
 from memcore.words.messages.models import OF_MODELS_IN_CHINESE
+from memcore.words.messages.places import OF_PLACES_IN_CHINESE
+from memcore.words.messages.servers import OF_SERVERS_IN_CHINESE
 from memcore.words.messages.settings import OF_SETTINGS_IN_CHINESE
 from memcore.words.messages.training import OF_TRAINING_IN_CHINESE
 
 TABLES: tuple[Mapping[str, str], ...] = (
+    OF_ADVICE_IN_CHINESE,
     OF_FILES_IN_CHINESE,
     OF_JOBS_IN_CHINESE,
     OF_MEGATRON_IN_CHINESE,
     OF_MODELS_IN_CHINESE,
+    OF_PLACES_IN_CHINESE,
+    OF_SERVERS_IN_CHINESE,
     OF_SETTINGS_IN_CHINESE,
     OF_TRAINING_IN_CHINESE,
 )

@@ -1,0 +1,61 @@
+"""Where in a step something is, which ranks have it, and what optimizers are, in Chinese by the English words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OF_PLACES_IN_CHINESE: Mapping[str, str] = {
+    # Ranks
+    "stage {number:d}": "阶段 {number}",
+    "stages {numbers}": "阶段 {numbers}",
+    "all {count:d} GPUs": "全部 {count} 个 GPU",
+    "GPU {number:d}": "GPU {number}",
+    "every rank": "每个 rank",
+    # Moments
+    "released parameters": "释放的参数",
+    "reduced gradients": "归约后的梯度",
+    "parameters of all stages": "所有阶段的参数",
+    "all-gather copy-in": "all-gather 拷入",
+    "frozen": "冻结",
+    "adapters": "适配器",
+    "{name} adapters": "{name} 的适配器",
+    "accumulation in fp32": "fp32 累积",
+    "end of the encoder": "编码器结束",
+    "return from the host": "从主机取回",
+    "embedding of a further token": "更多 token 的嵌入",
+    "positions and masks": "位置与掩码",
+    "vision embedding": "视觉嵌入",
+    "chunk of the loss": "损失的分块",
+    "from the capture on": "从捕获起",
+    "capture of CUDA graphs": "CUDA 图的捕获",
+    "all graphs in flight are captured": "捕获所有在途的图",
+    "expert gradients": "专家梯度",
+    "from forward to backward pass": "从前向到反向传播",
+    "outputs of other micro-batches": "其他微批次的输出",
+    "outputs of the last stage": "最后阶段的输出",
+    "end of the cache": "缓存结束",
+    "vision layer": "视觉层",
+    "vision {number:d} layer": "视觉塔 {number} 的层",
+    "run {number:d}": "第 {number} 段",
+    "run {number:d}:{part}": "第 {number} 段：{part}",
+    "saved by {rules}": "由 {rules} 保存",
+    "(each block rounded up to 512 B)": "（每块向上取整到 512 B）",
+    "it is assumed that the driver queues {count} launches, and that the host needs {time} µs for each": (
+        "假设驱动排队 {count} 次启动，且主机每次需要 {time} µs"
+    ),
+    # Targets of adapters
+    "PEFT's for {family}": "PEFT 对 {family} 的默认值",
+    "LitGPT's lora_query and lora_value": "LitGPT 的 lora_query 和 lora_value",
+    # Optimizers
+    "AdamW of bitsandbytes": "bitsandbytes 的 AdamW",
+    "Lion of bitsandbytes": "bitsandbytes 的 Lion",
+    "AdamW in 8 bits": "8 位 AdamW",
+    "Lion in 8 bits": "8 位 Lion",
+    "paged AdamW": "分页 AdamW",
+    "paged Lion": "分页 Lion",
+    "paged AdamW in 8 bits": "分页 8 位 AdamW",
+    "paged Lion in 8 bits": "分页 8 位 Lion",
+    "AdamW in 8 bits of torchao": "torchao 的 8 位 AdamW",
+    "AdamW in 4 bits of torchao": "torchao 的 4 位 AdamW",
+    "AdamW in fp8 of torchao": "torchao 的 fp8 AdamW",
+}
