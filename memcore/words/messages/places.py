@@ -9,7 +9,6 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "stage {number:d}": "阶段 {number}",
     "stages {numbers}": "阶段 {numbers}",
     "all {count:d} GPUs": "全部 {count} 个 GPU",
-    "GPU {number:d}": "GPU {number}",
     "every rank": "每个 rank",
     # Moments
     "released parameters": "释放的参数",
@@ -33,6 +32,7 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "from forward to backward pass": "从前向到反向传播",
     "outputs of other micro-batches": "其他微批次的输出",
     "outputs of the last stage": "最后阶段的输出",
+    "until the chunk's next micro-batch": "直到该块的下一个微批次",
     "end of the cache": "缓存结束",
     "vision layer": "视觉层",
     "vision {number:d} layer": "视觉塔 {number} 的层",
