@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -33,8 +33,7 @@ def from_plain(cls: type[Section], data: object) -> Section:
 
 def _section(cls: type[Section], data: Mapping[str, object], path: str, problems: list[Problem]) -> Section | None:
     """A section from its part of the file, or None where that lacks what is required."""
-    known: dict[str, Field[Any]] = {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
-    names = {alias: name for name, each in known.items() for alias in (name, *_aliases(each))}
+    known, names, required = _keys(cls)  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for key, value in data.items():
         here = f"{path}.{key}" if path else str(key)
@@ -44,11 +43,19 @@ def _section(cls: type[Section], data: Mapping[str, object], path: str, problems
             problems.append(Problem(here, f"given twice: also as {names[key]!r}"))
         elif value is not None:
             _value(known[names[key]], value, here, values, problems)
-    missing = [name for name, each in known.items() if name not in values and _is_required(each)]
+    missing = [name for name in required if name not in values]
     problems += [
         Problem(f"{path}.{name}" if path else name, "is required") for name in missing if data.get(name) is None
     ]
     return None if missing else cls(**values)
+
+
+@lru_cache(maxsize=64)
+def _keys(cls: Any) -> tuple[Mapping[str, Field[Any]], Mapping[str, str], Sequence[str]]:
+    """The fields of a section by name, their names by every key that stands for one, and which must be there."""
+    known: dict[str, Field[Any]] = {each.name: each for each in fields(cls)}
+    names = {alias: name for name, each in known.items() for alias in (name, *_aliases(each))}
+    return known, names, [name for name, each in known.items() if _is_required(each)]
 
 
 def _unknown(path: str, key: str, names: Iterable[str]) -> Problem:
