@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from math import lcm
 
 from memcore.model.network import Layer, Model
 
 
+@lru_cache(maxsize=64)
 def regrouped(model: Model, every: int) -> Model:
     """The same layers, in runs in which checkpoints of every n-th layer stand at the same positions again."""
     groups = list(_groups(model, every))
@@ -26,6 +28,7 @@ def _groups(model: Model, every: int) -> Iterator[tuple[tuple[Layer, ...], int]]
             yield pattern * rest, 1
 
 
+@lru_cache(maxsize=256)
 def counted_anew(model: Model, every: int) -> Model:
     """The same for a stage of a pipeline, whose layers are counted from its own first one."""
     layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from memcore.model.network import Layer, Model
@@ -73,6 +74,7 @@ class Listed:
         return self.shares
 
 
+@lru_cache(maxsize=256)
 def stage_of(model: Model, number: int, stages: int, partition: Partition = layers_of) -> Model:
     """The part of a model that stage `number` of `stages` has."""
     shares = partition(model.num_layers, stages)

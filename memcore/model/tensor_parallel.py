@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from memcore.model.network import Ends, Layer, Model, Network
@@ -19,6 +20,7 @@ RANKS = "tp"
 """The symbol for the number of ranks."""
 
 
+@lru_cache(maxsize=64)
 def parallelized(model: Model) -> Model:
     """The model as one rank has it. Tied tensors are no longer: each module is given a parameter of its own."""
     return replace(model, network=_network(model.network))
