@@ -1,5 +1,6 @@
 """Megatron-DeepSpeed: Megatron's layers under ZeRO, by hand."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -97,6 +98,41 @@ def test_what_a_layer_keeps(changes, size):
     assert a_layer(**changes) == pytest.approx(size, abs=8 * 512)
 
 
+MIXTRAL = {**LLAMA, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+
+
+@pytest.mark.parametrize(("chosen", "factor"), [(1, 1), (2, 1), (2, 1.25), (4, 1)])
+def test_what_experts_keep(chosen, factor):
+    """Every expert has as many rows as its capacity, empty ones too; saved tensors as PyTorch's hooks show them.
+
+    Of a token the router's input in fp32, weights of all experts and masks, and each chosen expert's result; of a row
+    where it comes from, its input, gate and up, the activation and the product.
+    """
+    model = {**MIXTRAL, "num_experts_per_tok": chosen}
+    changes = {"parallelism__expert_parallel_size": 4, "engine__moe_expert_capacity_factor": factor}
+    rows = 8 * math.ceil(S * chosen * factor / 8)
+    masks = {1: 8 * 8, 2: 9 * 8 + 16, 4: 9 * 8 + 8 + 8 * 4}[chosen]
+    tokens = S * (4 * H + 4 * 8 + masks + chosen * (2 * H + 8 + 4))
+    routed = tokens + rows * (2 * H + 8 * F + 8 + (8 if chosen > 2 else 0)) + 4 * 8 * H
+    attention = S * (2 * 3 * H + 2 * 4 * H + 2 * 4 + 4 * A)
+    assert a_layer(model=model, **changes) == pytest.approx(attention + routed, abs=16 * 512)
+
+
+def test_groups_of_experts():
+    """Ranks that have the same experts share their optimizer; gradients of stage 1 are whole until they are reduced."""
+    experts, layer = 8 * 3 * H * F, 4 * H * H + 8 * H + 2 * H
+    others = 8 * layer + 2 * V * H + H
+    for ranks in (1, 4, 8):
+        found = job(model=MIXTRAL, parallelism__expert_parallel_size=ranks)
+        own = 8 * experts // ranks
+        assert found.rank.persistent.parameters == pytest.approx(2 * (own + others), abs=80 * 512)
+        part_of = own * ranks / 8 + others / 8
+        assert held(found, "fp32_partition") == pytest.approx(4 * part_of, abs=80 * 512)
+        assert held(found, "exp_avg") == pytest.approx(4 * part_of, abs=80 * 512)
+    gathered = job(model=MIXTRAL, engine__zero_stage=2, parallelism__expert_parallel_size=8)
+    assert part(gathered.rank, "partitioned_gradients") == pytest.approx(2 * part_of, abs=80 * 512)
+
+
 def held(found, rule):
     """Bytes of a rule at the peak."""
     return sum(entry.bytes for entry in found.ledger.entries if entry.rule == rule)
@@ -179,10 +215,14 @@ MISTAKES = [
     ({"training__activation_checkpointing": {"policy": "selective", "every": 2}}, "every: found 2"),
     ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be shared equally"),
     ({"model": {**LLAMA, "num_key_value_heads": 4}, "parallelism__ulysses_parallel_size": 2}, "as many key heads"),
+    ({"model": MIXTRAL, "parallelism__tensor_parallel_size": 2}, "found 2 with routed experts"),
+    ({"model": MIXTRAL, "engine__zero_stage": 3}, "takes 0, 1 and 2"),
+    ({"model": MIXTRAL, "parallelism__expert_parallel_size": 3}, "cannot share"),
     (
-        {"model": {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}},
-        "dense feed-forward",
+        {"model": {**MIXTRAL, "num_local_experts": 16}, "parallelism__expert_parallel_size": 16},
+        "must divide the 8 data",
     ),
+    ({"parallelism__expert_parallel_size": 2}, "no routed experts"),
 ]
 
 

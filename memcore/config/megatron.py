@@ -238,12 +238,14 @@ class MegatronFlags(FineTuning):
     moe_flex_dispatcher_backend: str | None = _choice(
         "Flex dispatcher", "What carries the flexible dispatcher.", "moe-flex", Choice(("deepep", "hybridep")), "deepep"
     )
-    moe_expert_capacity_factor: float | None = _choice(
+    moe_expert_capacity_factor: float | None = setting(
+        Number(0, 1000),
         "Capacity factor",
         "The most tokens that an expert takes, over an even share; further ones are dropped.",
-        "moe-capacity",
-        Number(0, 1000),
-        "none: no token is dropped",
+        flag="moe-capacity",
+        engines=(*MEGATRON, "megatron-deepspeed"),
+        default="none: no token is dropped; with Megatron-DeepSpeed 1",
+        advanced=True,
     )
     moe_pad_expert_input_to_capacity: bool | None = _flag(
         "Pad to capacity", "Every expert computes as many tokens as its capacity.", "moe-pad"

@@ -125,7 +125,7 @@ class Parallelism:
         "Expert parallel",
         "Ranks among which routed experts are divided; they are taken from those of data and context parallelism.",
         flag="ep",
-        engines=(*_FSDP, *MEGATRON),
+        engines=(*_FSDP, *MEGATRON, "megatron-deepspeed"),
         default="1",
         advanced=True,
     )

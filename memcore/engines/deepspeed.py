@@ -176,16 +176,27 @@ class DeepSpeed3(DeepSpeed):
 
 def _parts_of(recipe: Recipe) -> Shape:
     """This rank's part of all gradients, of a symbol that is their number."""
-    return (Quotient(("zp",), "z"),)
+    return ("zw",) if plan_of(recipe).experts else (Quotient(("zp",), "z"),)
 
 
-def _learned(weights: Weights, recipe: Recipe) -> tuple[Shape, ...]:
-    return tuple((count, *weight.stored_shape) for weight, count in weights if learns(weight, recipe.network))
+def _learned(weights: Weights, recipe: Recipe) -> list[tuple[Shape, str]]:
+    """Parameters that learn, and the ranks that share them."""
+    plan = plan_of(recipe)
+    return [
+        ((count, *weight.stored_shape), shared_by(weight) if plan.experts else "z")
+        for weight, count in weights
+        if learns(weight, recipe.network)
+    ]
 
 
-def part_of(weight: Weight) -> tuple[Shape, ...]:
+def shared_by(weight: Weight) -> str:
+    """The symbol of the ranks that share a parameter, where experts have groups of their own."""
+    return "ze" if weight.kind == "routed-expert" else "z"
+
+
+def part_of(weight: Weight, ranks: str = "z") -> tuple[Shape, ...]:
     """A rank's part of a parameter: of all elements, rounded up."""
-    return ((Quotient(weight.stored_shape, "z"),),)
+    return ((Quotient(weight.stored_shape, ranks),),)
 
 
 def optimized(weight: Weight, recipe: Recipe) -> tuple[tuple[Shape, ...], str]:
@@ -193,14 +204,15 @@ def optimized(weight: Weight, recipe: Recipe) -> tuple[tuple[Shape, ...], str]:
     plan = plan_of(recipe)
     if plan.offloads_optimizer != "none":
         return ((0,),), "fp32"
-    return (part_of(weight) if plan.stage else weight.stored_axes), "fp32"
+    own = part_of(weight, shared_by(weight) if plan.experts else "z")
+    return (own if plan.stage else weight.stored_axes), "fp32"
 
 
 def _total(weights: Weights, recipe: Recipe, *, shared: bool) -> Axis:
-    shapes = _learned(weights, recipe)
+    learned = _learned(weights, recipe)
     if shared:
-        return Total("N/z", tuple((shape[0], Quotient(shape[1:], "z")) for shape in shapes))
-    return Total("N", shapes)
+        return Total("N/z", tuple((shape[0], Quotient(shape[1:], ranks)) for shape, ranks in learned))
+    return Total("N", tuple(shape for shape, _ in learned))
 
 
 def buffers(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:

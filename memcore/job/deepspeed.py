@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from memcore.config.deepspeed import DEEPSPEED
 from memcore.engines.base import Engine
+from memcore.engines.deepspeed import shared_by
 from memcore.engines.deepspeed_estimators import model_to_params
 from memcore.job.defaults import Defaults
 from memcore.model.adapters import learns
@@ -97,6 +98,9 @@ def with_zero(
     if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
         plan = replace(plan, quantized_gradients=False)  # within a node gradients are reduced as they are
     found = {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}
+    if recipe.megatron is not None and recipe.megatron.experts is not None:
+        plan = replace(plan, experts=True)
+        found["zw"] = _own_part(model, found)
     return replace(recipe, zero=plan), {**found, **_quantized(found, plan, recipe.precision, node)}
 
 
@@ -114,6 +118,15 @@ def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, n
     if plan.quantized_gradients:
         found["zy"] = largest + 3 * -(-largest // node)
     return found
+
+
+def _own_part(share: Model, sizes: Mapping[str, int]) -> int:
+    """Elements that this rank updates: of experts it shares with fewer ranks than of others."""
+    return sum(
+        count * -(-product(weight.shape, sizes) // sizes[shared_by(weight)])
+        for weight, _, count in share.tensors
+        if learns(weight, share.network)
+    )
 
 
 def of_stage(share: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:

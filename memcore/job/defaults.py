@@ -24,7 +24,6 @@ WITH_OWN_LAYERS_ABSENT = (
     "training.quantization",
     "training.adapter.type",
     "parallelism.loss_parallel",
-    "parallelism.expert_parallel_size",
 )
 """Settings that no engine with layers of its own has, as nanotron and Megatron-DeepSpeed."""
 

@@ -21,7 +21,10 @@ SIZE = "parallelism.expert_parallel_size"
 TENSOR = "parallelism.expert_tensor_parallel_size"
 IMBALANCE = "engine.moe_load_imbalance"
 DISPATCHER = "engine.moe_token_dispatcher"
-_TITAN = "torchtitan"
+CAPACITY = "engine.moe_expert_capacity_factor"
+_TITAN, _DEEPSPEED = "torchtitan", "megatron-deepspeed"
+_LEAST = 4
+"""Tokens that an expert of DeepSpeed takes at least (`--moe-min-capacity`)."""
 
 
 def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> int:
@@ -30,6 +33,8 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     tensor = read.given(TENSOR)
     if tensor not in (None, 1):
         read.refuse(TENSOR, f"found {tensor}; experts are not divided further; allowed: 1")
+    if read.given(CAPACITY) is not None and "E" not in model.sizes and engine.name == _DEEPSPEED:
+        read.refuse(CAPACITY, f"{model.name} has no routed experts")
     if ranks == 1:
         if read.given(IMBALANCE) is not None:
             read.refuse(IMBALANCE, f"needs {SIZE} of 2 or more")
@@ -37,13 +42,14 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     many = model.sizes.get("E", 0)
     if not list(experts_of(model.network)):
         read.refuse(SIZE, f"found {ranks}; {model.name} has no routed experts")
-    elif engine.name != "fsdp":
+    elif engine.name not in ("fsdp", _DEEPSPEED):
         read.refuse(SIZE, f"found {ranks}; modelled with engine.type 'fsdp', found {engine.name!r}")
     elif many % ranks:
         read.refuse(SIZE, f"found {ranks}, which cannot share {model.name}'s {many} experts equally")
         raise ConfigError(read.problems)
     elif shards % ranks:
-        read.refuse(SIZE, f"found {ranks}; it must divide the {shards} ranks over which FSDP shards")
+        over = "data-parallel ranks" if engine.name == _DEEPSPEED else "ranks over which FSDP shards"
+        read.refuse(SIZE, f"found {ranks}; it must divide the {shards} {over}")
     else:
         return ranks
     return 1
@@ -53,12 +59,21 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     """Ranks that share the same experts, and the rows that a rank's experts are given."""
     if "E" not in sizes:
         return {}
+    if read.given("engine.type") == _DEEPSPEED:
+        rows = _capacity(read, sizes) * sizes["E"]
+        return {"ep": ranks, "etp": 1, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: rows}
     rows = _tokens(sizes) * sizes["e"]
     if ranks > 1:
         worst = most_rows(ranks, sizes) / rows
         uneven = read.take(IMBALANCE, 1.0, f"every rank's experts are chosen equally often; at worst it is {worst:g}")
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
     return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
+
+
+def _capacity(read: Defaults, sizes: Mapping[str, int]) -> int:
+    """Tokens that every expert takes of each rank: further ones are dropped, missing ones are empty (`_capacity`)."""
+    factor = float(read.take(CAPACITY, 1.0, "DeepSpeed's default: experts take an even share each"))
+    return max(ceil(_tokens(sizes) / sizes["E"] * factor * sizes["e"]), _LEAST)
 
 
 def arrived(rows: int, ranks: int, sizes: Mapping[str, int]) -> int:
@@ -81,7 +96,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
     """How often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
-    if ranks == 1 or read.given(IMBALANCE) is not None:
+    if ranks == 1 or read.given(IMBALANCE) is not None or read.given("engine.type") == _DEEPSPEED:
         return None
     return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
 
@@ -99,7 +114,8 @@ def _tokens(sizes: Mapping[str, int]) -> int:
 def layer_code(read: Defaults) -> str:
     """Whose layers run; those of torchtitan are the ones that share routed experts."""
     own = framework_of(read).implementation
-    found: str = read.given("training.implementation") or (_TITAN if (read.given(SIZE) or 1) > 1 else own)
+    shares = (read.given(SIZE) or 1) > 1 and read.given("engine.type") != _DEEPSPEED
+    found: str = read.given("training.implementation") or (_TITAN if shares else own)
     return found
 
 

@@ -15,7 +15,8 @@ from memcore.model.megatron.converted import as_megatron
 from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
 from memcore.model.parts import Attention
-from memcore.step.megatron import MegatronPlan, Recompute
+from memcore.model.parts import Experts as Routed
+from memcore.step.megatron import Experts, MegatronPlan, Recompute
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.step.ulysses import Ulysses
 
@@ -88,7 +89,7 @@ def megatron_deepspeed_job(
         units=frozenset(unit_axes(sizes)),
         ulysses=_ulysses(read, model, sizes),
         pipeline=_pipeline(read),
-        megatron=_plan(read, sizes, sharded=sharded),
+        megatron=_plan(read, model, sizes, sharded=sharded),
     )
 
 
@@ -132,12 +133,33 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
             names = ", ".join(map(str, allowed))
             read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; allowed: {names}")
     read.refuse_all(_ABSENT, "Megatron-DeepSpeed")
+    if _sparse(model):
+        _refuse_experts(read, sizes)
     ranks = sizes["tp"]
     for axis in _divided(model):
         if sizes[axis] % ranks:
             read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} = {sizes[axis]} cannot be shared equally")
     if sizes["s"] % ranks and read.given(_SEQUENCE):
         read.refuse("training.sequence_length", f"found {sizes['s']}, which {ranks} ranks cannot share equally")
+
+
+def _sparse(model: Model) -> bool:
+    return any(isinstance(feed, Routed) for layer in model.network.kinds for feed in layer.feeds)
+
+
+def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
+    """What experts are not modelled with.
+
+    Raises UnsupportedError.
+    """
+    for path in (_TENSOR, STAGES, ULYSSES):
+        if (read.given(path) or 1) > 1:
+            message = f"found {read.given(path)} with routed experts, which is not modelled with Megatron-DeepSpeed"
+            raise UnsupportedError(path, message)
+    if read.given("engine.zero_stage") == 3:
+        read.refuse("engine.zero_stage", "found 3; DeepSpeed's mixture of experts takes 0, 1 and 2")
+    if sizes["e"] > sizes["E"]:
+        read.refuse("model", f"every token goes to {sizes['e']} of {sizes['E']} experts")
 
 
 def _divided(model: Model) -> Iterator[str]:
@@ -189,7 +211,7 @@ def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses 
     return Ulysses()
 
 
-def _plan(read: Defaults, sizes: Mapping[str, int], *, sharded: bool) -> MegatronPlan:
+def _plan(read: Defaults, model: Model, sizes: Mapping[str, int], *, sharded: bool) -> MegatronPlan:
     """What its matrices do: gradients are PyTorch's own, summed and reduced by DeepSpeed."""
     return MegatronPlan(
         tensor=sizes["tp"] > 1,
@@ -198,7 +220,7 @@ def _plan(read: Defaults, sizes: Mapping[str, int], *, sharded: bool) -> Megatro
         recompute=Recompute(granularity="selective", modules=frozenset({"core_attn"})) if _selects(read) else None,
         fuses_weight_gradients=False,
         loss="unfused",
-        experts=None,
+        experts=_experts(sizes) if _sparse(model) else None,
         fp8=None,
         softmax_fp32=False,
         softmax_fusion=True,
@@ -206,4 +228,20 @@ def _plan(read: Defaults, sizes: Mapping[str, int], *, sharded: bool) -> Megatro
         rope_fusion=False,
         deterministic=False,
         masked=False,
+    )
+
+
+def _experts(sizes: Mapping[str, int]) -> Experts:
+    """`deepspeed.moe.layer.MoE`, whose experts are apart; three or more of a token are chosen by one code."""
+    return Experts(
+        dispatcher="alltoall",
+        parallel=sizes["ep"] > 1,
+        tensor=False,
+        grouped=False,
+        permute_fusion=False,
+        router_fusion=False,
+        balancing="aux_loss",
+        pre_softmax=True,
+        padded=True,
+        chosen=min(sizes["e"], 3),
     )

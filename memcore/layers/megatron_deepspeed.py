@@ -17,6 +17,7 @@ from memcore.eager.basics import contiguous, like, new, only, permute, to, view
 from memcore.eager.operations import add, mul
 from memcore.eager.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
+from memcore.layers.deepspeed_experts import experts
 from memcore.layers.megatron.attention import heads_of, rotated_half
 from memcore.layers.megatron.core_attention import Core, local
 from memcore.layers.megatron.ends import embedded
@@ -28,7 +29,7 @@ from memcore.layers.megatron.recompute import recomputes, run_again
 from memcore.layers.nanotron import varlen_attention
 from memcore.layers.ulysses import WHOLE, local_heads, to_heads, to_tokens
 from memcore.model.network import Layer, Network
-from memcore.model.parts import Attention, FeedForward
+from memcore.model.parts import Attention, Experts, FeedForward
 from memcore.step.megatron import MegatronPlan
 from memcore.step.recipe import Buffer
 from memcore.step.step import Batch, Slot, Step
@@ -54,12 +55,22 @@ def check(network: Network) -> None:
     Raises UnsupportedError.
     """
     for layer in network.kinds:
-        if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
-            message = "'megatron-deepspeed' is modelled for attention over heads and dense feed-forward layers"
+        if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward | Experts)):
+            message = "'megatron-deepspeed' is modelled for attention over heads and feed-forward layers"
+            raise UnsupportedError("engine.type", message)
+        if isinstance(layer.feed_forward, Experts) and not _is_plain(layer.feed_forward):
+            message = "'megatron-deepspeed' has experts that a softmax chooses, without groups, biases or shared ones"
             raise UnsupportedError("engine.type", message)
         if layer.mixer.query_norm is not None or layer.mixer.mask != "full":
             message = "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows"
             raise UnsupportedError("engine.type", message)
+
+
+def _is_plain(feed: Experts) -> bool:
+    """What `deepspeed.moe` has."""
+    more = feed.shared, feed.shared_gate, feed.groups, feed.correction, feed.table, feed.latent, feed.routing
+    biased = any(weight.name.endswith("bias") for weight in feed.experts)
+    return not any(more) and not biased and feed.options == {"softmax-scores"} and not feed.adapters
 
 
 def buffers(network: Network) -> Sequence[Buffer]:
@@ -129,13 +140,15 @@ def _mask(step: Step) -> Tensor | None:
 
 def _layer(hidden_states: Tensor, layer: Layer, weights: Weights, around: Around) -> Tensor:
     """`ParallelTransformerLayer.forward`."""
-    if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
+    feed = layer.feed_forward
+    if not (isinstance(layer.mixer, Attention) and isinstance(feed, FeedForward | Experts)):
         raise TypeError(layer)
     layernorm_output = norm(hidden_states, layer.norms[0], weights, _norm_backward)
     attention_output, attention_bias = _attention(layernorm_output, layer.mixer, weights, around)
     layernorm_input = bias_dropout_add(attention_output, attention_bias, hidden_states, layer.dropout)
     layernorm_output = norm(layernorm_input, layer.norms[1], weights, _norm_backward)
-    mlp_output, mlp_bias = _mlp(layernorm_output, layer.feed_forward, weights, around.how)
+    mlp_output, mlp_bias = _feed(layernorm_output, feed, weights, around.how)
+    del layernorm_output
     return bias_dropout_add(mlp_output, mlp_bias, layernorm_input, layer.dropout)
 
 
@@ -205,6 +218,16 @@ def _turned(x: Tensor, angles: tuple[Tensor, ...]) -> Tensor:
     if not angles:
         return x
     return add(mul(x, angles[0]), mul(rotated_half(x), angles[1]))
+
+
+def _feed(
+    x: Tensor, part: FeedForward | Experts, weights: Weights, how: MegatronPlan
+) -> tuple[Tensor, Parameter | None]:
+    if isinstance(part, FeedForward):
+        return _mlp(x, part, weights, how)
+    if how.experts is None:
+        raise TypeError(how)
+    return experts(x, part, weights, how.experts), None
 
 
 def _mlp(x: Tensor, part: FeedForward, weights: Weights, how: MegatronPlan) -> tuple[Tensor, Parameter | None]:

@@ -116,6 +116,7 @@ SYMBOLS: Mapping[str, str] = {
     "za": "elements that stage 3 fetches ahead",
     "zq": "bytes that gathers in 8 bits need beside",
     "zy": "bytes that the reduction of the largest gradient in 4 bits needs",
+    "zw": "elements that a rank updates, of experts and of others",
     "zr": "elements of a reduce bucket",
     "zf": "elements of a reduce bucket, at most all that learn",
     "zx": "elements of the largest parameter",

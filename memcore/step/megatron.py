@@ -39,6 +39,8 @@ class Experts:
     """Every expert computes as many tokens as its capacity."""
     squared_relu_fusion: bool = False
     """Squared ReLU and the rows' weights are one kernel."""
+    chosen: int = 0
+    """Experts of a token, where their number decides whose code runs (DeepSpeed's)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,7 @@ SYMBOLS_IN_CHINESE: Mapping[str, str] = {
     "elements that stage 3 fetches ahead": "第 3 阶段预取的元素数",
     "bytes that gathers in 8 bits need beside": "8 位聚集另需的字节数",
     "bytes that the reduction of the largest gradient in 4 bits needs": "以 4 位归约最大梯度所需的字节数",
+    "elements that a rank updates, of experts and of others": "一个进程更新的元素数，含专家与其他参数",
     "elements of a reduce bucket": "归约桶的元素数",
     "elements of a reduce bucket, at most all that learn": "归约桶的元素数，至多全部学习的元素",
     "elements of the largest parameter": "最大参数的元素数",

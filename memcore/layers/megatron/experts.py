@@ -165,10 +165,10 @@ def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan, plan:
         y = mul(act(gate), up)
     else:
         y = act(x)
-    return to(_scaled(y, scale), x.dtype)
+    return to(scaled(y, scale), x.dtype)
 
 
-def _scaled(x: Tensor, scale: Tensor) -> Tensor:
+def scaled(x: Tensor, scale: Tensor) -> Tensor:
     """Rows times their weights: keeps both; in fp32 where the weights are."""
     tape, dtype = x.tape, "fp32" if scale.dtype == "fp32" else x.dtype
     out = like(x, "mul", dtype)
