@@ -48,8 +48,9 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
         read.refuse(SIZE, f"found {ranks}, which cannot share {model.name}'s {many} experts equally")
         raise ConfigError(read.problems)
     elif shards % ranks:
-        over = "data-parallel ranks" if engine.name == _DEEPSPEED else "ranks over which FSDP shards"
-        read.refuse(SIZE, f"found {ranks}; it must divide the {shards} {over}")
+        over_all = f"it must divide the {shards} data-parallel ranks"
+        over_shards = f"it must divide the {shards} ranks over which FSDP shards"
+        read.refuse(SIZE, f"found {ranks}; {over_all if engine.name == _DEEPSPEED else over_shards}")
     else:
         return ranks
     return 1

@@ -228,6 +228,7 @@ _REASONS: Mapping[str, str] = {
     "Megatron's default": "Megatron 的默认值",
     "Megatron-DeepSpeed's default": "Megatron-DeepSpeed 的默认值",
     "torchtitan's default": "torchtitan 的默认值",
+    "DeepSpeed's default: experts take an even share each": "DeepSpeed 的默认值：每个专家取均分的一份",
     "torchtitan's default in a pipeline": "torchtitan 在流水线中的默认值",
     "its mixed-precision policy": "其混合精度策略",
     "PyTorch's own": "PyTorch 自己的",

@@ -98,6 +98,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "值为 {ranks}，无法均分 {model} 的 {count} 个专家"
     ),
     "it must divide the {shards} ranks over which FSDP shards": "必须整除 FSDP 分片所用的 {shards} 个 rank",
+    "it must divide the {shards} data-parallel ranks": "必须整除 {shards} 个数据并行 rank",
     "every rank's experts are chosen equally often": "各 rank 的专家被选中的次数相同",
     "at worst it is {worst}": "最坏为 {worst}",
     # Where defaults come from

@@ -149,9 +149,17 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "Megatron-DeepSpeed's Ulysses needs as many key heads as query heads": (
         "Megatron-DeepSpeed 的 Ulysses 需要键头与查询头同样多"
     ),
-    "'megatron-deepspeed' is modelled for attention over heads and dense feed-forward layers": (
-        "'megatron-deepspeed' 仅对按头的注意力与稠密前馈层建模"
+    "'megatron-deepspeed' is modelled for attention over heads and feed-forward layers": (
+        "'megatron-deepspeed' 建模了按头的注意力与前馈层"
     ),
+    "'megatron-deepspeed' has experts that a softmax chooses, without groups, biases or shared ones": (
+        "'megatron-deepspeed' 的专家由 softmax 选择，没有分组、偏置或共享专家"
+    ),
+    "found {value} with routed experts, which is not modelled with Megatron-DeepSpeed": (
+        "为 {value} 且有路由专家，Megatron-DeepSpeed 下未建模"
+    ),
+    "DeepSpeed's mixture of experts takes 0, 1 and 2": "DeepSpeed 的混合专家可用 0、1 和 2",
+    "every token goes to {chosen} of {experts} experts": "每个 token 去往 {experts} 个专家中的 {chosen} 个",
     "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows": (
         "'megatron-deepspeed' 没有查询和键的归一化，也没有滑动窗口"
     ),
