@@ -87,10 +87,15 @@ function edit(path) {
   send({ do: "edit", path, texts, entry: place.entry });
 }
 
+// Whether something was typed or chosen before any script ran.
+const typed = (form) => [...form.querySelectorAll("[name]")].some(
+  (each) => (each.options ? !each.selectedOptions[0]?.defaultSelected : each.value !== each.defaultValue),
+);
+
 function listenToForm() {
   const form = byId("config");
   const settings = (event) => event.target.name;
-  place.entry = 0;
+  place.entry = typed(form) ? 1 : 0;
   let fresh = true;
   form.addEventListener("input", (event) => {
     if (!settings(event)) return;

@@ -20,7 +20,8 @@ async def serve(text):
                 xworker.postMessage(json.dumps(patch))
             await asyncio.sleep(0)
     except Exception as error:
-        xworker.postMessage(json.dumps({"say": f"memcore failed: {error!r:.300}. Please report it."}))
+        failure = f"memcore failed: {error!r:.300}. Please report it."
+        xworker.postMessage(json.dumps({"say": failure, "live": True}))  # what is typed next may be answered
         raise
 
 

@@ -47,8 +47,10 @@ function pathOf(request) {
   return decodeURIComponent(url.pathname.slice(scope.pathname.length)) || "index.html";
 }
 
+let opened = null;
 async function answer(request, hash) {
-  const cache = await caches.open(CACHE);
+  opened ??= caches.open(CACHE);
+  const cache = await opened;
   const found = request.url.endsWith("?inflated") ? await cache.match(inflatedKey(hash)) : undefined;
   return found ?? (await cache.match(key(hash))) ?? fetch(request);
 }

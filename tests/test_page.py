@@ -212,6 +212,24 @@ def test_what_is_typed_before_python_runs(watched, site):
     expect(watched.locator(SEQUENCE)).to_have_value("4096")
 
 
+def test_what_is_typed_before_any_script_runs(context, watched, site):
+    """The form can be used from the first paint on; what it says by then is answered first."""
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    context.route("**/app.js", hold)
+    watched.goto(site, wait_until="commit")
+    watched.locator(SEQUENCE).fill("4096")
+    watched.locator('[name="engine.type"]').select_option("ddp")
+    watched.wait_for_function("document.documentElement.dataset.state === 'static'")
+    held.pop().continue_()
+    expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    training = {**EXAMPLE["training"], "sequence_length": 4096}
+    answered(watched, {**EXAMPLE, "training": training, "engine": {"type": "ddp"}})
+
+
 def test_copy_link(context, watched, site):
     """The button copies a link that restores everything, and says so."""
     context.grant_permissions(["clipboard-read", "clipboard-write"])

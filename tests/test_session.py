@@ -12,6 +12,7 @@ from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
 from memcore.describe import symbols, when, why
 from memcore.describe_serving import answers, serving_verdict
+from memcore.errors import UnsupportedError
 from memcore.estimation import Estimate
 from memcore.model.glossary import SYMBOLS
 from memcore.page import ahead, answering, exchanging, framing, static
@@ -172,6 +173,20 @@ def test_the_first_answer_asks_no_allocator():
     late = next(steps)
     assert late["attributes"] == {**page.attributes(found), "aria-busy": "false"}
     assert early["html"]["verdict-reason"] in late["html"]["verdict"]
+
+
+def test_the_page_goes_live_whatever_its_link_describes(monkeypatch):
+    """An error after the first piece of an answer is said, and the next edit is answered."""
+
+    def failing(found):
+        yield {"verdict-reason": ""}
+        raise UnsupportedError("model", "the rest of this")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(page, "stages", failing)
+        visit = Visit("#v1&model=gpt2&seq=512&accelerator=t4")
+    assert [patch["say"] for patch in visit.patches if "say" in patch] == ["model: the rest of this"]
+    assert visit.patches[-1] == {"live": True}
 
 
 def test_more_in_tensors_than_there_is_needs_no_allocator():

@@ -25,8 +25,9 @@ from memcore.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.render.page import Form
 from memcore.words.page import complaint, say, translated
 
-TIMES = 3
-"""How often to practise."""
+TIMES = 12
+"""How often to practise: browsers keep the code that they have compiled for the next visit once it is a megabyte, which
+took more than three times and at most twelve."""
 REPAIRED = 3
 """How many problems a repair is looked for."""
 PASTED = "model-json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from memcore.errors import MemcoreError
 from memcore.page.answering import answer_form, form_of, load, open_link, values_of
 from memcore.page.presets import presets
 from memcore.page.reconciling import reading_options
@@ -41,21 +42,29 @@ def start(session: Session, message: Message) -> Iterator[Patch]:
     """The page has opened: its link, what was typed meanwhile, or the example."""
     session.language = str(message.get("language") or "en")
     yield {}  # the next step speaks it
-    link, texts = message.get("link", ""), message.get("texts")
-    if not link and not texts and session.language in _KEPT:
+    if not message.get("link") and not message.get("texts") and session.language in _KEPT:
         kept, patches = _KEPT[session.language]
         session.resume(kept)
         yield from patches
         return
+    try:
+        yield from _opened(session, message)
+    except MemcoreError as error:  # in the middle of an answer: what is typed next is answered all the same
+        yield {"say": str(error)}
+    yield {"live": True}
+
+
+def _opened(session: Session, message: Message) -> Iterator[Patch]:
+    """The answer that the page opens with, in its language."""
+    link, texts = message.get("link", ""), message.get("texts")
     if session.language != "en":
         yield from in_language(session, form_of(texts or {}))
     if texts and not link:
         yield from load(session, form_of(texts), message)
-    else:
-        yield from open_link(session, {**message, "entry": None})
-        if texts:
-            yield from load(session, form_of(texts), {**message, "entry": None})
-    yield {"live": True}
+        return
+    yield from open_link(session, {**message, "entry": None})
+    if texts:
+        yield from load(session, form_of(texts), {**message, "entry": None})
 
 
 def switch_language(session: Session, message: Message) -> Iterator[Patch]:
