@@ -88,8 +88,8 @@ def _gpus(estimate: Estimate) -> str:
     rank = estimate.rank
     if len(estimate.ranks) > 1:
         if rank.count == 1:
-            return say("one-gpu-of", name=rank.name)
-        return say("many-gpus-of", count=rank.count, name=rank.name)
+            return say("one-gpu-of", name=translated(rank.name))
+        return say("many-gpus-of", count=rank.count, name=translated(rank.name))
     count = estimate.job.num_gpus
     return say("one-gpu") if count == 1 else say("many-gpus", count=count)
 

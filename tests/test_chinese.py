@@ -7,10 +7,16 @@ from string import Formatter
 
 import pytest
 
+from memcore import estimate
 from memcore.config.settings import SETTINGS
+from memcore.config.texts import from_texts
+from memcore.errors import MemcoreError
+from memcore.page.actions import handle
+from memcore.page.session import Session
+from memcore.words import sentences
 from memcore.words.answers import ANSWERS_IN_CHINESE
 from memcore.words.messages.table import MESSAGES_IN_CHINESE
-from memcore.words.page import WORDS, speaking, translated
+from memcore.words.page import LANGUAGES, WORDS, complaint, speaking, translated
 
 ROOT = Path(__file__).parent.parent / "memcore"
 SILENT = (
@@ -119,7 +125,7 @@ def template(node):
     return "".join(parts)
 
 
-def sentences(path):
+def sentences_of(path):
     """The texts of a module, but for docstrings and names."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     passed = set()
@@ -171,7 +177,7 @@ def modules():
 def test_every_sentence_has_a_chinese_row(path):
     """Whatever a module says, refuses, warns or assumes; rows are found by the English text with values in it."""
     english = {each for each, _ in WORDS.values()}
-    assert [each for said in sentences(path) if said not in english for each in missing(said)] == []
+    assert [each for said in sentences_of(path) if said not in english for each in missing(said)] == []
 
 
 def test_rows_say_the_same():
@@ -181,3 +187,33 @@ def test_rows_say_the_same():
         assert names[0] == names[1], english
         assert CHINESE.search(chinese), english
         assert "; " not in english, english
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_page_opens_without_the_messages(language, monkeypatch):
+    """What is said when something is wrong is loaded when the first of it is said in Chinese."""
+    asked = []
+    monkeypatch.setattr(sentences, "_messages", lambda: asked.append(1))
+    for step in handle(Session(), {"do": "start", "language": language}):
+        assert isinstance(step, dict)
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("training.sequence_length", "x; y", "应为整数，如 8192、8k 或 7B，实为 'x; y'"),
+        ("parallelism.tensor_parallel_size", "3", "值为 3；meta-llama/Llama-3.1-8B 的 a = 32 无法均分"),
+        ("training.quantization", "nf4", "值为 'nf4'；量化权重是冻结的，没有适配器则无可学习参数"),
+        ("engine.type", "none or ddp", "值为 'none or ddp'；允许：none, ddp, fsdp,"),
+    ],
+)
+def test_a_wrong_field_is_explained_in_chinese(path, text, said):
+    """What a user wrote stays as it is."""
+    texts = {"model": "llama-3.1-8b", "training.sequence_length": "8192", "engine.type": "fsdp",
+             "hardware.num_gpus": "8", path: text}  # fmt: skip
+    with speaking("zh"), pytest.raises(MemcoreError) as caught:
+        estimate(from_texts(texts))
+    with speaking("zh"):
+        assert said in complaint(caught.value)
+    assert not CHINESE.search(str(caught.value))

@@ -53,6 +53,7 @@ LAYERS = (
         "words.engines",
         "words.help",
         "words.logs",
+        "words.defaults",
         "words.messages",
         "words.models",
         "words.page",

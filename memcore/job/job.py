@@ -258,8 +258,8 @@ def _engine_name(read: Defaults) -> str:
 def _engine(read: Defaults) -> Engine:
     name, version = _engine_name(read), read.given("engine.version")
     if version is not None and (name != "fsdp" or version not in (1, 2)):
-        allowed = "1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
-        read.refuse("engine.version", f"found {version!r}; allowed: {allowed}")
+        reason = "allowed: 1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
+        read.refuse("engine.version", f"found {version!r}; {reason}")
     key = "fsdp1" if name == "fsdp" and version == 1 else name
     if name in DEEPSPEED:
         key = zero_engine(read)

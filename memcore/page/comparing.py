@@ -13,7 +13,7 @@ from memcore.render.ranks import Row, grid
 from memcore.render.serving_svg import CLASSES
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
-from memcore.words.page import label, say
+from memcore.words.page import label, say, translated
 
 MOST = 6
 """Results that stand side by side at most."""
@@ -86,7 +86,7 @@ def _sizes(plans: list[Pin]) -> str:
     for name in names:
         base = _parts(first.found).get(name, 0)
         cells = [exact(base), *(_against(_parts(each.found).get(name, 0), base) for each in others)]
-        rows.append((escape(name), *cells))
+        rows.append((escape(translated(name)), *cells))
     total = first.found.device.expected
     rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
     head = (say("component"), *(each.name for each in plans))

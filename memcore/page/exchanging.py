@@ -27,7 +27,7 @@ from memcore.render.poster import WIDTH, poster
 from memcore.render.serving_data import serving_summary_data
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
-from memcore.words.page import complaint, say
+from memcore.words.page import complaint, say, translated
 
 _MARK = re.compile(r"<metadata[^>]*>(.*?)</metadata>", re.DOTALL)
 _LINK = re.compile(rf"#{VERSION}&[^\s)\"'<>]+")
@@ -98,11 +98,11 @@ def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     known = {"model": pasted or form.texts.get("model") or "llama-3.1-8b", **found.config}
     config = Config.from_dict(known)
     kept = {path: text for path, text in form.texts.items() if path == "hardware.accelerator"}
-    said = say("import-keys", tool=found.tool.title, read=len(found.read), assumed=len(found.assumed))
+    said = say("import-keys", tool=translated(found.tool.title), read=len(found.read), assumed=len(found.assumed))
     if found.unknown:
         said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
     if found.notes:
-        said += " " + "; ".join(found.notes)[:300]
+        said += " " + say("and-also").join(map(translated, found.notes))[:300]
     after = page.fill(config)
     return Form({**kept, **after.texts}, after.pasted), said
 

@@ -14,7 +14,7 @@ from memcore.render.markup import exact
 from memcore.render.svg import TITLES, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.words.page import say, translated
+from memcore.words.page import named, say, translated
 
 MOST = 60
 """Tensors that are shown; the ledger has all."""
@@ -47,7 +47,7 @@ def explained(found: Found, part: str) -> dict[str, str]:
             f'<p class="formula"><code>{escape(entry.formula)}</code></p>'
             f'<p class="formula"><code>{escape(numbers)}</code></p>'
             f"<p>{escape(reason)}</p>"
-            f'<p class="note">{escape(say("explain-source"))}: {escape(entry.source)}</p></li>'
+            f'<p class="note">{escape(say("explain-source"))}: {escape(named(entry.source))}</p></li>'
         )
     rest = f"<p>+ {len(entries) - MOST}</p>" if len(entries) > MOST else ""
     return {
@@ -75,7 +75,7 @@ def _beyond(found: Estimate, part: str) -> str:
     rows = (
         f"<li><h3>{escape(translated(each.name))}</h3><p>{exact(each.overhead.expected)} "
         f"({format_bytes(each.overhead.low)} – {format_bytes(each.overhead.high)})</p>"
-        f'<p class="note">{escape(say("explain-source"))}: {escape(each.overhead.source)}</p></li>'
+        f'<p class="note">{escape(say("explain-source"))}: {escape(named(each.overhead.source))}</p></li>'
         for each in outside(found.rank)
     )
     return f'<ol class="cards">{"".join(rows)}</ol>'

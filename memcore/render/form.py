@@ -18,7 +18,7 @@ from memcore.config.settings import SETTINGS
 from memcore.model.catalog import catalog, nickname
 from memcore.render.applying import applies
 from memcore.solving import SMALLEST, SOLVABLE
-from memcore.words.page import explanation, label, say, translated
+from memcore.words.page import explanation, label, named, say, translated
 
 QUICK = ("model", "hardware.accelerator", "hardware.num_gpus")
 """The fields of the first answer, beside the task."""
@@ -142,7 +142,7 @@ def field_link(path: str) -> str:
 def _field(path: str, values: Values) -> str:
     name, setting = identifier(path), SETTINGS[path]
     hidden = "" if _shown(path, values) else " hidden"
-    default = say("default-is", value=setting.default) if setting.default else ""
+    default = say("default-is", value=named(setting.default)) if setting.default else ""
     origin = "yours" if values.given.get(path) else "default"
     title = label(path, setting.label)
     return (

@@ -19,7 +19,7 @@ from memcore.render.form import field_link
 from memcore.render.markup import between, exact, exact_table, html_table
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count
-from memcore.words.page import say, translated
+from memcore.words.page import named, say, translated
 
 ICONS = {"fits": "✓", "tight": "!", "over": "≈", "no": "✕", "unknown": "?"}
 
@@ -125,7 +125,7 @@ def readings(estimate: Estimate) -> str:
             exact(each.overhead.expected),
             between(each.overhead.low, each.overhead.high),
             translated("part of device"),
-            escape(each.overhead.source),
+            escape(named(each.overhead.source)),
         )
         for each in outside(estimate.rank)
     ]
@@ -167,7 +167,7 @@ def _row(entry: Entry, sizes: Mapping[str, int]) -> Sequence[str]:
         f"<code>{escape(entry.formula)}</code>",
         f"<code>{escape(entry.numbers(sizes))}</code>",
         escape(why(entry)),
-        escape(entry.source),
+        escape(named(entry.source)),
     )
 
 

@@ -12,7 +12,7 @@ from memcore.render.serving_svg import CLASSES
 from memcore.render.svg import capacity_line, picture, segment, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.words.page import say
+from memcore.words.page import say, translated
 
 ROW, TOP, LEFT = 30, 22, 18.0
 """Height of a row and of what stands above them, in pixels; where bars begin, in percent."""
@@ -36,9 +36,9 @@ class Row:
 def rows(found: Estimate | ServingEstimate) -> list[Row]:
     """Every class with what it holds in tensors when it needs most."""
     if isinstance(found, ServingEstimate):
-        return [Row(rank.name, rank.count, rank.ledger.by_category, "") for rank in found.ranks]
+        return [Row(translated(rank.name), rank.count, rank.ledger.by_category, "") for rank in found.ranks]
     return [
-        Row(rank.name, rank.count, rank.ledger(rank.peak).by_category, rank.peak.phase.replace("_", " "))
+        Row(translated(rank.name), rank.count, rank.ledger(rank.peak).by_category, rank.peak.phase.replace("_", " "))
         for rank in found.ranks
     ]
 
@@ -68,7 +68,7 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
             width = size * scale
             fill = classes.get(part, slug(part))
             shape = f'<rect class="{fill}" x="{start:.3f}%" y="{y}" width="{width:.3f}%" height="{ROW - 8}"/>'
-            title = f"{row.name}, {part}"
+            title = say("moment", phase=row.name, where=translated(part))
             body.append(segment(part, size, row.total, shape, first=start == LEFT and not number, title=title))
             start += width
         if start < 86:
@@ -76,7 +76,7 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
     height = TOP + ROW * len(every) + 4
     if capacity is not None:
         body.append(capacity_line(capacity, LEFT + capacity * scale, TOP - 6, height))
-    described = "; ".join(f"{row.name} {format_bytes(row.total)}" for row in every)
+    described = say("and-also").join(f"{row.name} {format_bytes(row.total)}" for row in every)
     return picture(name, height, say("ranks-title"), described, body)
 
 
@@ -92,6 +92,6 @@ def _table(every: Sequence[Row]) -> str:
         )
         for row in every
     ]
-    head = (say("rank"), say("gpus-of-rank"), "Σ", *names)
+    head = (say("rank"), say("gpus-of-rank"), "Σ", *map(translated, names))
     inner = exact_table(say("ranks-title"), head, cells)
     return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(say("ranks-title"))}">{inner}</div>'

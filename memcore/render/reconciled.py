@@ -12,7 +12,7 @@ from memcore.reconciling.reconcile import Match, Reconciled, Row
 from memcore.render.markup import html_table
 from memcore.render.text import table
 from memcore.units import format_bytes, format_count
-from memcore.words.page import say
+from memcore.words.page import say, translated
 
 _COUNTS = frozenset({"kv_cache_tokens", "kv_cache_blocks"})
 _COLUMNS = ("log-quantity", "log-says", "log-predicted", "log-difference", "log-range")
@@ -104,7 +104,7 @@ def _cells(row: Row) -> Sequence[str]:
     stated = _size(row, seen.value)
     said = say("log-least", size=stated) if row.least else stated
     if row.predicted is None:
-        return name, said, row.reason or say("log-unknown"), "", ""
+        return name, said, translated(row.reason or "") or say("log-unknown"), "", ""
     return name, said, _size(row, row.predicted), _difference(row), _range(row)
 
 

@@ -21,7 +21,7 @@ from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES, Entry
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.words.page import say, translated
+from memcore.words.page import named, say, translated
 
 
 def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
@@ -128,7 +128,7 @@ def _row(entry: Entry) -> Sequence[str]:
         f"<code>{escape(entry.formula)}</code>",
         f"<code>{escape(entry.numbers())}</code>",
         escape(translated(entry.why)),
-        escape(entry.source),
+        escape(named(entry.source)),
     )
 
 

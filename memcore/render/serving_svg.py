@@ -45,7 +45,7 @@ def serving_bar(found: ServingEstimate) -> str:
     if line is not None:
         edge = line * scale
         body.append(f'<line class="phase" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="20" y2="90"/>')
-        body.append(caption(f"{found.budget.line_title}: {format_bytes(line)}", edge, 102))
+        body.append(caption(f"{translated(found.budget.line_title)}: {format_bytes(line)}", edge, 102))
     if capacity is not None:
         body.append(capacity_line(capacity, capacity * scale))
     described = "; ".join(f"{translated(part.name)} {format_bytes(part.size)}" for part in serving_parts(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.words.choices import CHOICES_IN_CHINESE
+from memcore.words.defaults import DEFAULTS_IN_CHINESE
 from memcore.words.labels import LABELS_IN_CHINESE
 from memcore.words.models import MODELS_IN_CHINESE
 from memcore.words.rules import TITLES_IN_CHINESE
@@ -56,6 +57,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     **TITLES_IN_CHINESE,
     **SYMBOLS_IN_CHINESE,
     **CHOICES_IN_CHINESE,
+    **DEFAULTS_IN_CHINESE,
     **LABELS_IN_CHINESE,
     **MODELS_IN_CHINESE,
     **SERVING_IN_CHINESE,
@@ -190,6 +192,12 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "sent": "发送",
     "received gradient": "收到的梯度",
     "end of autocast": "autocast 结束",
+    # Sources in words
+    "the model's config.json": "模型的 config.json",
+    "the trainer": "训练器",
+    "observed contexts, public logs": "实测的上下文，公开日志",
+    "nccl 2.30 and public reports": "nccl 2.30 与公开报告",
+    "NCCL 2.30: peers, channels and buffers": "NCCL 2.30：对端、通道与缓冲区",
     # Ranges
     "what published jobs had, in other releases of the libraries": "已发表作业在其他库版本下的实测",
     "one workspace less or more": "多或少一个工作区",

@@ -116,4 +116,12 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "hardware.num_gpus": "整个任务的 GPU 数。",
     "hardware.gpus_per_node": "不经网络即可互相访问的 GPU 数；决定 Megatron 的 rank 打开多少连接。",
     "hardware.gpu_memory_gb": "替代目录中的容量，以 nvidia-smi 所计的 GiB 为单位。",
+    "engine.outer_dp_sharding_strategy": "Megatron-FSDP 的各组之间分片什么，用于有多个优化器实例时（HSDP）。",
+    "engine.zero_quantized_weights": "ZeRO++（qwZ）：阶段 3 以 8 位聚集参数。",
+    "engine.zero_quantized_gradients": "ZeRO++（qgZ）：阶段 3 在节点间以 4 位归约梯度。",
+    "engine.partition_activations": "deepspeed.checkpointing 将检查点保存的内容在张量并行 rank 间切分。",
+    "engine.cpu_checkpointing": "deepspeed.checkpointing 将检查点保存的内容放在主机内存。",
+    "engine.contiguous_memory_optimization": (
+        "deepspeed.checkpointing 在保存第一层时就为所有层的部分分配空间：更早，但不更多。"
+    ),
 }

@@ -43,4 +43,9 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "multi-token prediction": "多 token 预测",
     "router correction biases": "路由器校正偏置",
     "fp8 block scales": "fp8 块缩放因子",
+    # Ranks
+    "stage {number:d}": "阶段 {number}",
+    "stages {numbers}": "阶段 {numbers}",
+    "all {count:d} GPUs": "全部 {count} 个 GPU",
+    "every rank": "每个 rank",
 }

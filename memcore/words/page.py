@@ -75,6 +75,11 @@ def translated(english: str) -> str:
     return english if _LANGUAGE.get() != "zh" else ANSWERS_IN_CHINESE.get(english) or in_chinese(english)
 
 
+def named(english: str) -> str:
+    """A source or a value: in Chinese where it is words of the answers' tables, else a name, which stays as it is."""
+    return ANSWERS_IN_CHINESE.get(english, english) if _LANGUAGE.get() == "zh" else english
+
+
 def complaint(error: MemcoreError) -> str:
     """What an error says, in the language that is spoken."""
     return "\n".join(map(_complaint, problems_of(error))) if _LANGUAGE.get() == "zh" else str(error)

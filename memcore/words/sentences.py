@@ -24,7 +24,7 @@ _QUOTED = re.compile(r"""(['"])(?:(?!\1)[^\\]|\\.)*\1?""", re.DOTALL)
 """A user's words, which may have been cut off."""
 _PROSE = re.compile(r"(?<![.\w])(?!and |or )[a-z]+ (?!and |or )[a-z]{2,}")
 """Two words of English in a row, unlike names."""
-_JOINTS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", " + ": " + "}
+_JOINTS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", " + ": " + ", " × ": " × "}
 _JOINT = re.compile("({})".format("|".join(map(re.escape, _JOINTS))))
 
 
@@ -35,8 +35,8 @@ class Template:
     texts: tuple[str, ...]
     """What stands before, between and behind the values."""
     names: tuple[str, ...]
-    numbers: frozenset[str]
-    """Places for numbers alone, written `{name:d}`."""
+    kinds: Mapping[str, str]
+    """What may stand in a place: `d` a number alone, `s` names that are no words of a table."""
     chinese: str
 
     def values(self, text: str) -> dict[str, str] | None:
@@ -52,7 +52,13 @@ class Template:
             found.append(text[at:place])
             at = place + len(between)
         values = dict(zip(self.names, (*found, text[at:end]), strict=True))
-        return values if all(values[name][:1].isdigit() and " " not in values[name] for name in self.numbers) else None
+        numbers = (value for name, value in values.items() if self.kinds[name] == "d")
+        return values if all(each[:1].isdigit() and " " not in each for each in numbers) else None
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """The Chinese sentence with values in its places."""
+        said = {name: _named(value) if self.kinds[name] == "s" else _value(value) for name, value in values.items()}
+        return self.chinese.format_map(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class Table:
         for each in self.templates:
             values = each.values(text)
             if values is not None:
-                return each.chinese.format_map({name: _value(value) for name, value in values.items()})
+                return each.filled(values)
         return None
 
 
@@ -87,8 +93,8 @@ def table(rows: Mapping[str, str]) -> Table:
         if not names:
             whole["".join(text for text, *_ in parts)] = chinese.replace("{{", "{").replace("}}", "}")
             continue
-        numbers = frozenset(name for _, name, kind, _ in parts if name is not None and kind == "d")
-        templates.append(Template(_texts(parts), names, numbers, chinese))
+        kinds = {name: kind or "" for _, name, kind, _ in parts if name is not None}
+        templates.append(Template(_texts(parts), names, kinds, chinese))
     return Table(whole, sorted(templates, key=lambda each: -sum(map(len, each.texts))))
 
 
@@ -157,4 +163,9 @@ def _value(text: str) -> str:
     if _QUOTED.fullmatch(text):
         return text
     said = "；".join(map(_piece, text.strip().split("; ")))
-    return said if _PROSE.search(said) else said.replace(" and ", "和").replace(" or ", "或")
+    return said if _PROSE.search(said) else _named(said)
+
+
+def _named(text: str) -> str:
+    """Names with what stands between them."""
+    return text.replace(" and ", " 和 ").replace(" or ", " 或 ")

@@ -114,7 +114,6 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "nothing else may run on the GPU": "GPU 上不能再运行其他程序",
     "what lies outside the server's budget still has room": "预算之外的部分仍有空间",
     "scores are not kept, and the kernel is faster": "不保存分数，kernel 也更快",
-    "No CUDA graphs": "不用 CUDA graph",
     "every kernel is launched by itself, which small batches feel most": "每个 kernel 单独启动，小批次受影响最大",
     "Half the tokens in a step": "每步 token 数减半",
     "prompts are computed in more and smaller steps": "提示分更多更小的步计算",
@@ -174,9 +173,9 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "name one, or hardware.gpu_memory_gb": "请给出一个，或 hardware.gpu_memory_gb",
     "its number of layers is not one of its keys: found {names}": "层数不是它的键：有 {names}",
     "lists its layers one by one, so that they cannot be counted": "逐层列出，无法计数",
-    "inputs: {names}": "输入：{names}",
+    "inputs: {names:s}": "输入：{names}",
     "above 0": "须大于 0",
-    "engines: {names}": "引擎：{names}",
+    "engines: {names:s}": "引擎：{names}",
     "layouts are searched for training": "布局搜索仅用于训练",
     "found a server": "当前为推理服务",
     "a server has no layouts": "推理服务没有布局",
@@ -185,7 +184,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
         "布局搜索可用 {schedules}：请去掉此项，或选其一"
     ),
     # A log beside a prediction
-    "one of {names}": "可用 {names}",
+    "one of {names:s}": "可用 {names}",
     "nothing in it is understood as memory of a GPU": "其中没有可识别为 GPU 显存的内容",
     "{quantity} (rank {rank}) is not predicted for {engine}": "对 {engine} 不预测 {quantity}（rank {rank}）",
     "{quantity} at {moment} (rank {rank}) is not predicted": "不预测 {moment} 时的 {quantity}（rank {rank}）",

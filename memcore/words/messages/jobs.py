@@ -15,7 +15,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "applies to {setting}, found {value}": "仅适用于 {setting}，当前为 {value}",
     "applies to policy 'selective', found policy {policy}": "仅适用于策略 'selective'，当前策略为 {policy}",
     "applies to mode 'layer', found mode 'op'": "仅适用于 'layer' 模式，当前为 'op'",
-    "applies to engine.type {engines}, found engine.type {engine}": (
+    "applies to engine.type {engines:s}, found engine.type {engine}": (
         "仅适用于 engine.type {engines}，当前为 engine.type {engine}"
     ),
     "found {value}, which is not modelled with {engine}": "值为 {value}，与 {engine} 的组合未建模",
@@ -28,8 +28,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which does not divide the {ranks} data-parallel ranks": (
         "值为 {value}，不能整除 {ranks} 个数据并行 rank"
     ),
-    "with {engine}: {values}": "{engine} 可用：{values}",
-    "the engine's default": "引擎的默认值",
+    "with {engine}: {values:s}": "{engine} 可用：{values}",
     "whole matrices": "完整矩阵",
     "layers of transformers": "transformers 的层",
     "engine.type {engine} and {layers} layers": "engine.type {engine} 与 {layers} 的层",
@@ -46,7 +45,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "reaches routed experts, where PEFT's lora.ParamWrapper takes LoRA without dropout alone": (
         "涉及路由专家，PEFT 的 lora.ParamWrapper 在此只接受无 dropout 的 LoRA"
     ),
-    "matrices of experts: {names}": "专家的矩阵：{names}",
+    "matrices of experts: {names:s}": "专家的矩阵：{names}",
     # Activation budgets and checkpoints
     "found {budget} beside activation checkpoints": "值为 {budget}，同时使用了激活检查点",
     "modelled for layers of one shape": "仅对形状相同的层建模",
@@ -133,7 +132,6 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "concerns weights that bitsandbytes quantizes": "针对 bitsandbytes 量化的权重",
     "leave it out with 'fp8'": "使用 'fp8' 时请去掉",
     # Sequences and images
-    "the model's maximum, at most 4096": "模型的最大长度，不超过 4096",
     "{model} has {most} learned positions": "{model} 有 {most} 个可学习位置",
     "{model} has no vision tower": "{model} 没有视觉塔",
     "what the towers of {model} do is not modelled": "{model} 的塔的计算未建模",
@@ -159,22 +157,25 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "值为 {sequence}，无法由 2×{ranks} 个 rank 均分"
     ),
     "modelled for attention over heads, which {model} lacks": "仅对按头的注意力建模，{model} 没有",
-    "modelled for torchtitan's layers with attention {kernels} only": "仅对 torchtitan 的层、注意力 {kernels} 建模",
+    "modelled for torchtitan's layers with attention {kernels:s} only": "仅对 torchtitan 的层、注意力 {kernels} 建模",
     "modelled for attention over heads of transformers' and Liger's layers": (
         "仅对 transformers 与 Liger 的层的按头注意力建模"
     ),
-    "Ulysses takes {kernels}": "Ulysses 可用 {kernels}",
+    "Ulysses takes {kernels:s}": "Ulysses 可用 {kernels}",
     "Ulysses with sliding windows is modelled for 'flash' only": "带滑动窗口的 Ulysses 仅对 'flash' 建模",
     "a mask of the whole sequence is not modelled with Ulysses": "整个序列的掩码与 Ulysses 的组合未建模",
     "{query} query and {key} key heads of {model}": "{model} 的 {query} 个查询头和 {key} 个键头",
     "found {ranks}, which cannot share {what} equally": "值为 {ranks}，无法均分 {what}",
     # Numbers of GPUs
+    "{size:d} pipeline": "{size} 路流水线",
+    "{size:d} tensor": "{size} 路张量",
+    "{size:d} Ulysses": "{size} 路 Ulysses",
     "found {own}, but hardware.num_gpus is {gpus}": "值为 {own}，但 hardware.num_gpus 为 {gpus}",
     "found {own} times {others} ranks of other groups, but hardware.num_gpus is {gpus}": (
         "值为 {own}，乘以其他组的 {others} 个 rank，但 hardware.num_gpus 为 {gpus}"
     ),
     "times {others} ranks of other groups": "乘以其他组的 {others} 个 rank",
-    "found {gpus}, which groups of {product}-parallel ranks cannot share": "值为 {gpus}，无法由 {product} 并行组均分",
+    "found {gpus}, which groups of {product}-parallel ranks cannot share": "值为 {gpus}，无法由 {product}并行的组均分",
     "'none' runs one group of tensor-parallel GPUs, found {ranks}": "'none' 只运行一组张量并行 GPU，当前为 {ranks}",
     "'none' runs on one GPU, found hardware.num_gpus {gpus}": (
         "'none' 只在一个 GPU 上运行，当前 hardware.num_gpus 为 {gpus}"

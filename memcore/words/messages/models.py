@@ -87,7 +87,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "allowed with mistral3: {value}": "mistral3 允许：{value}",
     "one": "一个",
     "allowed with Pixtral's tower, which has no class token: 'full'": "Pixtral 的塔没有 class token，允许：'full'",
-    "known towers: {names}": "已知的塔：{names}",
+    "known towers: {names:s}": "已知的塔：{names}",
     "only the language model is counted: the vision and audio towers of this family are not described": (
         "只计算语言模型：该系列的视觉塔和音频塔没有描述"
     ),
@@ -95,10 +95,10 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found {family}, not one of the {count} known families (`memcore models --families`)": (
         "值为 {family}，不在已知的 {count} 个系列之中（`memcore models --families`）"
     ),
-    "to be read like Llama it lacks {keys}": "若按 Llama 读取，还缺少 {keys}",
-    "it has parts that Llama has not: {keys}": "含有 Llama 没有的部分：{keys}",
-    "known families: {families}": "已知系列：{families}",
-    "known: {names}": "已知：{names}",
+    "to be read like Llama it lacks {keys:s}": "若按 Llama 读取，还缺少 {keys}",
+    "it has parts that Llama has not: {keys:s}": "含有 Llama 没有的部分：{keys}",
+    "known families: {families:s}": "已知系列：{families}",
+    "known: {names:s}": "已知：{names}",
     "the family {family} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward layer": (
         "系列 {family} 未知：按 Llama 的键读取，使用 RMSNorm 和门控前馈层"
     ),
@@ -132,8 +132,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "{heads} heads leave none of the hidden size {hidden} to each": "{heads} 个头使每个头分不到隐藏维度 {hidden}",
     # A model from its size
     "unknown": "未知",
-    "a model has a model_type, or of {names}": "模型应有 model_type，或以下之中：{names}",
-    "a short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names}",
+    "a model has a model_type, or of {names:s}": "模型应有 model_type，或以下之中：{names}",
+    "a short form needs num_parameters or {names:s}": "简写形式需要 num_parameters 或 {names}",
     "expected a number of parameters such as 7B or 350M, found {value}": "应为参数量，如 7B 或 350M，实为 {value}",
     "its sizes make {counted} parameters, where num_parameters says {stated}": (
         "其尺寸合 {counted} 个参数，而 num_parameters 为 {stated}"
@@ -168,7 +168,6 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "{total} 层（含{one}与{other}）无法由 {chunks} 个块均分"
     ),
     "with the {name}": "含{name}",
-    "loss": "损失",
     "{given} layers, but {model} has {count}": "给出 {given} 层，但 {model} 有 {count} 层",
     "{given} layers for further tokens, not {count}": "预测更多 token 的层为 {given}，而非 {count}",
     "the first chunk must have the one E, and the last the one L": "第一个块须有唯一的 E，最后一个须有唯一的 L",

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_PLACES_IN_CHINESE: Mapping[str, str] = {
-    # Ranks
-    "stage {number:d}": "阶段 {number}",
-    "stages {numbers}": "阶段 {numbers}",
-    "all {count:d} GPUs": "全部 {count} 个 GPU",
-    "every rank": "每个 rank",
     # Moments
     "released parameters": "释放的参数",
     "reduced gradients": "归约后的梯度",
     "parameters of all stages": "所有阶段的参数",
     "all-gather copy-in": "all-gather 拷入",
     "frozen": "冻结",
-    "adapters": "适配器",
     "{name} adapters": "{name} 的适配器",
     "accumulation in fp32": "fp32 累积",
     "end of the encoder": "编码器结束",

@@ -19,12 +19,12 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "unquantized layers of transformers": "transformers 的未量化层",
     "those of bitsandbytes": "bitsandbytes 的层",
     "{kind} adds no tokens": "{kind} 不添加 token",
-    "linear layers: {names}": "线性层：{names}",
+    "linear layers: {names:s}": "线性层：{names}",
     "{model} has no linear layers beside which adapters are modelled": "{model} 没有可对适配器建模的线性层",
     "as most recipes do": "与多数训练配方相同",
     "found {loss}, which passes an adapter of the head by": "值为 {loss}，它会绕过输出头的适配器",
     "of the output head modelled for lora, found {kind}": "输出头仅对 lora 建模，当前为 {kind}",
-    "trained copies are modelled of {names}": "仅对 {names} 的可训练副本建模",
+    "trained copies are modelled of {names:s}": "仅对 {names} 的可训练副本建模",
     "LitGPT's LoRA trains no copies of modules": "LitGPT 的 LoRA 不训练模块副本",
     "a module has an adapter or learns as a whole, not both": "一个模块要么有适配器，要么整体学习，不能兼有",
     "{name} is {width} wide, no whole number of blocks": "{name} 宽为 {width}，不是整数个块",
@@ -44,12 +44,12 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "rows of {embedding} learn": "{embedding} 的行可学习",
     "modelled with LitGPT's layers": "仅对 LitGPT 的层建模",
     "{model} has several kinds of layers, or too few": "{model} 有多种层，或层数太少",
-    "LitGPT's are {names}": "LitGPT 的有 {names}",
+    "LitGPT's are {names:s}": "LitGPT 的有 {names}",
     "with an adapter only the adapter learns": "有适配器时只有适配器学习",
-    "parts of parameter names: {names}, or all": "参数名的片段：{names}，或 all",
+    "parts of parameter names: {names:s}, or all": "参数名的片段：{names}，或 all",
     "applies to lora and dora, found {kind}": "仅适用于 lora 和 dora，当前为 {kind}",
     # Optimizers
-    "{optimizer} has {names}": "{optimizer} 可用 {names}",
+    "{optimizer} has {names:s}": "{optimizer} 可用 {names}",
     "the step on the host comes after the backward pass": "在主机上的更新在反向传播之后进行",
     "torch mixes no plain tensors with DTensors": "torch 不能混用普通张量与 DTensor",
     "pytorch_optimizer's preconditioners are plain tensors, and {reason}": (
@@ -106,7 +106,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "modelled for 'torchtitan' layers only, found {implementation}": (
         "仅对 'torchtitan' 的层建模，当前为 {implementation}"
     ),
-    "torchao has {recipes}": "torchao 可用 {recipes}",
+    "torchao has {recipes:s}": "torchao 可用 {recipes}",
     "torchao gathers in float8 with 'tensorwise' only, found {recipe}": (
         "torchao 只在 'tensorwise' 下以 float8 聚集，当前为 {recipe}"
     ),
@@ -117,8 +117,8 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，在带专家并行的流水线中未建模"
     ),
     # nanotron
-    "nanotron has: {values}": "nanotron 可用：{values}",
-    "nanotron has {only} only": "nanotron 只有 {only}",
+    "nanotron has: {values:s}": "nanotron 可用：{values}",
+    "nanotron has {only:s} only": "nanotron 只有 {only}",
     "tied embeddings": "共享嵌入",
     "nanotron's ranks have parts of the logits": "nanotron 的各 rank 只有部分 logits",
     "nanotron's pipeline needs at least {count} micro-batches": "nanotron 的流水线至少需要 {count} 个微批次",
