@@ -130,7 +130,7 @@ class Program:
         rises, found, level = self._rises(self.sizes(values)), [], base
         for repeats, walk in self._walks:
             count = 1 if repeats is None else values[repeats]
-            before, growth = level, (count - 1) * sum(rises[course][1] for course in walk)
+            before, growth = level, (count - 1) * sum([rises[course][1] for course in walk])
             for course in walk:
                 rise, gain = rises[course]
                 peak = before if rise is None else level + rise

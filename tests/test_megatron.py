@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from statistics import median
 
 import pytest
@@ -609,6 +611,24 @@ def test_large_jobs(name):
     assert found.ranks.index(found.rank) == worst
     assert all(rank.most > rank.persistent.before_step > 0 for rank in found.ranks)
     assert found.ledger.total == found.peak.peak
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_jobs_take_few_calls(name):
+    """Once the structure is known, an answer for all ranks is a matter of milliseconds, counted in calls of functions."""
+    model, parallelism, _ = LARGE[name]
+    engine = {"type": "megatron", "distributed_optimizer": True, "moe_token_dispatcher": "alltoall"}
+    made: list[str] = []
+    for length in (2048, 1024):
+        training = {"sequence_length": length, "gradient_accumulation_steps": 64}
+        made.clear()
+        sys.setprofile(lambda frame, event, _: made.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            found = estimate({"model": model, "training": training, "parallelism": parallelism, "engine": engine})
+            assert all(rank.most for rank in found.ranks)
+        finally:
+            sys.setprofile(None)
+    assert len(made) < 5000, Counter(made).most_common(9)
 
 
 PAIR = 12 * 2**20

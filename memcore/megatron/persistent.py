@@ -16,7 +16,7 @@ from memcore.megatron.workspaces import Stored, Workspaces, total
 from memcore.model.megatron.towers import SEEING
 from memcore.ranks.allocator import Surroundings
 from memcore.ranks.ledger import Entry
-from memcore.symbols import Quotient, Shape, Smaller, Total, product
+from memcore.symbols import Quotient, Shape, Smaller, product
 from memcore.timeline import aligned
 
 _ALWAYS = "the whole job"
@@ -70,11 +70,8 @@ class MegatronPersistent(Workspaces):
     @cached_property
     def _learning(self) -> Mapping[bool, Sequence[tuple[Stored, int]]]:
         """Those that learn: in the buffers of experts, or not."""
-        found: dict[bool, list[tuple[Stored, int]]] = {False: [], True: []}
-        for row in self._measured:
-            if row[0].learns:
-                found[row[0].expert].append(row)
-        return found
+        rows = self._measured
+        return {expert: [rows[place] for place in places] for expert, (_, places) in self.content.learning.items()}
 
     def _over(self, *, expert: bool) -> str:
         """The symbol of the ranks that share a parameter's optimizer."""
@@ -184,13 +181,14 @@ class MegatronPersistent(Workspaces):
         for expert, rows in self._learning.items():
             if rows:
                 name = "expert gradients" if expert else "gradients"
-                whole: Shape = (Total("N", tuple((each.count, *each.weight.shape) for each, _ in rows)),)
-                elements, ranks = sum(each.count * size for each, size in rows), _ranks(expert=expert)
+                whole: Shape = (self.content.learning[expert][0],)
+                elements, ranks = sum([each.count * size for each, size in rows]), _ranks(expert=expert)
                 if states.shares_gradients:
                     whole, elements = (Quotient(whole, ranks),), -(-elements // self.job.sizes[ranks])
                 yield self.entry("main_gradient", name, whole, states.gradient, 1, _ALWAYS, elements)
-                yield from self._padding([row for row in rows if not self._is_whole(row[0])], ranks)
-                if shared := [row for row in rows if self._is_whole(row[0])]:
+                shared = [row for row in rows if self._is_whole(row[0])] if states.whole else []
+                yield from self._padding([row for row in rows if row not in shared] if shared else rows, ranks)
+                if shared:
                     yield from self._padded(self._shares[expert].length, shared)
         code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
@@ -203,13 +201,12 @@ class MegatronPersistent(Workspaces):
         """Flat buffers of the distributed optimizer align parameters and ends."""
         if not self.job.states.sharded or self.job.engine.name == "megatron-fsdp":
             return
-        starts = sum(-size % _START * each.count for each, size in rows)
-        total = sum(size * each.count for each, size in rows) + starts
-        yield from self._padded(total + -total % lcm(self.job.sizes[ranks], _END), rows)
+        length = sum([(size + -size % _START) * each.count for each, size in rows])
+        yield from self._padded(length + -length % lcm(self.job.sizes[ranks], _END), rows)
 
     def _padded(self, length: int, rows: Sequence[tuple[Stored, int]]) -> Iterator[Entry]:
         """What a buffer of so many elements has beside its parameters."""
-        padding = length - sum(size * each.count for each, size in rows)
+        padding = length - sum([size * each.count for each, size in rows])
         for dtype in (self.job.states.parameter, self.job.states.gradient) if padding else ():
             yield self.entry("bucket_padding", "", (padding,), dtype, 1, _ALWAYS)
 

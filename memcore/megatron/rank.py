@@ -172,7 +172,7 @@ class MegatronRank(Rank):
         return tuple(self.others[id(chunk)] for chunk in self.kinds)
 
     def _bytes(self, live: Live, front: int | None = None) -> int:
-        found = sum(count * chunk.waiting.kept for count, chunk in zip(live, self.recorded, strict=True))
+        found = sum([count * chunk.waiting.kept for count, chunk in zip(live, self.recorded, strict=True)])
         return found + (0 if front is None else self._ahead(front))
 
     def _ahead(self, kind: int) -> int:
@@ -221,7 +221,7 @@ class MegatronRank(Rank):
         number, forward, live = flight
         peaks = self._pass(number, live).peaks[forward]
         around = self._bytes(live, self._front(*flight))
-        return around + max(peak + self.persistent.passing_bytes(phase) for phase, peak in peaks.items())
+        return around + max([peak + self.persistent.passing_bytes(phase) for phase, peak in peaks.items()])
 
     @cached_property
     def most(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
@@ -19,7 +19,7 @@ from memcore.model.parts import Experts
 from memcore.model.weights import Weight
 from memcore.ranks.ledger import Entry, entry_of
 from memcore.step.megatron import MegatronPlan
-from memcore.symbols import Products, Shape, product, split_over
+from memcore.symbols import Products, Shape, Total, product, split_over
 from memcore.timeline import aligned
 from memcore.units import MiB
 
@@ -76,6 +76,8 @@ class Content:
     routed: tuple[tuple[Experts, int, int], ...]
     """Layers of routed experts, how many there are of each kind, and how many such chunks one after the other."""
     has_experts: bool
+    learning: Mapping[bool, tuple[Total, Sequence[int]]]
+    """What learns of experts with buffers of their own, and of the rest: all elements, and which of `stored` it is."""
     multiplied: tuple[tuple[str, tuple[Shape, ...]], ...]
     """Paths and axes of matrices that TransformerEngine multiplies by."""
     extents: Products
@@ -322,12 +324,20 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
     layers = (each for share in shares for each in share.layers)
     routed = [(feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts)]
     chunks = [list(same) for _, same in groupby(routed, key=lambda each: (id(each[0]), each[1]))]
+    learning = {
+        expert: [place for place, each in enumerate(stored) if each.learns and each.expert == expert]
+        for expert in (False, True)
+    }
     multiplied = tuple((each.path, each.factors) for each in stored if each.multiplied)
     return Content(
         stored=stored,
         elements=Products([each.weight.shape for each in stored]),
         routed=tuple((*same[0], len(same)) for same in chunks),
         has_experts=any(each.weight.kind == "routed-expert" for each in stored),
+        learning={
+            expert: (Total("N", tuple((stored[place].count, *stored[place].weight.shape) for place in places)), places)
+            for expert, places in learning.items()
+        },
         multiplied=multiplied,
         extents=Products([axis for _, axes in multiplied for axis in axes]),
     )
@@ -340,4 +350,4 @@ def _of_experts(weight: Weight) -> bool:
 
 def total(entries: Iterable[Entry]) -> int:
     """Bytes of entries."""
-    return sum(entry.bytes for entry in entries)
+    return sum([entry.each * entry.copies for entry in entries])
