@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TypeVar
 
-from memcore.config.kinds import Integer
+from memcore.config.kinds import Integer, Number
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import Estimate, estimate
@@ -19,11 +20,16 @@ from memcore.model.catalog import content_of
 from memcore.serving.estimate import ServingEstimate
 
 ACCELERATOR = "hardware.accelerator"
-SMALLEST = (ACCELERATOR, "hardware.num_gpus", "parallelism.")
+SMALLEST = (
+    ACCELERATOR, "hardware.num_gpus", "hardware.gpu_memory_gb", "parallelism.", "training.offload.optimizer_fraction",
+)  # fmt: skip
 """Settings of which people want as little as possible; of all others, as much as fits."""
 LAYERS = "model.layers"
 """No setting, but the number of layers in the model's config.json."""
-SOLVABLE = (*(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer) or path == ACCELERATOR), LAYERS)
+SOLVABLE = (
+    *(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer | Number) or path == ACCELERATOR),
+    LAYERS,
+)
 WORDS: Mapping[str, str] = {
     "users": "inference.batch_size",
     "context": "inference.max_model_len",
@@ -33,7 +39,10 @@ WORDS: Mapping[str, str] = {
 LIMIT = 2**30
 """Nothing is tried beyond it."""
 
-Value = int | str
+LARGEST_PART = 16
+"""The same of settings that are counted in hundredths."""
+
+Value = int | float | str
 Found = Estimate | ServingEstimate
 T = TypeVar("T")
 U = TypeVar("U")
@@ -87,6 +96,8 @@ def solve_by_piece(
     tries = Tries(described, path)
     if path == ACCELERATOR:
         yield (yield from _accelerator(tries, smallest=least))
+    elif isinstance(kind := SETTINGS[path].kind if path in SETTINGS else None, Number) and not kind.unit:
+        yield (yield from _part(tries, kind, smallest=least))
     else:
         yield (yield from (_smallest(tries) if least else _largest(tries)))
 
@@ -277,6 +288,24 @@ def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
         return (yield from tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest))
     before = by_size[: by_size.index(fitting)]
     return (yield from tries.solution(fitting, before[-1] if before else None, smallest=smallest))
+
+
+def _part(tries: Tries, kind: Number, *, smallest: bool) -> Pieces[Solution]:
+    """The last hundredth that fits on the way from one that does to the end that people want."""
+    hundredths = range(ceil(100 * kind.minimum), int(100 * min(kind.maximum, LARGEST_PART)) + 1)
+    wanted = [number / 100 for number in (hundredths if smallest else reversed(hundredths))]
+    given = tries.config.get(tries.path)
+    tried = [*([given] if given in wanted else []), *wanted[:: max(5, len(wanted) // 20)]]
+    fitting = yield from _next(tries.fits, tried, None)
+    if fitting is None:
+        if (yield from _next(tries.allowed, tried, None)) is None:
+            yield from tries.refuse(tried[0])
+        return (yield from tries.solution(None, wanted[0], smallest=smallest))
+    start = wanted.index(fitting)
+    if (yield from tries.fits(wanted[0])):
+        return (yield from tries.solution(wanted[0], None, smallest=smallest))
+    steps = yield from _last(lambda step: tries.fits(wanted[start - step]), 0, start)
+    return (yield from tries.solution(wanted[start - steps], wanted[start - steps - 1], smallest=smallest))
 
 
 def _first(tries: Tries) -> Pieces[int]:

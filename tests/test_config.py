@@ -6,6 +6,7 @@ import pytest
 
 from memcore import Config, ConfigError, UnsupportedError, estimate
 from memcore.config.json_schema import json_schema
+from memcore.config.kinds import Integer, Number
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import FLAGS, from_texts, to_texts
 from memcore.config.url import decode_fragment, encode_fragment
@@ -292,6 +293,19 @@ def test_settings_as_text():
     assert from_texts({"training.sequence_length": "2k"}, {"model": "gpt2", "training": {"optimizer": "sgd"}}).to_dict() == {
         "model": "gpt2", "training": {"sequence_length": 2048, "optimizer": "sgd"},
     }  # fmt: skip
+
+
+def test_numbers_of_any_setting_as_people_write_them():
+    """Counts with k, B, e and products for every whole number, sizes for bytes, per cent for parts of one."""
+    for path, setting in SETTINGS.items():
+        if isinstance(setting.kind, Integer):
+            for text, value in (("8k", 8192), ("2x4", 8), ("1e3", 1000), ("7B", 7 * 10**9)):
+                if setting.kind.minimum <= value <= setting.kind.maximum:
+                    assert setting.kind.parse(text) == value, path
+            if setting.kind.unit == "bytes":
+                assert setting.kind.parse("20GiB") == 20 * 2**30
+        elif isinstance(setting.kind, Number) and setting.kind.maximum == 1:
+            assert setting.kind.parse("90%") == setting.kind.parse("0.9") == 0.9
 
 
 @pytest.mark.parametrize(("text", "gib"), [("80GiB", 80), ("80 gb", 80e9 / 2**30), ("81920MiB", 80), ("80", 80)])

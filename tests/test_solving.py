@@ -49,6 +49,22 @@ def test_the_smallest_value_fits_and_the_one_before_does_not(config, path):
     assert not fits(config, path, found.beyond)
 
 
+@pytest.mark.parametrize(
+    ("config", "path", "smallest"),
+    [
+        (SERVER, "engine.gpu_memory_utilization", False),
+        (SERVER, "engine.gpu_memory_utilization", True),
+        (LARGE, "hardware.gpu_memory_gb", None),
+    ],
+)
+def test_parts_and_sizes_are_solved_too(config, path, smallest):
+    """Hundredths of the GPU that a server may use, and the GiB that a job needs."""
+    found = solve(config, path, smallest=smallest)
+    assert fits(config, path, found.value)
+    assert not fits(config, path, found.beyond)
+    assert abs(found.value - found.beyond) == pytest.approx(0.01 if "engine" in path else 1)
+
+
 def test_a_refused_value_is_a_limit():
     """Learned positions end before the memory does, and the answer says so."""
     found = solve({"model": "gpt2", "hardware": {"accelerator": "h100-sxm-80gb"}}, "training.sequence_length")

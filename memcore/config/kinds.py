@@ -60,7 +60,7 @@ def _whole(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """A whole number; as text also `8k`, `1.5e9` or `7B`."""
+    """A whole number; as text also `8k`, `1.5e9` or `7B`, and of bytes `20GiB`."""
 
     minimum: int = 1
     maximum: int = 2**53
@@ -77,7 +77,8 @@ class Integer:
         return value
 
     def parse(self, text: str) -> object:
-        return self.check(parse_count(text))
+        sized = self.unit == "bytes" and text.strip()[-2:].lower() in {"ib", "kb", "mb", "gb", "tb"}
+        return self.check(parse_bytes(text) if sized else parse_count(text))
 
     def spell(self, value: object) -> str:
         return str(value)
@@ -88,7 +89,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number within bounds; of GiB also a text with a unit, `80GiB` or `80 GB`."""
+    """A number within bounds; of GiB also a text with a unit, `80GiB` or `80 GB`, and of parts of one `90%`."""
 
     minimum: float = 0.0
     maximum: float = 1e6
@@ -106,7 +107,10 @@ class Number:
     def parse(self, text: str) -> object:
         try:
             with_unit = self.unit == "GiB" and text.strip()[-1:].lower() == "b"
-            number = parse_bytes(text) / GiB if with_unit else float(text)
+            part = self.maximum == 1 and text.strip().endswith("%")
+            number = (
+                parse_bytes(text) / GiB if with_unit else float(text.strip().removesuffix("%")) / (100 if part else 1)
+            )
         except (ValueError, OverflowError):
             raise ValueError(f"expected {self._expected}, found {text!r:.80}") from None
         return self.check(int(number) if number.is_integer() else number)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from math import log2
 
+from memcore.config.kinds import Integer
 from memcore.config.settings import SETTINGS
 from memcore.render.form import is_shown
 from memcore.render.markup import exact, exact_table
@@ -16,7 +17,10 @@ from memcore.units import GiB, format_bytes, format_count
 from memcore.words.page import label, say
 
 CURVES = tuple(
-    path for path in SOLVABLE if path.startswith(("training.", "inference.", "parallelism.", "hardware.num"))
+    path
+    for path in SOLVABLE
+    if path.startswith(("training.", "inference.", "parallelism.", "hardware.num"))
+    and isinstance(SETTINGS[path].kind, Integer)
 )
 """Settings that a curve can be drawn for."""
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 97.0, 20, 196, 232

@@ -169,7 +169,7 @@ def _origin(path: str, title: str, origin: str) -> str:
 
 def _most(path: str, title: str) -> str:
     """The button that finds how far a number goes."""
-    if path not in SOLVABLE or not isinstance(SETTINGS[path].kind, Integer):
+    if path not in SOLVABLE or not isinstance(SETTINGS[path].kind, Integer | Number):
         return ""
     key = "min" if path.startswith(SMALLEST) else "max"
     described = escape(say(f"{key}-of", name=title))
