@@ -20,6 +20,7 @@ export function listen(carrier) {
   listenToButtons();
   listenToFiles();
   addEventListener("popstate", () => open(location.hash));
+  addEventListener("beforeprint", beforePrint);
   document.addEventListener("keydown", pressed);
 }
 
@@ -202,6 +203,13 @@ function listenToButtons() {
   byId("hub-fetch").addEventListener("click", fetchFromHub);
 }
 
+// On paper the form is what was set, and the link.
+function beforePrint() {
+  const given = [...document.querySelectorAll("#config .field[data-origin]:not([data-origin=default])")];
+  const set = given.map((field) => `${field.querySelector("label").textContent}: ${field.querySelector("[name]").value}`);
+  byId("printed").textContent = [...set, linkOfPage()].join(" · ");
+}
+
 // Rows by a column, the other way round at the second click.
 function sort(button) {
   const column = Number(button.dataset.sort);
@@ -280,8 +288,10 @@ function go(id) {
   target.focus({ preventScroll: true });
 }
 
+const linkOfPage = () => location.href.split("#")[0] + (location.hash || `#${document.body.dataset.fragment}`);
+
 async function copyLink() {
-  const link = location.href.split("#")[0] + (location.hash || `#${document.body.dataset.fragment}`);
+  const link = linkOfPage();
   if (await copy(link, word(link.length > LONG ? "copied-long" : "copied"))) return;
   history.replaceState(history.state, "", link);
   say(word("copy-failed"));

@@ -389,6 +389,44 @@ def test_suggestions_lead_to_what_they_say():
     assert 'href="#v1' in server.html["advice"]
 
 
+GIANTS = {
+    "405b": ({"model": "llama-3.1-405b", "parallelism.pipeline_layout": ",".join(["8"] * 14 + ["7"] * 2),
+              "parallelism.tensor_parallel_size": "8"}, "1024", 16),
+    "405b, cp 2": ({"model": "llama-3.1-405b", "parallelism.pipeline_layout": ",".join(["8"] * 14 + ["7"] * 2),
+                    "parallelism.tensor_parallel_size": "8", "parallelism.context_parallel_size": "2"}, "1024", 16),
+    "gpt-3": ({"model-json": json.dumps({"model_type": "gpt2", "n_embd": 12288, "n_layer": 96, "n_head": 96,
+                                         "n_positions": 8192}),
+               "parallelism.tensor_parallel_size": "8", "parallelism.virtual_pipeline_parallel_size": "6"}, "1024", 16),
+    "deepseek-v3": ({"model": "deepseek-v3", "parallelism.pipeline_layout": ",".join(["4"] * 15 + ["1"]),
+                     "parallelism.expert_parallel_size": "64"}, "2048", 16),
+    "mixtral-8x22b": ({"model": "mixtral-8x22b-v0.1", "parallelism.expert_parallel_size": "8",
+                       "parallelism.pipeline_parallel_size": "8"}, "256", 8),
+    "nemotron-h": ({"model": "nemotron-h-8b-base-8k", "parallelism.tensor_parallel_size": "8",
+                    "parallelism.pipeline_parallel_size": "4"}, "256", 4),
+}  # fmt: skip
+"""Large jobs of Megatron, with their GPUs and the stages of their pipelines."""
+
+
+@pytest.mark.parametrize("name", GIANTS)
+def test_every_stage_of_a_giant_is_drawn(name):
+    """A bar and a row of the table for each stage, with the bytes of its components, and which binds."""
+    texts, gpus, stages = GIANTS[name]
+    base = {
+        "training.sequence_length": "4096", "training.gradient_accumulation_steps": "32", "engine.type": "megatron",
+        "engine.distributed_optimizer": "true", "parallelism.pipeline_parallel_size": "16",
+        "hardware.accelerator": "h100-sxm-80gb", "hardware.num_gpus": gpus,
+    }  # fmt: skip
+    visit = Visit().do("edit", texts={**base, **texts}, entry=1)
+    assert visit.html["problems"] == ""
+    drawn = visit.html["ranks"]
+    assert [f">stage {number}<" in drawn or f">stage {number} ◂<" in drawn for number in range(stages)] == [
+        True
+    ] * stages
+    for rank in visit.session.found.ranks:
+        assert f'title="{rank.ledger(rank.peak).total:,} bytes"' in drawn
+    assert drawn.count("◂") == 1
+
+
 def test_a_log_beside_the_answer():
     """What was pasted stands beside the answer, also after an edit, in both languages, and becomes a measured case."""
     visit = Visit().do("reconcile", value="step: 10  memory: 38.25GiB(48.3%)", also="")
@@ -678,6 +716,11 @@ def test_layouts_that_fit():
     assert links
     assert all(estimate(decode_fragment(each.replace("&amp;", "&"))).fits for each in links[:5])
     assert 'data-sort="5"' in visit.html["search"]
+    told = [re.sub("<[^>]+>", " ", row) for row in re.findall("<tr>.*?</tr>", visit.html["search"])]
+    assert len(set(told)) == len(told), "two rows that nobody can tell apart"
+    dots = re.findall(r'<a href="(#v1&amp;[^"]+)" tabindex="-1"', visit.html["search"])
+    assert set(dots) <= set(links)
+    assert dots
     assert "svg" in visit.html["search"]
     steps = handle(visit.session, {"do": "search", "texts": visit.texts})
     for _ in range(4):

@@ -90,7 +90,7 @@ def _sizes(plans: list[Pin]) -> str:
     total = first.found.device.expected
     rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
     head = (say("component"), *(each.name for each in plans))
-    return _scroll(html_table(say("components"), head, rows))
+    return f'<div id="compare-sizes">{_scroll(html_table(say("components"), head, rows))}</div>'
 
 
 def _against(size: int, base: int) -> str:

@@ -49,6 +49,7 @@ def _row(each: Found, base: Config) -> Layout:
         context=layout.context,
         experts=layout.experts,
         data=layout.data,
+        replicas=layout.replicas,
         policy=f"{each.engine}, {policy_of(each)}" if is_open(each) else policy_of(each),
         sequences=layout.micro_batch,
         device=each.device or 0,

@@ -11,7 +11,7 @@ from memcore.config.kinds import Integer
 from memcore.config.settings import SETTINGS
 from memcore.render.form import is_shown
 from memcore.render.markup import exact, exact_table
-from memcore.render.svg import caption, picture
+from memcore.render.svg import caption, gridline, picture, ticks
 from memcore.solving import SOLVABLE
 from memcore.units import GiB, format_bytes, format_count
 from memcore.words.page import label, say
@@ -80,21 +80,15 @@ def curve_svg(title: str, points: Sequence[Point], capacity: int | None, here: i
         return _LEFT + (_RIGHT - _LEFT) * log2(value / first) / log2(last / first)
 
     def down(size: float) -> float:
-        return _BOTTOM - (_BOTTOM - _TOP) * min(size / top, 1)
+        return _BOTTOM - (_BOTTOM - _TOP) * size / top
 
-    body = []
-    for part in range(5):
-        y = _BOTTOM - (_BOTTOM - _TOP) * part / 4
-        body.append(f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>')
-        size = top * part / 4 / GiB
-        text = f"{size:.0f}" if top > 20 * GiB else f"{size:.1f}"
-        body.append(f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
+    body = [part for size in ticks(int(top)) for part in gridline(f"{size:g}", down(size * GiB), _LEFT, _RIGHT)]
     body.append('<text x="0%" y="12">GiB</text>')
     upper = [(across(each.value), down(each.high)) for each in points]
     lower = [(across(each.value), down(each.low)) for each in reversed(points)]
     body.append(_plot("polygon", "range", upper + lower))
     body.append(_plot("polyline", "line", [(across(each.value), down(each.expected)) for each in points]))
-    for each in points:
+    for each in (point for point in points if point.expected <= top):
         kind = "peak" if each.value != here else "peak here"
         label = f"{format_count(each.value)}: {format_bytes(each.expected)}"
         x, y = across(each.value), down(each.expected)
@@ -112,13 +106,16 @@ def curve_svg(title: str, points: Sequence[Point], capacity: int | None, here: i
 
 
 def _plot(shape: str, kind: str, places: Sequence[tuple[float, float]]) -> str:
-    """A line or an area, with places across in percent: a nested picture stretches to the width."""
+    """A line or an area, with places across in percent: a nested picture fills the width and cuts the rest."""
     points = " ".join(f"{10 * x:.1f},{y:.1f}" for x, y in places)
     return (
-        f'<svg width="100%" height="{_HEIGHT}" viewBox="0 0 1000 {_HEIGHT}" preserveAspectRatio="none">'
+        f'<svg class="plot" y="{_TOP}" width="100%" height="{_BOTTOM - _TOP}" viewBox="0 {_TOP} 1000 {_BOTTOM - _TOP}" '
+        'preserveAspectRatio="none">'
         f'<{shape} class="{kind}" points="{points}"/></svg>'
     )
 
 
 def _short(value: int) -> str:
+    if value >= 2**20 and value % 2**20 == 0:
+        return f"{value // 2**20}M"
     return f"{value // 1024}k" if value >= 1024 and value % 1024 == 0 else format_count(value)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from memcore.render.svg import caption, picture
+from memcore.render.svg import caption, gridline, picture, ticks
 from memcore.units import GiB, format_bytes
 from memcore.words.page import say
 
@@ -20,6 +20,8 @@ class Layout:
     data: int
     context: int
     experts: int
+    replicas: int
+    """Groups of ranks that each hold all parameters, where they are sharded over fewer than all."""
     policy: str
     sequences: int
     device: int
@@ -37,7 +39,8 @@ class Layout:
     def title(self) -> str:
         """The layout in a few letters."""
         sizes = {"TP": self.tensor, "PP": self.stages, "CP": self.context, "EP": self.experts, "DP": self.data}
-        return " · ".join(f"{name} {size}" for name, size in sizes.items() if size > 1 or name == "DP")
+        named = [f"{name} {size}" for name, size in sizes.items() if size > 1 or name == "DP"]
+        return " · ".join([*named, *([f"HSDP {self.replicas}"] if self.replicas > 1 else [])])
 
 
 def layouts_html(found: Sequence[Layout]) -> str:
@@ -81,12 +84,9 @@ def scatter(found: Sequence[Layout]) -> str:
     least = min(each.per_token for each in found)
     slowest = max(max(each.per_token for each in found) / least, 1.2)
     most = max(*(each.left for each in found), 1)
-    body = []
-    for part in range(5):
-        y = _BOTTOM - (_BOTTOM - _TOP) * part / 4
-        body.append(f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>')
-        text = f"{most * part / 4 / GiB:.0f}"
-        body.append(f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
+    body: list[str] = []
+    for size in ticks(most):
+        body += gridline(f"{size:g}", _BOTTOM - (_BOTTOM - _TOP) * size * GiB / most, _LEFT, _RIGHT)
     body.append(f'<text x="0%" y="12">{escape(say("column-left-of"))}, GiB</text>')
     for part in range(4):
         time = 1 + (slowest - 1) * part / 3
@@ -101,6 +101,7 @@ def scatter(found: Sequence[Layout]) -> str:
         )
         title = f"{each.title}: {format_bytes(each.left)}, {each.per_token / least:.2f}×"
         kind = "peak beaten" if beaten else "peak"
-        body.append(f'<circle class="{kind}" cx="{x:.2f}%" cy="{y:.1f}" r="5"><title>{escape(title)}</title></circle>')
+        dot = f'<circle class="{kind}" cx="{x:.2f}%" cy="{y:.1f}" r="5"><title>{escape(title)}</title></circle>'
+        body.append(f'<a href="{escape(each.link)}" tabindex="-1" aria-hidden="true">{dot}</a>')
     described = "; ".join(f"{each.title} {format_bytes(each.left)}" for each in found[:5])
     return picture("scatter", _HEIGHT, say("search-picture"), described, body)

@@ -13,7 +13,7 @@ from memcore.describe import Verdict, verdict
 from memcore.describe_serving import serving_verdict
 from memcore.estimation import Estimate
 from memcore.render.serving_svg import CLASSES, serving_bar, serving_parts
-from memcore.render.svg import COLOURS, STYLE, TITLES, Part, bar, parts, slug
+from memcore.render.svg import COLOURS, STYLE, TITLES, Part, alone, bar, parts, slug
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 from memcore.words.page import translated
@@ -32,7 +32,7 @@ def poster(found: Estimate | ServingEstimate, stamp: str, note: str) -> tuple[st
     drawn = serving_bar(found) if isinstance(found, ServingEstimate) else bar(found)
     shown = serving_parts(found) if isinstance(found, ServingEstimate) else parts(found)
     body, top = _sentences(found.job.model.name, said)
-    inner = drawn.replace('width="100%"', f'x="{MARGIN}" y="{top}" width="{WIDTH - 2 * MARGIN}"', 1)
+    inner = alone(drawn).replace('width="100%"', f'x="{MARGIN}" y="{top}" width="{WIDTH - 2 * MARGIN}"', 1)
     body.append(inner)
     body += _legend(shown, top + _BAR + 20, CLASSES if served else {})
     top += _BAR + 20 + _ROW * -(-len(shown) // _COLUMNS) + 8

@@ -6,6 +6,7 @@ across are in percent, so that a picture fits any width without scaling its text
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -131,12 +132,24 @@ def capacity_line(capacity: int, edge: float, top: int = 18, bottom: int = 90) -
     return line + caption(say("capacity-label", size=format_bytes(capacity)), edge, 12)
 
 
+TABLES = {
+    "bar": "ledger",
+    "timeline": "moments-details",
+    "users": "moments-details",
+    "ranks": "ranks-details",
+    "curve": "curve-details",
+    "compared": "compare-sizes",
+}
+"""Where the page has the same as a picture in a table, by the picture's name."""
+
+
 def picture(name: str, height: int, title: str, description: str, body: Sequence[str]) -> str:
     """A picture with its title and description, as wide as there is room; a group where its parts can be chosen."""
     role = "group" if any("data-part" in each for each in body) else "img"
+    table = f' aria-details="{TABLES[name]}"' if name in TABLES else ""
     return (
-        f'<svg class="picture {name}" role="{role}" aria-labelledby="{name}-title {name}-description" width="100%" '
-        f'height="{height}" xmlns="http://www.w3.org/2000/svg">'
+        f'<svg class="picture {name}" role="{role}" aria-labelledby="{name}-title {name}-description"{table} '
+        f'width="100%" height="{height}" xmlns="http://www.w3.org/2000/svg">'
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-description">{escape(description)}</desc>'
         f"{''.join(body)}</svg>"
     )
@@ -223,12 +236,24 @@ def _down(level: float, top: int) -> float:
 
 
 def _grid(top: int) -> Iterator[str]:
-    step = next(size for size in (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if top / GiB / size <= 6)
-    for number in range(int(top / GiB / step) + 1):
-        y = _down(number * step * GiB, top)
-        yield f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{number * step:g}</text>'
+    for size in ticks(top):
+        yield from gridline(f"{size:g}", _down(size * GiB, top), _LEFT, _RIGHT)
     yield '<text x="0%" y="12">GiB</text>'
+
+
+_STEPS = (0.1, 0.25, 0.5, *(size * 10**power for power in range(7) for size in (1, 2, 5)))
+
+
+def ticks(top: int) -> list[float]:
+    """Round numbers of GiB up to so many bytes, six at most above 0."""
+    step = next(size for size in _STEPS if top / GiB / size <= 6)
+    return [number * step for number in range(int(top / GiB / step) + 1)]
+
+
+def gridline(text: str, y: float, left: float, right: float) -> Iterator[str]:
+    """A line across a plot, and what it stands for on its left; places across in percent."""
+    yield f'<line class="grid" x1="{left}%" x2="{right}%" y1="{y:.1f}" y2="{y:.1f}"/>'
+    yield f'<text x="{left - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
 
 
 def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> Iterator[str]:
@@ -270,6 +295,11 @@ STYLE = (
 """Of pictures that are files of their own, on a light ground."""
 
 
+def alone(picture: str) -> str:
+    """A picture without what it says of the page around it."""
+    return re.sub(r' aria-details="[^"]*"', "", picture)
+
+
 def standalone(picture: str) -> str:
     """A picture as a file of its own, with its style inside."""
     colours = STRIP_COLOURS if 'class="picture strip"' in picture else COLOURS
@@ -280,5 +310,5 @@ def standalone(picture: str) -> str:
         "@media(prefers-color-scheme:dark){text,.peak{fill:#f0f0f0}.label{stroke:#111}line{stroke:#f0f0f0}.grid{stroke:#444}"
         f".capacity{{stroke:#ff7b7b}}{''.join(dark)}}}"
     )
-    head, _, tail = picture.partition(">")
+    head, _, tail = alone(picture).partition(">")
     return f"{head}><style>{style}</style>{tail}\n"

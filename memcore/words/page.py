@@ -236,10 +236,14 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "import-title": ("Bring what you have", "导入已有配置"),
     "import-note": (
         (
-            "A config.json, a memcore config, link or picture. Drop it anywhere on the page or paste it here; "
-            "it stays on this machine."
+            "A config.json, what a training script or a server is started with (a command line, a launch script, its "
+            "JSON, YAML or TOML), or a memcore config, link or export. Drop one or several anywhere on the page, or "
+            "paste it here; it stays on this machine."
         ),
-        "config.json、memcore 配置、链接或图片。可拖放到页面任意位置或粘贴到此处；数据不会离开本机。",
+        (
+            "config.json，训练脚本或推理服务的启动方式（命令行、脚本或配置文件），或 memcore 的配置、链接与导出。"
+            "可将一个或多个文件拖放到页面任意位置，或粘贴到此处；数据不会离开本机。"
+        ),
     ),
     "import-text": ("Text", "文本"),
     "import-file": ("Or a file", "或文件"),
