@@ -42,8 +42,8 @@ PYSCRIPT_PARTS = (
 
 
 PLAIN_FILES = (
-    "accuracy.html", "app.js", "controls.js", "early.js", "icon.svg", "main.py", "manifest.webmanifest", "start.js",
-    "view.js", "zip.js",
+    "accuracy.html", "app.js", "controls.js", "early.js", "files.js", "icon.svg", "main.py", "manifest.webmanifest",
+    "own.js", "start.js", "view.js", "zip.js",
 )  # fmt: skip
 """Files of the page that are published as they are."""
 

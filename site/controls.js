@@ -1,66 +1,40 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
+import { listenToFiles } from "./files.js";
+import { draft, keep, own, recall, remember, whenOtherTabsKeep } from "./own.js";
 import { byId, control, copy, place, save, say, select, showMini, word } from "./view.js";
 
-const KEY = "memcore";
 const LONG = 8000; // characters of a link that some programs cut
-const own = { theme: "auto", language: "", shortcuts: true, plans: [], groups: {} };
 let send = () => {};
 
 export function listen(carrier) {
   send = carrier;
-  Object.assign(own, stored(localStorageOf("localStorage")));
-  byId("theme").value = own.theme;
-  byId("shortcuts").checked = own.shortcuts;
-  showPlans();
+  recall();
+  whenOtherTabsKeep(showOwn);
+  showOwn();
+  byId("log-text").value = draft().log ?? "";
   showMini();
   new IntersectionObserver(([seen]) => {
     byId("mini").classList.toggle("shown", !seen.isIntersecting && seen.boundingClientRect.bottom < 0);
   }).observe(byId("verdict"));
   listenToForm();
   listenToButtons();
-  listenToFiles();
+  listenToFiles(send);
   addEventListener("popstate", () => open(location.hash));
   addEventListener("beforeprint", beforePrint);
+  addEventListener("memcore:live", () => {
+    const { pins } = draft();
+    if (pins?.length) send({ do: "restore", pins });
+  }, { once: true });
   document.addEventListener("keydown", pressed);
 }
-
-// Storage may be blocked, full or damaged: the page works without it.
-function localStorageOf(name) {
-  try {
-    return window[name];
-  } catch {
-    return null;
-  }
-}
-
-function stored(storage) {
-  try {
-    const found = JSON.parse(storage.getItem(KEY));
-    return found && typeof found === "object" ? found : {};
-  } catch {
-    return {};
-  }
-}
-
-function store(storage, value) {
-  try {
-    storage.setItem(KEY, JSON.stringify(value));
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-const remember = () => store(localStorageOf("localStorage"), own);
 
 // The first message: the link of the address, else what is in the form by now; a draft if the form was left with one.
 export function opening() {
   const language = own.language || (navigator.language?.startsWith("zh") ? "zh" : "en");
-  const draft = stored(localStorageOf("sessionStorage"));
+  const { hash, texts: left } = draft();
   const touched = place.entry > 0;
-  const same = draft.hash === location.hash && draft.texts;
-  const texts = touched ? readForm() : same ? draft.texts : null;
-  if (location.hash && !history.state?.depth && !stored(localStorageOf("sessionStorage")).hash) byId("shared").hidden = false;
+  const texts = touched ? readForm() : hash === location.hash && left ? left : null;
+  if (location.hash && !history.state?.depth && !hash) byId("shared").hidden = false;
   return { do: "start", link: location.hash, texts, language, entry: place.entry };
 }
 
@@ -73,18 +47,18 @@ function follow(link) {
 function open(link) {
   place.entry += 1;
   place.shown = place.entry;
-  store(localStorageOf("sessionStorage"), { hash: location.hash }); // whoever goes back leaves what was edited since
+  keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
   byId("undo").disabled = !history.state?.depth;
   send({ do: "open", link });
 }
 
-const readForm = () => Object.fromEntries(
+export const readForm = () => Object.fromEntries(
   [...document.querySelectorAll("#config [name]")].filter((each) => each.value).map((each) => [each.name, each.value]),
 );
 
 function edit(path) {
   const texts = readForm();
-  store(localStorageOf("sessionStorage"), { hash: location.hash, texts });
+  keep({ hash: location.hash, texts });
   send({ do: "edit", path, texts, entry: place.entry });
 }
 
@@ -118,9 +92,15 @@ function listenToForm() {
   document.addEventListener("click", (event) => {
     const group = near(event, "summary")?.parentElement;
     if (!group?.id.startsWith("group-")) return;
-    own.groups = { ...own.groups, [group.id]: !group.open };
-    remember();
+    remember({ groups: { ...own.groups, [group.id]: !group.open } });
   });
+}
+
+function showOwn() {
+  byId("theme").value = own.theme;
+  document.documentElement.dataset.theme = own.theme;
+  byId("shortcuts").checked = own.shortcuts;
+  showPlans();
 }
 
 // Arrow keys step counts: by a factor of two with powers of two, by one else; Escape takes the last edit back.
@@ -175,19 +155,17 @@ function listenToButtons() {
     send({ do: target.dataset.change, value: target.value, texts: readForm(), entry: place.entry });
   });
   byId("theme").addEventListener("change", ({ target }) => {
-    own.theme = target.value;
     document.documentElement.dataset.theme = target.value;
-    remember();
+    remember({ theme: target.value });
   });
   byId("language").addEventListener("change", ({ target }) => {
-    own.language = target.value;
-    remember();
+    remember({ language: target.value });
     send({ do: "language", language: target.value, texts: readForm() });
   });
   byId("shortcuts").addEventListener("change", ({ target }) => {
-    own.shortcuts = target.checked;
-    remember();
+    remember({ shortcuts: target.checked });
   });
+  byId("log-text").addEventListener("input", ({ target }) => keep({ log: target.value.slice(0, 2 ** 18) }));
   byId("copy").addEventListener("click", copyLink);
   byId("undo").addEventListener("click", () => history.back());
   byId("redo").addEventListener("click", () => history.forward());
@@ -200,7 +178,6 @@ function listenToButtons() {
     history.pushState({ depth: 1 }, "", location.pathname + location.search);
     open("");
   });
-  byId("hub-fetch").addEventListener("click", fetchFromHub);
 }
 
 // On paper the form is what was set, and the link.
@@ -345,85 +322,19 @@ function rove(part, by) {
   next.focus({ preventScroll: true });
 }
 
-function listenToFiles() {
-  // Several files at once are one job, such as a config.json and a config of DeepSpeed.
-  const take = async (list) => {
-    const files = [...list].slice(0, 8);
-    const large = files.find((file) => file.size > 2 ** 22);
-    if (large) say(`${large.name}: > 4 MiB`);
-    else if (files.length) receive(files.map((file) => file.name).join(", "), await Promise.all(files.map(readText)));
-  };
-  for (const id of ["import-file", "file"]) {
-    document.addEventListener("change", ({ target }) => { if (target.id === id) take(target.files); });
-  }
-  byId("log-file").addEventListener("change", ({ target }) => takeLog(target.files[0]));
-  addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", (event) => {
-    event.preventDefault();
-    const { files } = event.dataTransfer;
-    if (near(event, "#reconcile-part")) takeLog(files[0]);
-    else take(files);
-  });
-  addEventListener("paste", (event) => {
-    const text = event.clipboardData?.getData("text/plain") ?? "";
-    if (event.target.matches?.(TYPING) || text.length < 8) return;
-    receive(word("pasted"), [text]);
-  });
-  byId("import-take").addEventListener("click", () => receive(word("pasted"), [byId("import-text").value]));
-}
-
-// A log goes into its field, from where it is compared; of a long one what can be read of it.
-async function takeLog(file) {
-  if (!file) return;
-  byId("log-text").value = await file.slice(0, 2 ** 22).text();
-  document.querySelector("[data-do=reconcile]").click();
-}
-
-// Text as it is; of a PNG the text chunk in which its config was saved.
-async function readText(file) {
-  const bytes = new Uint8Array(await file.arrayBuffer());
-  const text = new TextDecoder().decode(bytes);
-  if (bytes[0] !== 0x89) return text;
-  const length = new DataView(bytes.buffer).getUint32(33);
-  return new TextDecoder().decode(bytes.slice(41, 41 + length)).replace(/^memcore\0/u, "");
-}
-
-function receive(name, files) {
-  place.entry += 1;
-  send({ do: "import", name, files, texts: readForm(), entry: place.entry });
-}
-
-// The only request to another place, and only at a click: a public config.json of the model hub.
-async function fetchFromHub() {
-  const id = byId("hub-id").value.trim();
-  const error = byId("import-error");
-  error.textContent = "";
-  if (!/^[\w.-]+\/[\w.-]+$/u.test(id)) {
-    error.textContent = word("hub-wrong");
-    return;
-  }
-  try {
-    const options = { credentials: "omit", referrerPolicy: "no-referrer" };
-    const answer = await fetch(`https://huggingface.co/${id}/resolve/main/config.json`, options);
-    if (!answer.ok) throw new Error(`${answer.status}`);
-    receive(id, [await answer.text()]);
-  } catch (failure) {
-    error.textContent = `${word("hub-failed")} ${failure.message}`;
-  }
-}
-
 function savePlan() {
   const name = byId("plan-name").value.trim() || control("model").value || "plan";
   const link = location.hash || `#${document.body.dataset.fragment}`;
-  own.plans = [...own.plans.filter((plan) => plan.name !== name), { name, link }].slice(-100);
-  say(word(remember() ? "plan-kept" : "plan-blocked"));
+  recall();
+  const plans = [...own.plans.filter((plan) => plan?.name !== name), { name, link }].slice(-100);
+  say(word(remember({ plans }) ? "plan-kept" : "plan-blocked"));
   showPlans();
 }
 
 function showPlans() {
   const list = byId("plans-list");
   list.replaceChildren();
-  for (const plan of Array.isArray(own.plans) ? own.plans : []) {
+  for (const plan of own.plans.filter((each) => String(each?.link).startsWith("#"))) {
     const item = document.createElement("li");
     const load = Object.assign(document.createElement("button"), { type: "button", textContent: String(plan.name) });
     const drop = Object.assign(document.createElement("button"), { type: "button", textContent: "✕", className: "square" });
@@ -433,8 +344,7 @@ function showPlans() {
       follow(String(plan.link));
     });
     drop.addEventListener("click", () => {
-      own.plans = own.plans.filter((each) => each !== plan);
-      remember();
+      remember({ plans: recall().plans.filter((each) => each?.name !== plan.name) });
       showPlans();
       byId("plan-name").focus();
     });

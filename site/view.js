@@ -1,4 +1,6 @@
 // Puts what Python sends into the page. Markup comes from memcore, which escapes every text that it was given.
+import { keep } from "./own.js";
+
 export const byId = (id) => document.getElementById(id);
 export const control = (path) => document.querySelector(`[name="${CSS.escape(path)}"]`);
 
@@ -88,6 +90,9 @@ const SHOW = {
   },
   focus(id) {
     byId(id)?.focus();
+  },
+  pins(links) {
+    keep({ pins: links });
   },
   say,
   copy(text, patch) {

@@ -655,6 +655,31 @@ def test_without_storage(browser, site):
     context.close()
 
 
+def test_nothing_is_lost(context, watched, site):
+    """On a reload: what is compared, and a pasted log. In two tabs: the plans of both. With damaged storage: nothing."""
+    live(watched, site)
+    watched.locator("[data-do=pin]").click()
+    watched.locator(SEQUENCE).fill("4096")
+    watched.locator("[data-do=pin]").click()
+    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
+    watched.locator("#log-text").fill("71.3 GiB")
+    other = live(context.new_page(), site)
+    for page, name in ((watched, "first"), (other, "second")):
+        page.locator('[data-open="plans"]').click()
+        page.locator("#plan-name").fill(name)
+        page.locator("#plan-save").click()
+        expect(page.locator("#plans-list")).to_contain_text(name)
+    expect(watched.locator("#plans-list")).to_contain_text("second")
+    other.evaluate("""localStorage.setItem("memcore", '{"plans": 5, "theme": {}, "groups": []}')""")
+    live(other, f"{site}?damaged")
+    other.close()
+    watched.reload()
+    expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
+    expect(watched.locator("#compare")).to_contain_text("8192")
+    expect(watched.locator("#log-text")).to_have_value("71.3 GiB")
+
+
 def test_the_hub_is_asked_at_a_click_only(context, page, site):
     """The one foreign request: this model's config.json, when its button is pressed, with nothing else sent."""
     asked = []

@@ -374,8 +374,12 @@ def test_side_by_side():
     assert "−" in visit.html["compare"]
     visit.do("propose", key="pin-A", entry=2)
     assert visit.session.config.training.sequence_length == 8192
+    again = Visit().do("restore", pins=[*visit.last("pins"), "#v9", None])
+    assert again.html["compare"].count('data-do="unpin"') == 1
+    assert again.last("pins") == visit.last("pins")
     visit.do("unpin", name="A")
     assert visit.html["compare"] == ""
+    assert visit.last("pins") == []
 
 
 def test_suggestions_lead_to_what_they_say():

@@ -54,6 +54,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "curve": ("curve", exploring.curve),
     "explain": ("explain", explaining.explain),
     "pin": ("compare", comparing.pin),
+    "restore": ("compare", comparing.restore),
     "unpin": ("compare", comparing.unpin),
     "exports": ("export", exchanging.exports),
     "export": ("export", exchanging.export),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from html import escape
 
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import to_texts
+from memcore.config.url import decode_fragment, encode_fragment
+from memcore.errors import MemcoreError
+from memcore.estimation import estimate
 from memcore.page.session import Found, Message, Patch, Pin, Session
 from memcore.render.markup import exact, html_table
 from memcore.render.ranks import Row, grid
@@ -26,13 +30,34 @@ def pin(session: Session, message: Message) -> Iterator[Patch]:
     names = {each.name for each in session.pins}
     name = next(letter for letter in "ABCDEFGHIJ" if letter not in names)
     session.pins = [*session.pins, Pin(name, session.config, session.found)][-MOST:]
-    yield {"html": {"compare": comparison(session)}, "hidden": {"compare-part": False}, "say": say("pinned")}
+    yield {**_shown(session), "say": say("pinned")}
 
 
 def unpin(session: Session, message: Message) -> Iterator[Patch]:
     """Take one away."""
     session.pins = [each for each in session.pins if each.name != message.get("name")]
-    yield {"html": {"compare": comparison(session)}, "hidden": {"compare-part": not session.pins}}
+    yield _shown(session)
+
+
+def restore(session: Session, message: Message) -> Iterator[Patch]:
+    """What was pinned before the page was loaded anew; what cannot be read is left out."""
+    links = message.get("pins")
+    for name, link in zip("ABCDEF", links if isinstance(links, list) else (), strict=False):
+        with suppress(MemcoreError):
+            config = decode_fragment(str(link))
+            session.pins.append(Pin(name, config, estimate(config)))
+        yield {}
+    if session.pins:
+        yield _shown(session)
+
+
+def _shown(session: Session) -> Patch:
+    """The comparison, and the links by which the page knows it after it was loaded anew."""
+    return {
+        "html": {"compare": comparison(session)},
+        "hidden": {"compare-part": not session.pins},
+        "pins": [f"#{encode_fragment(each.config)}" for each in session.pins],
+    }
 
 
 def comparison(session: Session) -> str:
