@@ -123,10 +123,10 @@ NOTES = {
 ENGINE_NOTES = {
     "nanotron": "The sweep assumes its counter. nanotron's benchmark resets the peak of allocated memory when passes have ended, "
     "so that its numbers are compared with reserved memory. Blocks that collectives use stay taken while the host is "
-    "ahead of the GPU: by a full queue of the driver, whose length is assumed, without a pipeline, by what products and "
-    "waiting for other stages take with one. Two versions of nanotron measured: one asks every 0.1 seconds whether a stage's "
-    "message has been sent (branch nouamane/bench2, p2p.py), so that GPUs are idle and keep less; no case says which. What "
-    "collectives take between nodes is not modelled; first stages of long pipelines keep more than this says."
+    "ahead of the GPU: by a full queue of the driver, whose length is assumed. Two versions of nanotron measured, and no case "
+    "says which: hosts of one wait for the GPU where a stage sends or receives (branch nouamane/bench2, p2p.py, asks every 0.1 "
+    "seconds), those of the other do not, and keep up to a third more. The prediction is their mean, by the shares of the sweep "
+    "that its published throughput shows."
 }
 """What is known about all cases of an engine."""
 UNKNOWN = "Which tensor makes the difference is not known."

@@ -8,6 +8,7 @@ from memcore.estimation import estimate_training
 from memcore.formats import imported
 from memcore.model.nanotron import placed
 from memcore.ranks import turns
+from memcore.ranks.rank import ranks_of
 
 SIZES = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 32}
 MODEL = {"model_type": "llama", **SIZES, "intermediate_size": 8192, "vocab_size": 131072, "tie_word_embeddings": True}
@@ -167,7 +168,7 @@ def test_how_far_the_host_is_ahead_is_said_to_be_assumed():
 
 
 def test_further_turns_find_what_earlier_ones_have_left(monkeypatch):
-    """Of many alike turns three are replayed; eight need no more, with and without a pipeline."""
+    """Of many alike turns three are replayed; eight need no more, or hardly where hosts do not wait in a pipeline."""
     reserved = {}
     for turns_replayed in (3, 8):
         monkeypatch.setattr(turns, "STEADY", turns_replayed)
@@ -183,7 +184,8 @@ def test_further_turns_find_what_earlier_ones_have_left(monkeypatch):
             ).ranks
         ]
     assert len(reserved[3]) == 1 + 4
-    assert reserved[3] == reserved[8]
+    assert reserved[3][0] == reserved[8][0]
+    assert reserved[3] == pytest.approx(reserved[8], rel=0.02)
 
 
 LLAMA = {**MODEL, "hidden_size": 4096, "num_hidden_layers": 32, "intermediate_size": 14336}
@@ -256,6 +258,53 @@ def test_one_stage_reserves_what_is_published(ranks, stage, sequences, count, pu
     assert found.reserved.expected / 2**30 == pytest.approx(published, abs=0.065)
 
 
+LLAMA_3B = {**MODEL, "hidden_size": 3072, "num_hidden_layers": 28}
+PIPELINES = [
+    # The playbook's sweep: ranks for tensors, stages, data, ZeRO stage, sequences, micro-batches; GiB; if a turn took 0.5 s.
+    ((8, 16, 2, 1, 1, 128), 4.4, False),
+    ((2, 8, 4, 0, 1, 64), 17.4, True),
+    ((1, 8, 8, 1, 2, 16), 40.1, False),
+    ((1, 8, 16, 1, 2, 8), 38.9, True),
+]
+
+
+@pytest.mark.parametrize(("layout", "published", "waits"), PIPELINES)
+def test_hosts_that_wait_keep_less(monkeypatch, layout, published, waits):
+    """What is sent, received and gathered is free at once where hosts wait; the other version keeps a queue of it."""
+    tensor, stages, data, zero, sequences, count = layout
+    monkeypatch.setattr(turns, "HOSTS", ((1.0, waits),))
+    found = job(
+        model=LLAMA_3B,
+        parallelism__tensor_parallel_size=tensor,
+        parallelism__pipeline_parallel_size=stages,
+        parallelism__data_parallel_size=data,
+        training__micro_batch_size=sequences,
+        training__gradient_accumulation_steps=count,
+        engine__zero_stage=zero,
+        **({"engine__tp_mode": "REDUCE_SCATTER"} if tensor > 1 else {}),
+        hardware__accelerator="h100-sxm-80gb",
+    )
+    assert found.ranks[0].reserved / 2**30 == pytest.approx(published, rel=0.01)
+
+
+def test_the_mean_of_both_versions_is_expected():
+    """By their shares of the sweep; what the one that needs more reserves lies in the range."""
+    found = job(
+        parallelism__tensor_parallel_size=4,
+        parallelism__pipeline_parallel_size=4,
+        engine__tp_mode="REDUCE_SCATTER",
+        hardware__accelerator="h100-sxm-80gb",
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        ways = []
+        for waits in (True, False):
+            patched.setattr(turns, "HOSTS", ((1.0, waits),))
+            ways.append(ranks_of(found.job)[0].reserved)
+    first = found.ranks[0]
+    assert ways[0] < ways[1] == first.most_reserved
+    assert first.reserved == round(0.38 * ways[0] + 0.62 * ways[1])
+
+
 def test_a_received_gradient_is_not_added_to():
     """It is a view of the bytes that came; a norm's gradient is one in another shape: the first sum is a new tensor."""
     found = job(parallelism__pipeline_parallel_size=2)
@@ -289,11 +338,11 @@ def test_recomputed_layers_keep_their_input():
 
 
 def test_what_was_sent_is_in_use_until_it_has_been_sent():
-    """NCCL reads a stage's result on a stream of its own; nothing else of a stage without tensor parallelism."""
+    """NCCL reads a stage's result, and writes what the next one receives, on a stream of its own; nothing else."""
     found = job(parallelism__pipeline_parallel_size=2)
     programs = [rank.program for rank in found.ranks]
-    sent = [{program.blocks[block].shape for block in program.communicated} for program in programs]
-    assert sent == [{("s", "b", "h")}, set()]
+    sent = [[program.blocks[block].rule for block in sorted(program.communicated)] for program in programs]
+    assert [sorted(set(each)) for each in sent] == [["add", "received_gradient"], ["received_activation"]]
 
 
 def test_communicators_are_those_of_its_groups():

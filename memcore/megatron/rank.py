@@ -352,6 +352,11 @@ class MegatronRank(Rank):
         around = replace(around, resident=[*around.resident, *flying])
         return max(reserved(chunk.program, chunk.job.sizes, around, expandable=expandable), self.peak.peak)
 
+    @property
+    def most_reserved(self) -> int:
+        """The same."""
+        return self.reserved
+
     @cached_property
     def least_reserved(self) -> int:
         """Bytes that no order of allocations could avoid reserving."""

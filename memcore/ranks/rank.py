@@ -5,6 +5,7 @@ Ranks that must hold the same bytes are one class. Data parallelism makes all ra
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -229,7 +230,12 @@ class Rank:
 
     @cached_property
     def reserved(self) -> int:
-        """Bytes that the caching allocator holds after some steps.
+        """Bytes that the caching allocator holds after some steps; the mean where it is open whether hosts wait."""
+        return round(sum(share * held for share, held in self._ways))
+
+    @cached_property
+    def _ways(self) -> Sequence[tuple[float, int]]:
+        """What it holds if hosts wait and if not, each with its share.
 
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
@@ -237,24 +243,39 @@ class Rank:
         if not turns.apply(self.job):  # Turns have the workspaces come with the first products.
             workspaces = [entry.each for entry in self.persistent.workspace_entries() for _ in range(entry.copies)]
             around = replace(around, resident=[*around.resident, *workspaces])
-        capacity, room = None if self.job.recipe.fake else self.job.capacity, Room()
-        if capacity is not None:
-            room = Room(capacity - sum(each.overhead.expected for each in outside(self)))
-        found = self._held(around, room)
+            return ((1.0, self._holds(around)),)
+        waiting = self._holds(around)
+        # Where there is no room, the host waits for other streams too (`synchronize_and_free_events`).
+        most = max(waiting, self._room or sys.maxsize)
+        return [
+            (share, waiting if hosts_wait else min(self._holds(around, hosts_wait=False), most))
+            for share, hosts_wait in turns.hosts(self.job)
+        ]
+
+    @property
+    def _room(self) -> int | None:
+        """What the GPU has for the allocator."""
+        capacity = None if self.job.recipe.fake else self.job.capacity
+        return None if capacity is None else capacity - sum(each.overhead.expected for each in outside(self))
+
+    def _holds(self, around: Surroundings, *, hosts_wait: bool = True) -> int:
+        """What it holds in the room that the GPU has."""
+        room = Room(self._room)
+        found = self._held(around, room, hosts_wait=hosts_wait)
         if room.short and room.trimmed:
-            found = self._held(around, Room())  # what it gave back was in vain
+            found = self._held(around, Room(), hosts_wait=hosts_wait)  # what it gave back was in vain
         return max(found, self.peak.peak)
 
-    def _held(self, around: Surroundings, room: Room) -> int:
+    def _held(self, around: Surroundings, room: Room, *, hosts_wait: bool) -> int:
         expandable = bool(self.job.config.engine.expandable_segments)
         if turns.apply(self.job):
-            return turns.reserved(self.job, around, room, expandable=expandable)
+            return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, expandable=expandable)
         return reserved(self.program, self.job.sizes, around, expandable=expandable, room=room)
 
     @property
     def most_reserved(self) -> int:
         """The same where something that is left open needs more for a moment."""
-        return self.reserved
+        return max(held for _, held in self._ways)
 
     @cached_property
     def least_reserved(self) -> int:

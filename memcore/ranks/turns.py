@@ -2,8 +2,8 @@
 
 What a collective reads or writes on a stream of its own is free only when the GPU has got there (`recordStream`,
 `insert_events` and `process_events` of c10/cuda/CUDACachingAllocator.cpp). The host is ahead of the GPU by what the
-driver queues. In a pipeline it waits for the GPU where a stage sends or receives. Between these it gets ahead if
-products take the GPU longer than launches take the host, and where the GPU waits for what a stage receives.
+driver queues. In a pipeline it waits for the GPU where a stage sends or receives, or it does not: `HOSTS`. If it does,
+it gets ahead in between where products take the GPU longer than launches take the host.
 
 Nobody documents how much a driver queues or how long a launch takes: `AHEAD` and `LAUNCH` are what a user of CUDA
 measured once, taken for every driver and host.
@@ -43,7 +43,7 @@ STEPS = 3
 """The first is without optimizer states, the second has them, the third finds what the second left."""
 STEADY = 3
 """Forward and backward passes in turn that are replayed at the most: later ones are taken to find what these have
-left, and to need no more (tests/test_nanotron.py replays eight)."""
+left, and to need no more (tests/test_nanotron.py replays eight: up to 2% more where hosts do not wait)."""
 AHEAD = 1000
 """How much the driver is taken to queue before the host waits: about a thousand launches (measured in NVIDIA's
 developer forum, 68937: CUDA streams are blocked when launching lots of kernels). nanotron has all streams in one queue
@@ -51,6 +51,13 @@ developer forum, 68937: CUDA streams are blocked when launching lots of kernels)
 LAUNCH = 5e-6
 """Seconds that the host is taken to need for a launch (measured there too: four to five microseconds). What Python
 does between launches does not count."""
+HOSTS: Sequence[tuple[float, bool]] = ((0.38, True), (0.62, False))
+"""Whether hosts wait for the GPU where a stage sends or receives, and the share of the Ultra-Scale Playbook's sweep of
+nanotron that says so: two versions were measured, and no config says which. In the published code they do: shapes are
+copied to the GPU and read from it (parallel/pipeline_parallel/p2p.py). In branch nouamane/bench2 they also ask every
+0.1 seconds whether a message has come, so that a turn takes half a second. It does, by the published tokens per second,
+in 121 of the sweep's 319 pipelines of four stages or more with one sequence in a micro-batch. The code of the other
+version is not published; it reserves what hosts do that never wait (tests/test_nanotron.py)."""
 COLLECTIVE = 5
 """Places of a collective: an event and a wait before its kernel and after it (ProcessGroupNCCL.cpp, `syncStreams`)."""
 _BACKWARD = ("gradient of the loss", "received gradient")
@@ -96,7 +103,7 @@ class _Flights:
         workspaces: Sequence[int] = (),
         *,
         receives: bool = False,
-        waits: bool = False,
+        hosts_wait: bool = True,
     ) -> None:
         self._pool, self._values, self._program = pool, values, program
         self._sizes = program.block_sizes(values)
@@ -104,7 +111,7 @@ class _Flights:
         begins = next(number for number, name in enumerate(place) if name in _BACKWARD)
         sent = place.index(SENT) if SENT in place else begins
         self._sends = sent < begins
-        self._receives, self._waits = receives, waits
+        self._receives, self._hosts_wait = receives, hosts_wait
         received = begins + self._sends
         cuts = (0, sent, begins, received, len(program.spans))
         parts = [self._pass(program.spans[start:end]) for start, end in pairwise(cuts)]
@@ -151,13 +158,9 @@ class _Flights:
         self._run(self._backward, self._live.pop(0))
 
     def _receive(self) -> None:
-        """The host waits for the GPU to learn a shape, and goes on.
-
-        Where the stage waits for others, the tensor itself is taken to come no sooner than the queue is full.
-        """
-        self.synchronize()
-        if self._waits:
-            self._gpu += AHEAD * LAUNCH
+        """The host waits for the GPU to learn a shape, and goes on."""
+        if self._hosts_wait:
+            self.synchronize()
 
     def _begin_flight(self) -> None:
         """A forward pass. What is received before, and what is sent after it: the host copies their shapes.
@@ -168,7 +171,7 @@ class _Flights:
             self._receive()
         self._live.append([[] for _ in range(len(self._sizes) + 1)])
         self._run(self._forward, self._live[-1])
-        if self._sends:
+        if self._sends and self._hosts_wait:
             self.synchronize()
 
     def synchronize(self) -> None:
@@ -258,6 +261,15 @@ def apply(job: Job) -> bool:
     return job.recipe.nanotron is not None and job.recipe.nanotron.fp32_gradients
 
 
+def hosts(job: Job) -> Sequence[tuple[float, bool]]:
+    """Whether this rank's host waits for the GPU in a pipeline, each with its share.
+
+    One that does not gets ahead by a full queue where its GPU waits for other stages; where it does not, this is left.
+    """
+    plan = job.recipe.pipeline
+    return HOSTS if plan is not None and plan.waits else ((1.0, True),)
+
+
 def assumed(job: Job) -> str | None:
     """What the replay takes for granted, where collectives keep blocks while the host is ahead."""
     if job.recipe.nanotron is None or not job.recipe.nanotron.tensor or not apply(job):
@@ -267,7 +279,7 @@ def assumed(job: Job) -> str | None:
     )
 
 
-def reserved(job: Job, around: Surroundings, room: Room, *, expandable: bool = False) -> int:
+def reserved(job: Job, around: Surroundings, room: Room, *, hosts_wait: bool = True, expandable: bool = False) -> int:
     """The most bytes that the allocator holds during a later step."""
     recipe, plan = job.recipe, job.recipe.pipeline
     warm = plan.warm + job.sizes.get(IN_FLIGHT, 0) if plan is not None else 0
@@ -279,9 +291,8 @@ def reserved(job: Job, around: Surroundings, room: Room, *, expandable: bool = F
     workspaces = [size for _, size in matmul_workspaces(job.accelerator) if size > SMALL]
     receives = plan is not None and not recipe.network.ends.reads_tokens
     program = program_of(replace(recipe, pipeline=alone))
-    waits = plan is not None and plan.waits
-    flights = _Flights(program, job.sizes, pool, workspaces, receives=receives, waits=waits)
-    seconds = None if plan is None else _products(job)
+    flights = _Flights(program, job.sizes, pool, workspaces, receives=receives, hosts_wait=hosts_wait)
+    seconds = None if plan is None or not hosts_wait else _products(job)
     if seconds is not None:
         flights.pace(seconds)
     turns = min(max(job.micro_batches - warm, 0), STEADY)

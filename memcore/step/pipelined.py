@@ -204,13 +204,26 @@ class NanotronRuntime(Runtime):
         tape = self.step.tape
         if not self.last and output.storage is not None:
             tape.enter("forward", SENT)
-            tape.collectives.append((len(tape.events), {output.storage.block}))
+            self._communicated(output)
             output.storage = None
+
+    def _communicated(self, tensor: Tensor) -> None:
+        """NCCL sends or receives it."""
+        tape = self.step.tape
+        if tensor.storage is not None:
+            tape.collectives.append((len(tape.events), {tensor.storage.block}))
 
     def received_gradient(self, flight: Flight) -> Tensor:
         """It is a view of the bytes that were received (`P2PTensorMetaData.create_empty_storage`)."""
         found = super().received_gradient(flight)
         found.viewed = True
+        self._communicated(found)
+        return found
+
+    def received(self) -> Tensor:
+        """Bytes that NCCL writes on a stream of its own (`recordStream`)."""
+        found = super().received()
+        self._communicated(found)
         return found
 
 
