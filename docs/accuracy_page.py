@@ -64,6 +64,12 @@ NOTES = {
         ("torchtitan-ds16-ep8-flex", "torchtitan-ds16-ep8-sdpa"),
         "Experts are not chosen equally often: 78.0 GiB are predicted if one rank's are chosen 1.5 times as often.",
     ),
+    "megatron-nemotron3-5-lightning-nightly-tp1-pp1-cp1-ep8-dgx-gb200-gb200": "Experts are not chosen equally often, and the peak is "
+    "that of a whole run: 144.9 GiB in its second iteration, 161.1 GiB after twenty.",
+    "megatron-gpt3-te-tp2-pp2-ep4-etp1-memory-speed-h100": "Experts are not chosen equally often, and the peak is that of a whole run: "
+    "53.8 GiB in its second iteration, 56.0 GiB in its last.",
+    "megatron-deepseek-proxy-fsdp-ep2-fsdp2-1node-gb200-steady": "The case assumes its precision: the job's arguments have no --bf16, so "
+    "that its parameters are in fp32.",
     "torchtitan-dsv3-671b-deepep": "The run forced tokens to choose neighbouring experts, so that they went to fewer ranks, and DeepEP "
     "was of an earlier version; a random choice is predicted.",
     **dict.fromkeys(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memcore import Config
 from memcore.cli import main
 from memcore.config.settings import SETTINGS
-from memcore.errors import ConfigError, MemcoreError
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats import TOOLS, exported, flag, imported
 from memcore.formats.readers import read_command, read_file
 from memcore.formats.yaml import read_yaml
@@ -416,6 +416,16 @@ def test_gradients_of_megatron_in_fp32():
     assert imported(f"{command} --fp16").config["training"]["gradient_dtype"] == "fp32"
     assert "gradient_dtype" not in imported(f"{command} --bf16 --grad-reduce-in-bf16").config["training"]
     assert imported(f"{command} --spec local").config["training"]["implementation"] == "megatron-local"
+
+
+@pytest.mark.parametrize("argument", ["--img-h 336", "--moe-latent-size 1024", "--megatron-fsdp-main-grads-dtype bf16"])
+def test_what_makes_another_network_is_refused(argument):
+    """Left out, the answer would be one for another job."""
+    with pytest.raises(UnsupportedError, match=argument.split()[0]):
+        imported(f"torchrun pretrain_gpt.py --num-layers 2 --hidden-size 64 {argument}")
+    same = imported("torchrun pretrain_gpt.py --use-custom-fsdp --num-layers 2 --megatron-fsdp-main-grads-dtype fp32")
+    assert same.config["engine"]["type"] == "megatron-fsdp"
+    assert not same.unknown
 
 
 def test_older_words_of_functional_tests():

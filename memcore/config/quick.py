@@ -40,9 +40,17 @@ def quick(
         assumed.append(f"ZeRO stage {STAGE}, nothing offloaded")
     assumed.append(f"GPUs of {memory:g} GiB")
     config = {
-        "model": {"num_parameters": f"{size}B" if size.replace(".", "", 1).isdigit() else size},
+        "model": {"num_parameters": f"{size}B" if _is_number(size) else size},
         "training": training,
         "engine": described,
         "hardware": {"num_gpus": gpus, "gpu_memory_gb": memory},
     }
     return Config.from_dict(config), tuple(assumed)
+
+
+def _is_number(text: str) -> bool:
+    """Digits alone, in any way of writing them, and no sign."""
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False

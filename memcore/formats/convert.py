@@ -54,7 +54,8 @@ def imported(text: str, gpus: int | None = None) -> Imported:
     >>> imported("vllm serve org/model --tensor-parallel-size 2").config["parallelism"]
     {'tensor_parallel_size': 2}
 
-    Raises ConfigError for a text that cannot be read, or that no known tool wrote.
+    Raises ConfigError for a text that cannot be read, or that no known tool wrote, and UnsupportedError for what makes
+    another network of it.
     """
     syntax, found = read_file(text)
     tool = _recognized(syntax, found)

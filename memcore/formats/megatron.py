@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.errors import UnsupportedError
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.model.catalog import catalog
 
@@ -56,10 +57,21 @@ _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--nproc-per-node": {"--nproc_per_node": None},
     "--moe-enable-deepep": {"--moe-flex-dispatcher-backend": "deepep"},
     "--hybrid-override-pattern": {"--hybrid-layer-pattern": None},
+    "--use-custom-fsdp": {"--use-megatron-fsdp": True},
     "--padded-vocab-size": {"--vocab-size": None, "--make-vocab-size-divisible-by": 1},
     "--no-pad-vocab-size": {"--make-vocab-size-divisible-by": 1},
 }
 """Older names and what they are today, and numbers of words that are not padded; None is the same value."""
+_FSDP_DTYPES = (
+    "--megatron-fsdp-main-params-dtype", "--megatron-fsdp-main-grads-dtype", "--megatron-fsdp-grad-comm-dtype",
+)  # fmt: skip
+_ANOTHER = (
+    "--img-h", "--model-provider", "--moe-latent-size", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
+    "--encoder-pipeline-model-parallel-size", "--encoder-tensor-model-parallel-size", "--freeze-all-layers",
+    "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json", "--linear-attention-freq",
+    "--experimental-attention-variant", "--window-size", *_FSDP_DTYPES,
+)  # fmt: skip
+"""What makes another network of it, or keeps other tensors: without, the answer would be one to another question."""
 _GROUPS = "--group-query-attention"
 _GPT2 = 50257
 """Words of the tokenizer that comes in two files, of words and of merges."""
@@ -73,9 +85,15 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     """The arguments with what Megatron makes of them together, and notes.
 
     Groups of heads count with their switch alone, and the vocabulary is the tokenizer's.
-    Source: Megatron-LM, megatron/training/arguments.py, validate_args and core_transformer_config_from_args.
+    Raises UnsupportedError for what makes another network. Source: Megatron-LM, megatron/training/arguments.py,
+    validate_args and core_transformer_config_from_args.
     """
     settled, notes = _today(found), []
+    for name in _ANOTHER:
+        if settled.get(name, False) not in (False, 0):
+            raise UnsupportedError(
+                name, f"found {settled[name]!r}, which is not modelled; leave it out for a job without"
+            )
     if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
         settled.pop("--num-query-groups")
         notes.append(f"--num-query-groups counts with {_GROUPS} only, and is left out")
@@ -108,6 +126,9 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
         if settled.get(name):
             value = settled.pop(name)
             settled |= {new: value if same is None else same for new, same in means.items()}
+    for name in _FSDP_DTYPES:
+        if settled.get(name) == "fp32":  # what is taken where nothing is said
+            del settled[name]
     pattern, times = str(settled.get("--hybrid-layer-pattern", "")), settled.get("--mtp-num-layers")
     if pattern and "/" not in pattern and "--mtp-hybrid-override-pattern" in settled and isinstance(times, int):
         further = str(settled.pop("--mtp-hybrid-override-pattern"))

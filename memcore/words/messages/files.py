@@ -98,4 +98,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "{name}, not quantized": "{name}，未量化",
     "{count} is what the file states": "文件所写为 {count}",
+    "found {value}, which is not modelled": "为 {value}，未建模",
+    "leave it out for a job without": "若要得到没有它的任务，请去掉",
 }
