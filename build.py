@@ -35,10 +35,8 @@ EPOCH = "1577836800"
 """The time that archives carry, so that builds are reproducible."""
 
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
-PYSCRIPT_PARTS = (
-    "core", "deprecations-manager", "donkey", "error", "py-editor", "py-game", "py-terminal",
-)  # fmt: skip
-"""The chunks of PyScript that a page with Pyodide can ask for; the rest is for editors, terminals and MicroPython."""
+PYSCRIPT_PARTS = ("core", "error")
+"""The chunks of PyScript that the page asks for; the rest is for what it opts out of, and for MicroPython."""
 
 
 PLAIN_FILES = (
