@@ -24,6 +24,8 @@ SMALL = MiB
 SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 """Sizes of segments: for small blocks (kSmallBuffer), for large ones (kLargeBuffer), and the multiple that segments for
 requests from 10 MiB on are rounded to (kRoundLarge)."""
+_FEW = 3
+"""Equal blocks that are as quickly served one by one."""
 Place = tuple[int, int]
 """A block, free or in use: its size and its address, in units of `ALIGNMENT`, which all are multiples of. Python is
 quickest with small numbers, and the best fit is the next place in order."""
@@ -127,11 +129,16 @@ class Pool:
     def allocate_all(self, sizes: Iterable[int]) -> list[Place]:
         """Blocks of these sizes."""
         found: list[Place] = []
+        moves: list[Move] = []
         for size, same in groupby(sizes):
             move, count = comes(0, size), len(list(same))
-            opened = self._open_all(move, count) if count > 1 else []
-            found += opened
-            self.serve([move] * (count - len(opened)), [found])
+            if count > _FEW:
+                self.serve(moves, [found])
+                opened, moves = self._open_all(move, count), []
+                found += opened
+                count -= len(opened)
+            moves += [move] * count
+        self.serve(moves, [found])
         return found
 
     def _open_all(self, move: Move, count: int) -> list[Place]:
@@ -278,7 +285,7 @@ def reserved(
         end_step(default, states, around.temporaries)
         if not around.keeps_gradients:
             replay.release_rest()
-    small = sum(size for each in (around.resident, around.states) for size in each if size <= SMALL)
+    small = sum([size for each in (around.resident, around.states) for size in each if size <= SMALL])
     small += program.high_water([size if size <= SMALL else 0 for size in program.block_sizes(values)], values)
     return room.highest + small_segments(small)
 
@@ -362,4 +369,5 @@ class _Replay:
     def release_rest(self) -> None:
         """The gradients go."""
         for pool, blocks in zip(self._pools, self._live, strict=True):
-            pool.release_all(blocks)
+            if blocks:
+                pool.release_all(blocks)
