@@ -7,7 +7,7 @@ from memcore.config.kinds import Choice, Flag, Integer, Number
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.errors import MemcoreError
-from memcore.formats.names import CALLED, name_of, shown_name
+from memcore.formats.names import CALLED, name_of, shown_names
 from memcore.render.applying import NEEDS, REFUSED, SAID_ELSEWHERE, applies
 from memcore.render.form import is_of_task, is_shown
 from memcore.render.page import defaults
@@ -127,7 +127,7 @@ def test_what_waits_for_something_else(path, hidden, shown):
 def test_every_field_says_what_its_engine_calls_it(engine):
     """The tool's key, the argument or call of its API, or what memcore calls it; never a name that only tables have."""
     config = Config.from_dict({"model": "gpt2", "engine": {"type": engine}})
-    shown = {path: shown_name(config, engine, path) for path in SETTINGS}
+    shown = shown_names(config, engine)
     assert all(name and "*" not in name for name in shown.values())
     assert set(CALLED[engine]) <= set(SETTINGS)
 

@@ -9,9 +9,11 @@ sglang, srt/server_args.py; tensorrt_llm, commands/serve.py; llama.cpp, common/a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from memcore.config.settings import SETTINGS, Config
-from memcore.formats.tools import tool_of
+from memcore.formats.tool import Tool
+from memcore.formats.tools import TOOLS, tool_of
 from memcore.formats.trainers import TRAINER
 
 _AC, _LORA = "training.activation_checkpointing", "training.adapter"
@@ -196,9 +198,14 @@ CALLED: Mapping[str, Mapping[str, str]] = {
 """By engine and path, for settings that its tool has no key of its own for."""
 
 
-def shown_name(config: Config, engine: str, path: str) -> str:
-    """The same for a form: where the engine has no word for a setting, what memcore calls it."""
-    return name_of(config, engine, path) or f"memcore --{SETTINGS[path].flag}"
+def shown_names(config: Config, engine: str) -> Mapping[str, str]:
+    """The same of every setting for a form: where the engine has no word for it, what memcore calls it."""
+    return _shown(tool_of(config).name, engine)
+
+
+@lru_cache(maxsize=64)
+def _shown(tool: str, engine: str) -> Mapping[str, str]:
+    return {path: _called(TOOLS[tool], engine, path) or f"memcore --{each.flag}" for path, each in SETTINGS.items()}
 
 
 def name_of(config: Config, engine: str, path: str) -> str:
@@ -207,7 +214,10 @@ def name_of(config: Config, engine: str, path: str) -> str:
     >>> name_of(Config.from_dict({"model": "gpt2"}), "fsdp", "training.reduce_dtype")
     'MixedPrecisionPolicy(reduce_dtype=)'
     """
-    tool = tool_of(config)
+    return _called(tool_of(config), engine, path)
+
+
+def _called(tool: Tool, engine: str, path: str) -> str:
     trained = TRAINER.named if engine == "deepspeed" else {}
     for names in (tool.named, CALLED.get(engine, {}), trained):
         found = names.get(path, "")

@@ -11,7 +11,7 @@ from memcore.config.texts import from_texts
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
-from memcore.formats import shown_name
+from memcore.formats import shown_names
 from memcore.page.comparing import comparison
 from memcore.page.explaining import explained
 from memcore.page.fixing import repaired
@@ -171,13 +171,14 @@ def _fix(path: str, value: str, text: str) -> str:
 def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
     """What changed of the fields: which apply, what is taken for empty ones, whose value it is."""
     patches = {PASTED: {"error": ""}}
+    called = shown_names(session.config, engine) if session.config else {}
     for path in SETTINGS:
         text, default = session.form.texts.get(path, ""), defaults.get(path, "")
         now: Patch = {
             "hidden": not (is_shown(path, engine, text) and applies(path, engine, session.form.texts, defaults)),
             "default": default_option(default) if is_select(path) else default,
             "origin": "default" if not text else "file" if session.filed.get(path) == text else "yours",
-            "flag": shown_name(session.config, engine, path) if session.config else "",
+            "flag": called.get(path, ""),
             "error": "",
             "note": "",
         }

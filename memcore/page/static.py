@@ -8,11 +8,10 @@ from typing import Any
 
 import memcore
 from memcore.config.json_schema import json_schema
-from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
-from memcore.formats import shown_name
+from memcore.formats import shown_names
 from memcore.page.framing import frame
 from memcore.page.tasks import task_of, titles
 from memcore.render import html
@@ -30,7 +29,7 @@ def parts() -> dict[str, Any]:
     found = estimate_training(config)
     texts = to_texts(config)
     engine = found.job.engine.name
-    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", flags(config, engine))
+    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", shown_names(config, engine))
     attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
     return {
         "sections": {
@@ -49,11 +48,6 @@ def parts() -> dict[str, Any]:
         "colours": colours(),
         "schema": json_schema(),
     }
-
-
-def flags(config: Config, engine: str) -> dict[str, str]:
-    """What each setting is called where a config runs."""
-    return {path: shown_name(config, engine, path) for path in SETTINGS}
 
 
 def colours() -> str:

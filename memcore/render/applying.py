@@ -186,8 +186,7 @@ def applies(path: str, engine: str, given: Mapping[str, str], taken: Mapping[str
     """
     if given.get(path):
         return True
-    put_away = (*REFUSED.get(engine, ()), *SAID_ELSEWHERE)
-    if path in put_away or (path in _OF_IMAGES and path not in taken):
+    if path in SAID_ELSEWHERE or path in REFUSED.get(engine, ()) or (path in _OF_IMAGES and path not in taken):
         return False
     need = NEEDS.get(path)
     return need is None or need.is_met(given.get(need.path) or taken.get(need.path, ""))
