@@ -13,6 +13,8 @@ from memcore.ranks.rank import ranks_of
 SIZES = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 32}
 MODEL = {"model_type": "llama", **SIZES, "intermediate_size": 8192, "vocab_size": 131072, "tie_word_embeddings": True}
 LAYER = 4 * 2048**2 + 3 * 2048 * 8192
+LLAMA = {**MODEL, "hidden_size": 4096, "num_hidden_layers": 32, "intermediate_size": 14336}
+"""Its model of 8 billion, but for the head."""
 P = 16 * (LAYER + 2 * 2048) + 2048 + 131072 * 2048
 """Parameters of the Ultra-Scale Playbook's model of 1.3 billion."""
 
@@ -145,6 +147,24 @@ def test_every_stage_is_estimated():
     assert found.ranks[7].peak.peak >= 2 * logits
 
 
+def test_the_cast_may_be_a_stage_of_its_own():
+    """Of 32 stages of 8B the head has one with a layer, the cast to fp32 the next, the loss the last."""
+    found = job(
+        model={**LLAMA, "tie_word_embeddings": False},
+        parallelism__pipeline_parallel_size=32,
+        training__gradient_accumulation_steps=32,
+    )
+    cast, loss = ([block for block in rank.program.blocks if "V" in block.shape] for rank in found.ranks[30:])
+    assert not any(rank.persistent.parameters for rank in found.ranks[30:])
+    assert {(block.rule, block.dtype) for block in cast} == {
+        ("received_activation", "bf16"),
+        ("to", "fp32"),
+        ("received_gradient", "fp32"),
+        ("to", "bf16"),
+    }
+    assert {(block.rule, block.dtype) for block in loss} == {("received_activation", "fp32"), ("sub", "fp32")}
+
+
 def test_collectives_keep_blocks_while_the_host_is_ahead(monkeypatch):
     """Two whole sequences of each layer's passes wait for NCCL: of as many layers as the driver queues.
 
@@ -186,9 +206,6 @@ def test_further_turns_find_what_earlier_ones_have_left(monkeypatch):
     assert len(reserved[3]) == 1 + 4
     assert reserved[3][0] == reserved[8][0]
     assert reserved[3] == pytest.approx(reserved[8], rel=0.02)
-
-
-LLAMA = {**MODEL, "hidden_size": 4096, "num_hidden_layers": 32, "intermediate_size": 14336}
 
 
 @pytest.mark.parametrize(("sequences", "waiting"), [(1, 0), (8, 17 * 2)])

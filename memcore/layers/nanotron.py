@@ -50,10 +50,13 @@ def buffers(network: Network) -> Sequence[Buffer]:
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch; of a pipeline's stage, what it sends to the next."""
     ends = step.recipe.network.ends
-    sharded_logits = batch.tokens if ends.finish == "loss" else _model(step, batch.tokens)
-    if ends.finish == "logits" or not (ends.predicts or ends.finish == "loss"):
+    received = ends.finish in ("cast", "loss", "cast loss")
+    sharded_logits = batch.tokens if received else _model(step, batch.tokens)
+    if ends.finish == "cast":
+        return to(sharded_logits, "fp32"), None
+    if ends.finish == "logits" or not (ends.predicts or received):
         return sharded_logits, None
-    if ends.finish == "loss":
+    if received:
         step.loss_begins(sharded_logits)
         sharded_logits = to(sharded_logits, "fp32")
     labels = batch.labels

@@ -131,7 +131,7 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
     """The part of a model that stage `number` of `stages` has."""
     embedding, *places = placed(model.sizes, model.num_layers, stages)
     layers, (norm, head, cast, loss) = places[: model.num_layers], places[model.num_layers :]
-    if cast != loss or number > loss:
+    if head == cast < loss or number > loss:
         message = f"found {stages}; nanotron's balance leaves stage {number} of {model.name} without a layer or a loss"
         raise ConfigError([Problem("parallelism.pipeline_parallel_size", message)])
     found = list(cut(model, layers.index(number) if number in layers else 0, _stop(layers, number)))
@@ -141,11 +141,19 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
         final_norm=model.network.ends.final_norm if norm == number else None,
         predicts=head == number,
         tied=model.network.ends.tied and embedding == head,
-        finish="" if head == loss else {head: "logits", loss: "loss"}.get(number, ""),
+        finish=_finish(number, head, cast, loss),
     )
     network = replace(model.network, ends=ends, runs=tuple(pattern for pattern, _ in found))
     first = layers.index(number) if number in layers else 0
     return replace(model, network=network, repeats=tuple(times for _, times in found), first_layer=first)
+
+
+def _finish(number: int, head: int, cast: int, loss: int) -> str:
+    """What a stage ends with, where head and loss are on several."""
+    if head == loss:
+        return ""
+    last = {cast: "cast", loss: "cast loss"} if cast < loss else {loss: "loss"}
+    return {head: "logits", **last}.get(number, "")
 
 
 def _stop(layers: list[int], number: int) -> int:

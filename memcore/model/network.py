@@ -92,7 +92,10 @@ class Ends:
     predicts: bool = True
     """There is a head; only the last stage of a pipeline has one."""
     finish: str = ""
-    """Where head and loss are on stages of their own: `logits`, this one ends with the head; `loss`, it is the loss."""
+    """Where head and loss are on stages of their own: `logits`, this one ends with the head; `loss`, it is the loss.
+
+    If a stage of its own casts the logits, that one is `cast`, and the loss `cast loss`.
+    """
 
     def weights(self) -> tuple[Weight, ...]:
         """The parameters outside the layers; a tied head has no matrix of its own."""

@@ -196,8 +196,10 @@ class NanotronRuntime(Runtime):
         if plan is not None and plan.tensor:
             words = split_over("V")
         tokens: Axis = split_over("s") if plan is not None and plan.scatters else "s"
-        self.last = ends.finish == "loss" or (ends.predicts and ends.finish != "logits")
-        self.shape = ("s", "b", words) if ends.finish == "loss" else (tokens, "b", "h")
+        self.last = ends.finish.endswith("loss") or (ends.predicts and ends.finish != "logits")
+        logits = ends.finish in ("cast", "loss", "cast loss")
+        self.shape = ("s", "b", words) if logits else (tokens, "b", "h")
+        self.dtype = "fp32" if ends.finish == "cast loss" else self.dtype
 
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
         """The graph goes on from what was sent, whose memory is free when NCCL has sent it (`recordStream`)."""
