@@ -618,8 +618,10 @@ def test_other_tools_files_are_read():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "hello", "[]", '{"a": 1}', HOSTILE, "<svg><metadata>{</metadata></svg>", "x" * 2_000_000]
-)
+    "text",
+    ["", "{", "hello", "[]", '{"a": 1}', HOSTILE, "<svg><metadata>{</metadata></svg>", "x" * 2_000_000,
+     "torchrun pretrain_gpt.py --num-layers 2 --img-h <img"],
+)  # fmt: skip
 def test_a_wrong_import_changes_nothing(text):
     """Files that are not understood are refused with a reason, and nothing of them becomes markup."""
     visit = Visit()

@@ -16,7 +16,7 @@ import memcore
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import VERSION, decode_fragment
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.formats import Exported, exported, imported
 from memcore.page.answering import form_of, load, problem_patch
 from memcore.page.session import Found, Message, Patch, Session
@@ -43,8 +43,8 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
         for number, text in enumerate(message.get("files") or [message.get("text")]):
             after, said = understood(str(text or ""), form)
             form = _beside(form, after) if number else after
-    except ConfigError as error:
-        patch = problem_patch(session, error.problems)
+    except MemcoreError as error:
+        patch = problem_patch(session, problems_of(error))
         patch["html"]["import-error"] = escape(complaint(error))
         yield patch
         return
@@ -62,7 +62,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     """The form after an import, and what was taken.
 
     A link, a picture that holds a config, an export, a config, a config.json, another tool's file or command line.
-    Raises ConfigError if it is none of them.
+    Raises ConfigError if it is none of them, and UnsupportedError for what makes another network of it.
     """
     stripped = text.strip()
     if len(stripped) > page.LARGEST_FILE:
