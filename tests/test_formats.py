@@ -418,7 +418,7 @@ def test_gradients_of_megatron_in_fp32():
     assert imported(f"{command} --spec local").config["training"]["implementation"] == "megatron-local"
 
 
-@pytest.mark.parametrize("argument", ["--img-h 336", "--moe-latent-size 1024", "--megatron-fsdp-main-grads-dtype bf16"])
+@pytest.mark.parametrize("argument", ["--img-h 336", "--fp4-format e2m1", "--megatron-fsdp-main-grads-dtype bf16"])
 def test_what_makes_another_network_is_refused(argument):
     """Left out, the answer would be one for another job."""
     with pytest.raises(UnsupportedError, match=argument.split()[0]):

@@ -47,6 +47,11 @@ GPT = {
             {"num_experts": 4, "moe_layer_freq": "([0]*3+[1]*9)"},
             51281 * 512 + 12 * (12 * 512**2 + 13 * 512) + 9 * (3 * (8 * 512**2 + 5 * 512) + 4 * 512) + 1024,
         ),
+        # Matrices of 128 on the experts' side, one from 512 and one to 512 around them.
+        (
+            {"num_experts": 4, "disable_bias_linear": True, "moe_latent_size": 128},
+            51281 * 512 + 12 * (4 * 512**2 + 4 * 2 * 128 * 2048 + 2 * 512 * 128 + 4 * 512 + 4 * 512) + 1024,
+        ),
         # Gated experts without a width of their own: 4·h·2/3 in whole 64s, 1344 of 512.
         (
             {"num_experts": 4, "swiglu": True, "disable_bias_linear": True},

@@ -207,6 +207,12 @@ def test_squared_relu_and_weights_in_one_kernel():
     assert kept(network, replace(PLAN, experts=ROUTED)) - fused == TOKENS * 2 * 192 * 2
 
 
+def test_experts_in_a_latent_width():
+    """Tokens are sent and computed in it: rows of 16 instead of 64, and what the matrix behind them is given."""
+    plain, narrow = (kept(MIXTRAL | more, replace(PLAN, experts=ROUTED)) for more in ({}, {"moe_latent_size": 16}))
+    assert plain - narrow == rows(H) - rows(16) - TOKENS * 2 * 16
+
+
 @pytest.mark.parametrize(("modules", "width", "statistics"), COMPRESSED)
 def test_latent_attention_keeps(modules, width, statistics):
     """Queries, keys and values are written anew; recomputed, they leave nothing."""

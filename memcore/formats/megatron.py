@@ -12,7 +12,7 @@ from memcore.model.catalog import catalog
 _DIMENSIONS = (
     "num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups kv_channels max_position_embeddings "
     "position_embedding_type rotary_percent normalization vocab_size make_vocab_size_divisible_by num_experts "
-    "moe_ffn_hidden_size moe_layer_freq moe_router_topk moe_router_dtype moe_router_score_function "
+    "moe_ffn_hidden_size moe_latent_size moe_layer_freq moe_router_topk moe_router_dtype moe_router_score_function "
     "moe_shared_expert_intermediate_size kv_lora_rank q_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim "
     "mtp_num_layers hybrid_layer_pattern mamba_state_dim mamba_head_dim mamba_num_groups mamba_num_heads "
     "swiglu squared_relu disable_bias_linear add_qkv_bias untie_embeddings_and_output_weights qk_layernorm "
@@ -66,7 +66,7 @@ _FSDP_DTYPES = (
     "--megatron-fsdp-main-params-dtype", "--megatron-fsdp-main-grads-dtype", "--megatron-fsdp-grad-comm-dtype",
 )  # fmt: skip
 _ANOTHER = (
-    "--img-h", "--model-provider", "--moe-latent-size", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
+    "--img-h", "--model-provider", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
     "--encoder-pipeline-model-parallel-size", "--encoder-tensor-model-parallel-size", "--freeze-all-layers",
     "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json", "--linear-attention-freq",
     "--experimental-attention-variant", "--window-size", *_FSDP_DTYPES,

@@ -164,7 +164,8 @@ class Workspaces:
         experts = plan.experts if plan is not None and self.content.routed else None
         shared = experts is not None and (experts.parallel or experts.tensor)
         if plan is not None and experts is not None and shared and experts.dispatcher == "allgather":
-            everyone: Shape = ("etp", "ep", *self._tokens(plan), "h")
+            sent = next(feed.latent[0].outer if feed.latent else ("h",) for feed, *_ in self.content.routed)
+            everyone: Shape = ("etp", "ep", *self._tokens(plan), *sent)
             uses.append(self.entry("expert_buffer", "", everyone, dtype, 1, _FROM_FIRST_USE))
         if uses:
             yield max(uses, key=lambda entry: product(entry.shape, sizes))

@@ -18,7 +18,7 @@ from memcore.layers.megatron.dispatch import DISPATCHERS, ROWS
 from memcore.layers.megatron.feed_forward import feed_forward
 from memcore.layers.megatron.fused import COMPILED, halves
 from memcore.layers.megatron.graphs import leave
-from memcore.layers.megatron.linear import Weights
+from memcore.layers.megatron.linear import Weights, linear
 from memcore.layers.megatron.offloading import opened
 from memcore.layers.megatron.recompute import discarded, recomputes, run_again
 from memcore.layers.megatron.routing import route
@@ -53,8 +53,10 @@ def _layer(x: Tensor, part: Experts, weights: Weights, around: Around, plan: Pla
         def run(rows: Tensor, scale: Tensor) -> Tensor:
             return _run(rows, scale, part, weights, around, plan)
 
+        x = linear(x, part.latent[0], weights, around.how) if part.latent else x
         out = DISPATCHERS[plan.dispatcher](x, probabilities, routed, part, plan, run)
-        del probabilities, routed
+        del x, probabilities, routed
+        out = linear(out, part.latent[1], weights, around.how) if part.latent else out
         return out if beside is None else add(out, beside)
 
 

@@ -140,12 +140,14 @@ class _Rows:
         if reader.sizes[chosen] > reader.sizes[many]:
             reader.refuse("moe_router_topk", f"{reader.sizes[chosen]} of {reader.sizes[many]} experts")
         shared = reader.integer("moe_shared_expert_intermediate_size", 0, least=0)
+        latent = reader.integer("moe_latent_size", 0, least=0)
         score = "moe_router_score_function"
         routing = Routing(
             experts=many,
             chosen=chosen,
             width=reader.symbol("m", reader.integer("moe_ffn_hidden_size", self._width())),
             shared=reader.symbol("w", shared) if shared else None,
+            latent=reader.symbol("le", latent) if latent else None,
             shared_gate=reader.flag("moe_shared_expert_gate"),
             biased=reader.flag("moe_router_enable_expert_bias"),
             score=reader.choice(score, ("softmax", "sigmoid")) if reader.has(score) else "softmax",

@@ -126,7 +126,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
 
 
 def _of_experts(feed: Experts) -> Iterator[str]:
-    if feed.routing or feed.latent or feed.table:
+    if feed.routing or feed.table:
         yield "routers with further parameters"
     if not any(weight.split == "inner" for weight in feed.experts):
         yield "experts that are stacked in one matrix"
@@ -202,6 +202,7 @@ def _feed(feed: Feed, style: Style) -> Feed:
         chosen=feed.routed,
         width=down.axes[1][-1] if down.axes[-1] == ("h",) else down.axes[-1][-1],
         shared=None if feed.shared is None else feed.shared.down.inner[-1],
+        latent=str(feed.latent[0].outer[0]) if feed.latent else None,
         shared_gate=feed.shared_gate is not None,
         biased=feed.correction is not None,
         score="sigmoid" if feed.correction is not None else "softmax",

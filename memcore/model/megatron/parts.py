@@ -145,6 +145,8 @@ class Routing:
     width: Axis = "m"
     shared: Axis | None = None
     """The width of the expert that sees every token."""
+    latent: str | None = None
+    """The width that tokens have on their way to the experts and back, where it is not the model's."""
     shared_gate: bool = False
     biased: bool = False
     """A buffer biases the choice of experts (aux-loss-free balancing)."""
@@ -156,13 +158,13 @@ class Routing:
 
 def sparse(style: Style, routing: Routing, activation: str, *, gated: bool) -> Experts:
     """A layer of routed experts."""
-    many, width = routing.experts, routing.width
+    many, width, source = routing.experts, routing.width, routing.latent or "h"
     up: tuple[Axis, ...] = (2, width) if gated else (width,)
     first, second = "mlp.experts.linear_fc1", "mlp.experts.linear_fc2"
-    weights = [Weight(f"{first}.weight", ((many,), up, ("h",)), "routed-expert", split="outer")]
+    weights = [Weight(f"{first}.weight", ((many,), up, (source,)), "routed-expert", split="outer")]
     weights += [Weight(f"{first}.bias", ((many,), up), "routed-expert", split="outer")] if style.bias else []
-    weights += [Weight(f"{second}.weight", ((many,), ("h",), (width,)), "routed-expert", split="inner")]
-    weights += [Weight(f"{second}.bias", ((many,), ("h",)), "routed-expert")] if style.bias else []
+    weights += [Weight(f"{second}.weight", ((many,), (source,), (width,)), "routed-expert", split="inner")]
+    weights += [Weight(f"{second}.bias", ((many,), (source,)), "routed-expert")] if style.bias else []
     shared = routing.shared
     options = {f"{routing.score}-scores", *(["fp32-router"] if routing.fp32 else [])}
     return Experts(
@@ -177,9 +179,18 @@ def sparse(style: Style, routing: Routing, activation: str, *, gated: bool) -> E
         else dense(style, shared, activation, gated=gated, module="mlp.shared_experts", kind="shared-expert"),
         shared_gate=Linear("mlp.shared_experts.gate", (1,), ("h",)) if routing.shared_gate else None,
         correction=Constant("mlp.router.expert_bias", (many,), "fp32") if routing.biased else None,
+        latent=() if routing.latent is None else _latent(style, routing.latent),
         routed=routing.chosen,
         groups=routing.groups,
         options=frozenset(options),
+    )
+
+
+def _latent(style: Style, width: str) -> tuple[Linear, Linear]:
+    """Before tokens are sent and when they are back, whole on every tensor-parallel rank."""
+    return (
+        Linear("mlp.fc1_latent_proj", (width,), ("h",), style.bias),
+        Linear("mlp.fc2_latent_proj", ("h",), (width,), style.bias),
     )
 
 
