@@ -59,20 +59,31 @@ def schedule(
 @lru_cache(maxsize=4096)
 def in_chunks(warm: int, kinds: tuple[int, ...], micro_batches: int, group: int, *, overlapped: bool) -> Schedule:
     """The same for any number of chunks, after so many forward passes to warm up."""
-    order = _order(len(kinds), micro_batches, group)
-    back = [len(kinds) - 1 - chunk for chunk in order]
+    order, back, counts = _passes(kinds, micro_batches, group)
     # Passes that run side by side: when the forward pass ends, the backward pass has freed what it needed.
     before = warm if overlapped else warm + 1
     lives: tuple[list[list[int]], list[list[int]]] = ([], [])
-    for kind in range(max(kinds) + 1):
-        begun, ended = (
-            list(accumulate(map(kind.__eq__, map(kinds.__getitem__, each)), initial=0)) for each in (order, back)
-        )
+    for begun, ended in counts:
         # Passes in one direction that have begun before each one in the other.
         lives[0].append(list(map(sub, begun[:-1], [0] * (before - 1) + ended[before < 1 :])))
         lives[1].append(list(map(sub, begun[before:] + begun[-1:] * before, ended[:-1])))
     forward, backward = _by_chunk(kinds, order, lives[0]), _by_chunk(kinds, back, lives[1])
     return Schedule(forward, backward, tuple(_highest(kinds, forward, backward)))
+
+
+@lru_cache(maxsize=64)
+def _passes(
+    kinds: tuple[int, ...], micro_batches: int, group: int
+) -> tuple[list[int], list[int], Sequence[tuple[list[int], list[int]]]]:
+    """The chunks of all forward and all backward passes, and of each kind how many come before each."""
+    order = _order(len(kinds), micro_batches, group)
+    back = [len(kinds) - 1 - chunk for chunk in order]
+    found = []
+    for kind in range(max(kinds) + 1):
+        chunks = [number == kind for number in kinds]
+        begun, ended = (list(accumulate(map(chunks.__getitem__, each), initial=0)) for each in (order, back))
+        found.append((begun, ended))
+    return order, back, found
 
 
 def _by_chunk(
