@@ -24,7 +24,7 @@ export async function loadPyodide(options) {
 // The memory arrives while Python's own code is fetched and compiled: Pyodide is given the place for it at once.
 export function wake(arriving, options) {
   const memory = new Uint8Array(LENGTH);
-  const filled = arriving.then((bytes) => fill(memory, bytes));
+  const filled = arriving.then((stream) => fill(memory, stream));
   filled.catch(() => {}); // who waits for it handles it
   return start({ ...options, _loadSnapshot: memory, createPyodideModule });
 
@@ -42,15 +42,22 @@ export function wake(arriving, options) {
 async function fetchMemory() {
   const response = await fetch(here("./memory.bin?inflated"));
   if (!response.ok) throw new Error(`memory.bin: ${response.status}`);
-  if (response.headers.has("inflated")) return response.arrayBuffer();
-  return new Response(response.body.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+  return response.headers.has("inflated") ? response.body : response.body.pipeThrough(new DecompressionStream("gzip"));
 }
 
-function fill(memory, bytes) {
-  let place = 0;
-  for (const [start, end] of KEPT) {
-    memory.set(new Uint8Array(bytes, place, end - start), start);
-    place += end - start;
+// Every piece is put in its place as it comes: gathering them first would take as much memory, and time, again.
+async function fill(memory, stream) {
+  const reader = stream.getReader();
+  const stretches = KEPT.values();
+  let [place, end] = [0, 0];
+  for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
+    while (value.length) {
+      if (place === end) [place, end] = stretches.next().value ?? [];
+      const piece = value.subarray(0, end - place);
+      memory.set(piece, place);
+      place += piece.length;
+      value = value.subarray(piece.length);
+    }
   }
-  if (place !== bytes.byteLength) throw new Error(`memory.bin: ${bytes.byteLength} bytes`);
+  if (place !== end || !stretches.next().done) throw new Error("memory.bin: incomplete");
 }

@@ -110,7 +110,7 @@ const script = `${output}/python.mjs`;
 const text = readFileSync(script, "utf8");
 writeFileSync(script, text.replace("LENGTH = 0;", `LENGTH = ${memory.length};`).replace("KEPT = [];", `KEPT = ${JSON.stringify(kept)};`));
 const { wake } = await import(pathToFileURL(script).href);
-const woken = await wake(Promise.resolve(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length)), options);
+const woken = await wake(Promise.resolve(new Blob([bytes]).stream()), options);
 woken.runPython(`
 from memcore.render import page
 if not page.answer_config(page.example()).sections:
