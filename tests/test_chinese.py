@@ -87,7 +87,7 @@ NOT_SAID = {
     *("out of memory", "{v0} at {v2}", "peak here", "peak beaten", 'class="picture strip"', "S({v1}) in bytes"),
     # Of other interfaces, or of a mistake in the code
     *(
-        " (did you mean {v1}?)",
+        " (did you mean '{v1}'?)",
         "no logits",
         "{v0}, in other layers",
         "no heading of a search's rows",
@@ -119,7 +119,11 @@ def template(node):
     if isinstance(node, ast.Constant):
         return node.value.replace("{", "{{").replace("}", "}}") if isinstance(node.value, str) else None
     parts = (
-        each.value.replace("{", "{{").replace("}", "}}") if isinstance(each, ast.Constant) else f"{{v{number}}}"
+        each.value.replace("{", "{{").replace("}", "}}")
+        if isinstance(each, ast.Constant)
+        else f"'{{v{number}}}'"
+        if each.conversion == ord("r")
+        else f"{{v{number}}}"
         for number, each in enumerate(node.values)
     )
     return "".join(parts)

@@ -41,7 +41,7 @@ def explained(found: Found, part: str) -> dict[str, str]:
     cards = []
     for entry in entries[:MOST]:
         numbers, title = entry.numbers(*sizes), escape(translated(entry.title))
-        reason = why(entry) if isinstance(entry, Entry) else entry.why
+        reason = why(entry) if isinstance(entry, Entry) else translated(entry.why)
         cards.append(
             f"<li><h3>{title}</h3><p>{exact(entry.bytes)} <code>{escape(entry.module)}</code></p>"
             f'<p class="formula"><code>{escape(entry.formula)}</code></p>'

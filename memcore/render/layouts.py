@@ -8,7 +8,7 @@ from html import escape
 
 from memcore.render.svg import caption, gridline, picture, ticks
 from memcore.units import GiB, format_bytes
-from memcore.words.page import say
+from memcore.words.page import say, translated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def _row(each: Layout, least: float) -> str:
         (each.left, format_bytes(each.left)),
         (time, f"{time:.2f}×"),
         (each.sequences, str(each.sequences)),
-        (escape(each.policy), escape(each.policy)),
+        (escape(each.policy), escape(translated(each.policy))),
     )
     title, link = escape(each.title), escape(each.link)
     shown = "".join(f'<td data-value="{value}">{text}</td>' for value, text in cells)
@@ -103,5 +103,5 @@ def scatter(found: Sequence[Layout]) -> str:
         kind = "peak beaten" if beaten else "peak"
         dot = f'<circle class="{kind}" cx="{x:.2f}%" cy="{y:.1f}" r="5"><title>{escape(title)}</title></circle>'
         body.append(f'<a href="{escape(each.link)}" tabindex="-1" aria-hidden="true">{dot}</a>')
-    described = "; ".join(f"{each.title} {format_bytes(each.left)}" for each in found[:5])
+    described = say("and-also").join(f"{each.title} {format_bytes(each.left)}" for each in found[:5])
     return picture("scatter", _HEIGHT, say("search-picture"), described, body)

@@ -9,7 +9,7 @@ commas between them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from string import Formatter
@@ -28,6 +28,15 @@ _JOINTS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", " + ":
 _JOINT = re.compile("({})".format("|".join(map(re.escape, _JOINTS))))
 
 
+_FITS: Mapping[str, re.Pattern[str]] = {
+    "d": re.compile(r"\d\S*"),
+    "w": re.compile(r"\S+"),
+    "s": re.compile(".*", re.DOTALL),
+    "": re.compile(".*", re.DOTALL),
+}
+"""What may stand in a place, by its kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A sentence with places for values."""
@@ -36,7 +45,7 @@ class Template:
     """What stands before, between and behind the values."""
     names: tuple[str, ...]
     kinds: Mapping[str, str]
-    """What may stand in a place: `d` a number alone, `s` names that are no words of a table."""
+    """What may stand in a place: `d` a number, `w` one word, `s` names that are no words of a table."""
     chinese: str
 
     def values(self, text: str) -> dict[str, str] | None:
@@ -52,8 +61,7 @@ class Template:
             found.append(text[at:place])
             at = place + len(between)
         values = dict(zip(self.names, (*found, text[at:end]), strict=True))
-        numbers = (value for name, value in values.items() if self.kinds[name] == "d")
-        return values if all(each[:1].isdigit() and " " not in each for each in numbers) else None
+        return values if all(_FITS[self.kinds[name]].fullmatch(value) for name, value in values.items()) else None
 
     def filled(self, values: Mapping[str, str]) -> str:
         """The Chinese sentence with values in its places."""
@@ -132,37 +140,34 @@ def in_chinese(english: str) -> str:
 
 def _piece(text: str) -> str:
     """A piece of a sentence, or several words with commas between them."""
+    answers = _answers().chinese
+    return answers(text) or _listed(text, answers, whole=True) or _row(text) or _listed(text, _row) or text
+
+
+def _row(text: str) -> str | None:
+    """A row for a text; a name, in one word or without a small letter, is looked up among answers' words alone."""
+    return _answers().chinese(text) or (_messages().chinese(text) if _ENGLISH.search(text) else None)
+
+
+def _listed(text: str, row_of: Callable[[str], str | None], *, whole: bool = False) -> str | None:
+    """Words with what stands between them: those that no row fits stay as they are, but for a list as a whole."""
     parts = _JOINT.split(text)
-    found = _in_table(_answers(), text, parts)
-    if found is None and _ENGLISH.search(text):
-        found = _in_table(_messages(), text, parts)
-        words = [_answers().chinese(each) or _messages().chinese(each) for each in parts[::2]]
-        found = found or _joined(parts, words)
-    return found or text
-
-
-def _in_table(table: Table, text: str, parts: Sequence[str]) -> str | None:
-    """A row for the whole text, or rows for all its parts."""
-    whole = table.chinese(text)
-    if whole is not None or len(parts) == 1:
-        return whole
-    words = [table.chinese(each) for each in parts[::2]]
-    return _joined(parts, words) if all(words) else None
-
-
-def _joined(parts: Sequence[str], words: Sequence[str | None]) -> str | None:
-    """Words with what stands between them; those that no row fits stay as they are, unless it is none of them."""
-    if not any(words):
-        return None
-    joints = [_JOINTS[each] for each in parts[1::2]]
-    return "".join((word or part) + joint for word, part, joint in zip(words, parts[::2], [*joints, ""], strict=True))
+    said, at, found, missed = [], 0, False, False
+    while at < len(parts):
+        ends = range(at + 1, len(parts) + 1, 2)
+        row, end = next(((row, end) for end in ends if (row := row_of("".join(parts[at:end])))), (None, at + 1))
+        found, missed = found or row is not None, missed or row is None
+        said += [row or parts[at], *(_JOINTS[each] for each in parts[end : end + 1])]
+        at = end + 1
+    return "".join(said) if found and not (missed and whole) else None
 
 
 def _value(text: str) -> str:
     """What stands in a place: quoted words are a user's."""
     if _QUOTED.fullmatch(text):
         return text
-    said = "；".join(map(_piece, text.strip().split("; ")))
+    pieces = (_listed(each, _row, whole=True) or _piece(each) for each in text.strip().split("; "))
+    said = "；".join(pieces)
     return said if _PROSE.search(said) else _named(said)
 
 

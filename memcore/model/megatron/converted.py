@@ -92,7 +92,7 @@ def predicting_too(model: Model, tokens: int) -> Model:
 def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
     ends_ = model.network.ends
     if model.network.towers and model.network.family not in towers:
-        known = f" (modelled: {' / '.join(sorted(towers))})" if towers else ""
+        known = f" [modelled: {' / '.join(sorted(towers))}]" if towers else ""
         yield f"towers of family {model.network.family!r}{known}"
     if model.network.adapted:
         yield "adapters"

@@ -183,6 +183,12 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "layouts are searched with {schedules}: leave it out, or name one of them": (
         "布局搜索可用 {schedules}：请去掉此项，或选其一"
     ),
+    "checkpointing {policy:s}": "检查点 {policy}",
+    "keeps gathered": "保持聚集",
+    "{count:d} chunks": "{count} 个块",
+    "whole experts": "完整专家",
+    "offloaded": "卸载",
+    "optimizer on the host": "优化器在主机上",
     # A log beside a prediction
     "one of {names:s}": "可用 {names}",
     "nothing in it is understood as memory of a GPU": "其中没有可识别为 GPU 显存的内容",

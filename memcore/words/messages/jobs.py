@@ -49,7 +49,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Activation budgets and checkpoints
     "found {budget} beside activation checkpoints": "值为 {budget}，同时使用了激活检查点",
     "modelled for layers of one shape": "仅对形状相同的层建模",
-    "attention {kernel}": "注意力 {kernel}",
+    "attention '{kernel}'": "注意力 {kernel}",
     "tensor parallelism": "张量并行",
     "context parallelism": "上下文并行",
     "masks of attention": "注意力掩码",

@@ -110,6 +110,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "most recipes switch it on": "多数训练配方会开启它",
     # Optimizers
     "Megatron's optimizers are 'fused'": "Megatron 的优化器为 'fused'",
+    "modelled with Megatron: {names:s}": "Megatron 可用：{names}",
     "modelled above 0": "仅对大于 0 的值建模",
     "does not apply to muon": "不适用于 muon",
     "Megatron's is {dtype} here, {why}": "Megatron 在此为 {dtype}，{why}",

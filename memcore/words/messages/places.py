@@ -52,4 +52,12 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "AdamW in 8 bits of torchao": "torchao 的 8 位 AdamW",
     "AdamW in 4 bits of torchao": "torchao 的 4 位 AdamW",
     "AdamW in fp8 of torchao": "torchao 的 fp8 AdamW",
+    "Muon, and AdamW for what is no matrix of a layer": "Muon，层内矩阵以外用 AdamW",
+    "AdEMAMix in 8 bits": "8 位 AdEMAMix",
+    "GaLore in 8 bits": "8 位 GaLore",
+    "{title} of distributed_shampoo": "distributed_shampoo 的 {title}",
+    "Adam with AMSGrad": "带 AMSGrad 的 Adam",
+    "RMSprop with momentum": "带动量的 RMSprop",
+    "SGD with momentum": "带动量的 SGD",
+    "SGD with Nesterov momentum": "带 Nesterov 动量的 SGD",
 }

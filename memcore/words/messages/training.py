@@ -101,7 +101,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "expert parallelism is modelled with 'torchtitan'": "专家并行仅对 'torchtitan' 建模",
     "it runs with engine.type none or ddp, found {engine}": "它在 engine.type none 或 ddp 下运行，当前为 {engine}",
     "'padded' with attention {kernel} is not modelled": "'padded' 与注意力 {kernel} 的组合未建模",
-    "layers of {implementation}": "{implementation} 的层",
+    "layers of '{implementation}'": "{implementation} 的层",
     "compiled blocks are not modelled for {what}": "编译的块对{what}未建模",
     "modelled for 'torchtitan' layers only, found {implementation}": (
         "仅对 'torchtitan' 的层建模，当前为 {implementation}"
