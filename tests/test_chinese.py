@@ -8,11 +8,15 @@ from string import Formatter
 import pytest
 
 from memcore import estimate
+from memcore.advising.changes import CHANGES
+from memcore.advising.server_changes import SERVER_CHANGES
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import from_texts
 from memcore.errors import MemcoreError
 from memcore.page.actions import handle
+from memcore.page.presets import presets
 from memcore.page.session import Session
+from memcore.render import page
 from memcore.words import sentences
 from memcore.words.answers import ANSWERS_IN_CHINESE
 from memcore.words.messages.table import MESSAGES_IN_CHINESE
@@ -46,6 +50,7 @@ LATIN = set(WORD.findall(" ".join((*SCHEMAS, *(re.sub("{.*?}", "", text) for tex
 """Names that Chinese texts have, and words that settings take."""
 NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "default"}
 """Arguments that are names, places to look up, or have tables of their own."""
+ENGLISH = re.compile(r"(?<![\w.'-])[a-z]{3,} [a-z]{3,}(?![\w.])|\b(the|of|with|which|is|are)\b")
 PROSE = re.compile(r"[a-z]{2,}[',]?s? [a-z{'(]|[}]'? [a-z]{2,}")
 """Words one after another."""
 NOT_SAID = {
@@ -221,3 +226,21 @@ def test_a_wrong_field_is_explained_in_chinese(path, text, said):
     with speaking("zh"):
         assert said in complaint(caught.value)
     assert not CHINESE.search(str(caught.value))
+
+
+def test_suggestions_are_made_in_chinese():
+    """Every change that is suggested has a name, but for two that are names."""
+    names = {each.title for each in (*CHANGES, *SERVER_CHANGES)} - {"Adafactor", "Flash attention"}
+    with speaking("zh"):
+        assert [each for each in names if not is_chinese(translated(each))] == []
+
+
+@pytest.mark.parametrize("name", ["qlora-8b-24gb", "deepseek-v3", "serve-32b-50", "gguf-8b"])
+def test_an_answer_has_no_english_sentence(name):
+    """Whatever is read of it: names, formulas and sources are not sentences."""
+    found = estimate(presets()[name].config)
+    with speaking("zh"):
+        html = "".join(page.sections(found).values())
+    read = re.findall(r">([^<>]+)<", re.sub(r"<code.*?</code>", "", html, flags=re.DOTALL))
+    assert len(read) > 200
+    assert [each for each in read if ENGLISH.search(each) and "/" not in each] == []

@@ -18,6 +18,7 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "embedding of a further token": "更多 token 的嵌入",
     "positions and masks": "位置与掩码",
     "vision embedding": "视觉嵌入",
+    "cast loss": "转换 dtype 后的损失",
     "chunk of the loss": "损失的分块",
     "from the capture on": "从捕获起",
     "capture of CUDA graphs": "CUDA 图的捕获",
