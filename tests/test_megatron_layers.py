@@ -207,6 +207,15 @@ def test_squared_relu_and_weights_in_one_kernel():
     assert kept(network, replace(PLAN, experts=ROUTED)) - fused == TOKENS * 2 * 192 * 2
 
 
+def test_each_activation_has_a_switch_of_its_own():
+    """SwiGLU by operations keeps the activated gate; GELU's switch leaves it alone."""
+    whole, other, apart = (
+        kept(LLAMA, replace(PLAN, **more)) for more in ({}, {"activation_fusion": False}, {"gate_fusion": False})
+    )
+    assert whole == other
+    assert apart - whole == TOKENS * 2 * 192
+
+
 def test_experts_in_a_latent_width():
     """Tokens are sent and computed in it: rows of 16 instead of 64, and what the matrix behind them is given."""
     plain, narrow = (kept(MIXTRAL | more, replace(PLAN, experts=ROUTED)) for more in ({}, {"moe_latent_size": 16}))

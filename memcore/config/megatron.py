@@ -166,6 +166,10 @@ class MegatronFlags(FineTuning):
     no_bias_gelu_fusion: bool | None = _flag(
         "No fused activation", "Bias and GELU are operations of their own.", "no-gelu-fusion"
     )
+    no_bias_swiglu_fusion: bool | None = _flag(
+        "No fused SwiGLU", "Gate and up projection are activated and multiplied by operations of their own.",
+        "no-swiglu-fusion",
+    )  # fmt: skip
     no_rope_fusion: bool | None = _flag(
         "No fused rotation", "Rotary embeddings are operations of their own.", "no-rope-fusion"
     )

@@ -23,7 +23,7 @@ _SWITCHES = (
     "precision_aware_optimizer grad_reduce_in_bf16 overlap_grad_reduce overlap_param_gather deterministic_mode "
     "account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split cross_entropy_loss_fusion "
     "attention_softmax_in_fp32 apply_query_key_layer_scaling no_masked_softmax_fusion no_bias_gelu_fusion "
-    "no_rope_fusion no_persist_layer_norm no_create_attention_mask_in_dataloader calculate_per_token_loss "
+    "no_bias_swiglu_fusion no_rope_fusion no_persist_layer_norm no_create_attention_mask_in_dataloader calculate_per_token_loss "
     "defer_embedding_wgrad_compute delay_wgrad_compute tp_comm_overlap overlap_moe_expert_parallel_comm "
     "overlap_p2p_communication_warmup_flush overlap_param_gather_with_optimizer_step distribute_saved_activations "
     "fp8_param_gather first_last_layers_bf16 moe_pad_expert_input_to_capacity moe_grouped_gemm moe_permute_fusion "

@@ -55,6 +55,7 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
         softmax_fp32=scaled or bool(read.given("engine.attention_softmax_in_fp32")),
         softmax_fusion=not read.given("engine.no_masked_softmax_fusion"),
         activation_fusion=not read.given("engine.no_bias_gelu_fusion"),
+        gate_fusion=not read.given("engine.no_bias_swiglu_fusion"),
         rope_fusion=not read.given("engine.no_rope_fusion"),
         deterministic=bool(read.given("engine.deterministic_mode")),
         masked=not read.given("engine.no_create_attention_mask_in_dataloader"),

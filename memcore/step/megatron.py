@@ -98,6 +98,8 @@ class MegatronPlan:
     deterministic: bool
     masked: bool
     """The data loader makes an attention mask."""
+    gate_fusion: bool = True
+    """SwiGLU is one kernel, where GELU need not be (argument_utils.py: `bias_activation_fusion`)."""
     defers_head_gradient: bool = False
     images: str | None = None
     """Whose model for text and images it is, which embeds tokens in a way of its own: `bridge` or `swift`."""

@@ -71,6 +71,7 @@ ENGINES_IN_CHINESE: Mapping[str, str] = {
     "engine.apply_query_key_layer_scaling": "分数按层号缩放，softmax 用 fp32。",
     "engine.no_masked_softmax_fusion": "缩放、掩码与 softmax 各为独立的运算。",
     "engine.no_bias_gelu_fusion": "偏置与 GELU 各为独立的运算。",
+    "engine.no_bias_swiglu_fusion": "门与上投影的激活和相乘各为独立的运算。",
     "engine.no_rope_fusion": "旋转位置编码为独立的运算。",
     "engine.no_persist_layer_norm": "显存相同。",
     "engine.no_create_attention_mask_in_dataloader": "注意力自己制作因果掩码。",

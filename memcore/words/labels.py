@@ -145,6 +145,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Scaled by the layer": "按层缩放",
     "No fused softmax": "不用融合 softmax",
     "No fused activation": "不用融合激活函数",
+    "No fused SwiGLU": "不用融合 SwiGLU",
     "No fused rotation": "不用融合旋转",
     "No persistent norm kernel": "不用常驻归一化 kernel",
     "No mask from the data loader": "数据加载器不生成掩码",

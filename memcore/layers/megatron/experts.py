@@ -157,7 +157,7 @@ def _matrices(part: Experts, name: str, weights: Weights) -> tuple[Parameter, Pa
 
 def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan, plan: Plan) -> Tensor:
     """The activation times each row's weight, in one kernel for SwiGLU and where that of squared ReLU was asked for."""
-    if part.gated and part.activation == "silu" and how.activation_fusion:
+    if part.gated and part.activation == "silu" and how.gate_fusion:
         return _weighted(x, (*x.shape[:-2], x.shape[-1]), scale)
     if part.activation == "relu2" and not part.gated and plan.squared_relu_fusion:
         return _weighted(x, x.shape, scale)

@@ -29,7 +29,7 @@ def feed_forward(
 
 def activated(x: Tensor, part: FeedForward, bias: Parameter | None, around: Around) -> Tensor:
     """Bias and activation, in one kernel where Megatron has one."""
-    if around.how.activation_fusion and part.fused and part.activation == "silu":
+    if around.how.gate_fusion and part.fused and part.activation == "silu":
         return swiglu(x, bias, part.down.inner[0])
     if around.how.activation_fusion and not part.fused and part.activation == "gelu" and bias is not None:
         return bias_gelu(x, bias)

@@ -44,6 +44,7 @@ def plan_of_tower(how: MegatronPlan) -> MegatronPlan:
         fuses_weight_gradients=False,
         fp8=None,
         activation_fusion=False,
+        gate_fusion=False,
         rope_fusion=False,
         offload=None,
         graphs=None,
