@@ -319,6 +319,7 @@ def test_the_mean_of_both_versions_is_expected():
             ways.append(ranks_of(found.job)[0].reserved)
     first = found.ranks[0]
     assert ways[0] < ways[1] == first.most_reserved
+    assert "of two versions of nanotron" in found.reserved.range_because
     assert first.reserved == round(0.38 * ways[0] + 0.62 * ways[1])
 
 

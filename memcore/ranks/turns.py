@@ -271,12 +271,16 @@ def hosts(job: Job) -> Sequence[tuple[float, bool]]:
 
 
 def assumed(job: Job) -> str | None:
-    """What the replay takes for granted, where collectives keep blocks while the host is ahead."""
-    if job.recipe.nanotron is None or not job.recipe.nanotron.tensor or not apply(job):
+    """What the replay takes for granted: where collectives keep blocks, and of which version of nanotron it is."""
+    if not apply(job):
         return None
-    return (
-        f"it is assumed that the driver queues {AHEAD:,} launches, and that the host needs {LAUNCH * 1e6:g} µs for each"
-    )
+    said = []
+    if job.recipe.nanotron is not None and job.recipe.nanotron.tensor:
+        time = f"{LAUNCH * 1e6:g} µs"
+        said.append(f"it is assumed that the driver queues {AHEAD:,} launches, and that the host needs {time} for each")
+    if len(hosts(job)) > 1:
+        said.append("of two versions of nanotron that were measured, the mean is expected")
+    return "; ".join(said) or None
 
 
 def reserved(job: Job, around: Surroundings, room: Room, *, hosts_wait: bool = True, expandable: bool = False) -> int:
