@@ -276,8 +276,10 @@ def assumed(job: Job) -> str | None:
         return None
     said = []
     if job.recipe.nanotron is not None and job.recipe.nanotron.tensor:
-        time = f"{LAUNCH * 1e6:g} µs"
-        said.append(f"it is assumed that the driver queues {AHEAD:,} launches, and that the host needs {time} for each")
+        time = LAUNCH * 1e6
+        said.append(
+            f"it is assumed that the driver queues {AHEAD:,} launches, and that the host needs {time:g} µs for each"
+        )
     if len(hosts(job)) > 1:
         said.append("of two versions of nanotron that were measured, the mean is expected")
     return "; ".join(said) or None
