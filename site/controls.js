@@ -130,7 +130,7 @@ function listenToButtons() {
     const opens = near(event, "[data-open]");
     const closes = near(event, "[data-close]");
     const goes = near(event, "[data-go]");
-    const plan = near(event, "a[href^='#v']");
+    const plan = near(event, "a[href^='#v'], [data-plan]"); // a dot of a picture is a link for the pointer alone
     if (doing) act(doing);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
@@ -138,7 +138,7 @@ function listenToButtons() {
     else if (near(event, "[data-copy]")) copyTable(near(event, "[data-copy]"));
     else if (plan) {
       event.preventDefault();
-      follow(plan.getAttribute("href"));
+      follow(plan.dataset.plan ?? plan.getAttribute("href"));
     } else if (goes) {
       event.preventDefault();
       go(goes.dataset.go);

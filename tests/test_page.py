@@ -3,7 +3,10 @@
 import json
 import re
 import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -105,6 +108,11 @@ def test_the_first_paint_is_an_answer(browser, site):
     assert numbers(page) == native(EXAMPLE)
     expect(page.locator("#verdict")).to_contain_text("Fits: needs")
     expect(page.locator("#bar svg rect").first).to_be_visible()
+    written = page.content()
+    assert not re.search(r"<[^>]* on[a-z]+=|<[^>]* style=|<script(?![^>]* src=)|javascript:", written)
+    assert not re.search(r"(src|href)=\"(https?:)?//", written)
+    for rule in ("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "form-action 'none'", "base-uri 'none'"):
+        assert rule in written
     assert page.locator("#ledger details").count() > 5
     context.close()
 
@@ -557,8 +565,15 @@ def test_three_views_and_the_drawer(watched, site):
     expect(watched.locator("#drawer-heading")).to_have_text(names[1].replace("-", " "))
 
 
-def test_what_leaves_the_page_comes_back(watched, site, tmp_path):
-    """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive is the page."""
+class Quiet(SimpleHTTPRequestHandler):
+    """A plain static server."""
+
+    def log_message(self, format, *values):  # noqa: A002 - the name in the standard library
+        """Nothing."""
+
+
+def test_what_leaves_the_page_comes_back(context, watched, site, tmp_path):
+    """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive works below a path."""
     from zipfile import ZipFile
 
     link = f"{site}#v1&model=gpt2&seq=512&accelerator=t4"
@@ -578,7 +593,15 @@ def test_what_leaves_the_page_comes_back(watched, site, tmp_path):
     saved.value.save_as(tmp_path / "page.zip")
     with ZipFile(tmp_path / "page.zip") as archive:
         assert archive.testzip() is None
-        assert {"memcore/index.html", "memcore/sw.js", "memcore/main.py"} <= set(archive.namelist())
+        archive.extractall(tmp_path)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    kept = context.browser.new_context().new_page()
+    live(kept, f"http://127.0.0.1:{server.server_address[1]}/memcore/#v1&model=gpt2&seq=512&accelerator=t4")
+    assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
+    kept.context.close()
+    server.shutdown()
+    server.server_close()
     for path in files.values():
         watched.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
         watched.locator(SEQUENCE).fill("256")
@@ -756,12 +779,13 @@ def test_nothing_blocks_and_nothing_jumps(watched, site):
     cancel(watched)
 
 
-@pytest.mark.parametrize("width", [320, 1280])
-def test_accessibility_of_everything_that_opens(browser, site, width):
-    """axe finds nothing in dialogs, the drawer, a comparison, suggestions and the Chinese page."""
+@pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (1280, "light")])
+def test_accessibility_of_everything_that_opens(browser, site, width, scheme):
+    """axe finds nothing in dialogs, the drawer, a comparison, suggestions, layouts, a server and the Chinese page."""
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(viewport={"width": width, "height": 800}, bypass_csp=True, locale="zh-CN")
+    view = {"width": width, "height": 800}
+    context = browser.new_context(viewport=view, color_scheme=scheme, bypass_csp=True, locale="zh-CN")
     page = live(
         context.new_page(),
         f"{site}#v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb",
@@ -793,4 +817,11 @@ def test_accessibility_of_everything_that_opens(browser, site, width):
         page.evaluate(f"document.getElementById('{dialog}').showModal()")
         check(dialog)
         page.evaluate(f"document.getElementById('{dialog}').close()")
+    page.keyboard.press("x")
+    expect(page.locator("#export-python")).to_be_visible()
+    check("exports")
+    page.keyboard.press("Escape")
+    page.evaluate("location.hash = 'v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192'")
+    expect(page.locator("#timeline svg.users")).to_be_visible()
+    check("a server")
     context.close()

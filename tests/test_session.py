@@ -389,6 +389,16 @@ def test_suggestions_lead_to_what_they_say():
     assert len(links) > 3
     config = decode_fragment(links[0].replace("&amp;", "&"))
     assert estimate(config).allocated.expected < visit.session.found.allocated.expected
+    saved = {path: field["note"] for path, field in visit.fields.items() if field.get("note")}
+    assert len(saved) > 3
+    for path, note in saved.items():
+        link, text, size = re.fullmatch(r'<a href="([^"]+)">(.*): −(.*)</a>', note).groups()
+        changed = decode_fragment(link.replace("&amp;", "&"))
+        assert visit.session.config.replaced(path, changed.get(path)) == changed
+        assert f"{size}</td>" in visit.html["advice"]
+        assert text
+    visit.do("edit", texts={**visit.texts, "training.sequence_length": "4096"}, entry=1)
+    assert not any(field.get("note") for field in visit.fields.values())
     server = Visit("#v1&model=gpt2&engine=vllm").do("advise")
     assert 'href="#v1' in server.html["advice"]
 
@@ -649,6 +659,13 @@ def test_hostile_settings_stay_text():
         entry=1,
     )
     visit.do("pin").do("exports", base=HOSTILE).do("explain", part="parameters")
+    visit.do("export", kind="svg", way="save", base=HOSTILE)
+    assert not {"img", "script"} & {
+        each.tag.rpartition("}")[2] for each in ElementTree.fromstring(visit.last("download")["text"]).iter()
+    }
+    for kind in ("python", "cli", "flags"):
+        visit.do("export", kind=kind, way="copy", base=f"{HOSTILE}\nimport os")
+        assert "\nimport os" not in visit.last("copy")
     visit.do("language", language="zh")
     for name, markup in visit.html.items():
         assert "<img" not in markup, name
@@ -724,7 +741,7 @@ def test_layouts_that_fit():
     assert 'data-sort="5"' in visit.html["search"]
     told = [re.sub("<[^>]+>", " ", row) for row in re.findall("<tr>.*?</tr>", visit.html["search"])]
     assert len(set(told)) == len(told), "two rows that nobody can tell apart"
-    dots = re.findall(r'<a href="(#v1&amp;[^"]+)" tabindex="-1"', visit.html["search"])
+    dots = re.findall(r'data-plan="(#v1&amp;[^"]+)"', visit.html["search"])
     assert set(dots) <= set(links)
     assert dots
     assert "svg" in visit.html["search"]

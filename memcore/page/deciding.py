@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from memcore.advising.advise import Advised, advice_by_piece
+from memcore.config.settings import SETTINGS
 from memcore.config.url import encode_fragment
+from memcore.describe import spelled
 from memcore.errors import MemcoreError
 from memcore.page.answering import config_of, form_of
+from memcore.page.exploring import noted
 from memcore.page.session import Message, Patch, Session
 from memcore.render.advice import advice_html
+from memcore.units import format_bytes
 from memcore.words.page import complaint, say
 
 
@@ -35,6 +39,18 @@ def suggest(session: Session, message: Message) -> Iterator[Patch]:
     if found is not None:
         links = [f"#{encode_fragment(each.after.job.config)}" for each in found.advice]
         yield {"html": {"advice": _scroll(advice_html(found, links))}}
+        yield noted(session, savings(found, links))
+
+
+def savings(found: Advised, links: Sequence[str]) -> dict[str, str]:
+    """What a change of one field saves, beside the field, with a link that applies it; the best change of each."""
+    best: dict[str, str] = {}
+    for each, link in sorted(zip(found.advice, links, strict=True), key=lambda pair: -pair[0].saves):
+        path, value = next(iter(each.changes.items()))
+        if each.saves > 0 and len(each.changes) == 1 and path in SETTINGS and value is not None and path not in best:
+            text = f"{spelled(path, value)}: −{format_bytes(each.saves)}"
+            best[path] = f'<a href="{escape(link)}">{escape(text)}</a>'
+    return best
 
 
 def _scroll(table: str) -> str:

@@ -102,6 +102,6 @@ def scatter(found: Sequence[Layout]) -> str:
         title = f"{each.title}: {format_bytes(each.left)}, {each.per_token / least:.2f}×"
         kind = "peak beaten" if beaten else "peak"
         dot = f'<circle class="{kind}" cx="{x:.2f}%" cy="{y:.1f}" r="5"><title>{escape(title)}</title></circle>'
-        body.append(f'<a href="{escape(each.link)}" tabindex="-1" aria-hidden="true">{dot}</a>')
+        body.append(f'<g class="dot" data-plan="{escape(each.link)}">{dot}</g>')
     described = say("and-also").join(f"{each.title} {format_bytes(each.left)}" for each in found[:5])
     return picture("scatter", _HEIGHT, say("search-picture"), described, body)
