@@ -439,6 +439,8 @@ def test_every_stage_of_a_giant_is_drawn(name):
     for rank in visit.session.found.ranks:
         assert f'title="{rank.ledger(rank.peak).total:,} bytes"' in drawn
     assert drawn.count("◂") == 1
+    visit.do("exports", base="https://example.org/")
+    assert visit.last("open") == "exports"
 
 
 def test_a_log_beside_the_answer():
@@ -538,6 +540,14 @@ def test_everything_that_is_taken_away_comes_back():
         other = Visit().do("import", name="file", text=text, entry=1)
         assert other.session.config == wanted, text[:80]
         assert other.last("close") == "import"
+
+
+def test_a_pipeline_is_exported_too():
+    """A stage that takes turns between forward and backward passes has no end of all forward passes, and says so."""
+    visit = Visit("#v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb")
+    visit.do("exports", base="https://example.org/").do("export", kind="json", way="copy", base="")
+    assert visit.last("open") == "exports"
+    assert json.loads(visit.last("copy"))["end_of_forward_bytes"] is None
 
 
 def test_a_picture_is_understood_on_its_own():

@@ -6,6 +6,7 @@ from typing import Any
 
 import memcore
 from memcore.describe import symbols, verdict, when
+from memcore.errors import UnsupportedError
 from memcore.estimation import Estimate
 from memcore.ranks.host_phases import host_phases
 from memcore.ranks.ledger import Entry
@@ -44,7 +45,7 @@ def summary(estimate: Estimate) -> dict[str, Any]:
         "initialization_bytes": estimate.rank.while_built,
         "after_init_bytes": estimate.rank.after_init,
         "first_step_bytes": estimate.rank.first_step,
-        "end_of_forward_bytes": estimate.rank.end_of_forward,
+        "end_of_forward_bytes": _end_of_forward(estimate),
         "phases": [
             {"name": each.name, "bytes": each.bytes, "because": each.because, "source": each.source}
             for each in phases(estimate.rank)
@@ -94,6 +95,14 @@ def reading_data(reading: Reading) -> dict[str, Any]:
         "high_bytes": reading.high,
         "range_because": reading.range_because,
     }
+
+
+def _end_of_forward(estimate: Estimate) -> int | None:
+    """Bytes at the end of all forward passes; None for a stage of a pipeline that takes turns."""
+    try:
+        return estimate.rank.end_of_forward
+    except UnsupportedError:
+        return None
 
 
 def _moment(moment: Moment, estimate: Estimate) -> dict[str, Any]:
