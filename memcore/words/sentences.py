@@ -9,10 +9,9 @@ commas between them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from string import Formatter
+from functools import lru_cache, partial
 
 from memcore.words.answers import ANSWERS_IN_CHINESE
 
@@ -28,6 +27,9 @@ _JOINTS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", " + ":
 _JOINT = re.compile("({})".format("|".join(map(re.escape, _JOINTS))))
 
 
+_LONGEST, _WORDS, _DEEPEST = 2000, 12, 3
+"""Characters of a sentence, words of a row with joints between them, rows within rows: more is from somebody's file."""
+_PLACE = re.compile(r"\{(\w+)(?::([dws]))?\}")
 _FITS: Mapping[str, re.Pattern[str]] = {
     "d": re.compile(r"\d\S*"),
     "w": re.compile(r"\S+"),
@@ -43,9 +45,8 @@ class Template:
 
     texts: tuple[str, ...]
     """What stands before, between and behind the values."""
-    names: tuple[str, ...]
     kinds: Mapping[str, str]
-    """What may stand in a place: `d` a number, `w` one word, `s` names that are no words of a table."""
+    """By the name of each place what may stand there: `d` a number, `w` one word, `s` names that no table has."""
     chinese: str
 
     def values(self, text: str) -> dict[str, str] | None:
@@ -60,31 +61,33 @@ class Template:
                 return None
             found.append(text[at:place])
             at = place + len(between)
-        values = dict(zip(self.names, (*found, text[at:end]), strict=True))
+        values = dict(zip(self.kinds, (*found, text[at:end]), strict=True))
         return values if all(_FITS[self.kinds[name]].fullmatch(value) for name, value in values.items()) else None
 
-    def filled(self, values: Mapping[str, str]) -> str:
-        """The Chinese sentence with values in its places."""
-        said = {name: _named(value) if self.kinds[name] == "s" else _value(value) for name, value in values.items()}
+    def filled(self, values: Mapping[str, str], deep: int) -> str:
+        """The Chinese sentence with values in its places, so deep within others."""
+        said = {
+            name: _named(value) if self.kinds[name] == "s" else _value(value, deep) for name, value in values.items()
+        }
         return self.chinese.format_map(said)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of a table, those with places for values apart."""
+    """Rows by the English sentence, and those with places for values apart."""
 
     whole: Mapping[str, str]
     templates: Sequence[Template]
     """Those that say most by themselves first."""
 
-    def chinese(self, text: str) -> str | None:
-        """A sentence or piece of one in Chinese; None where no row fits."""
+    def chinese(self, text: str, deep: int = 0) -> str | None:
+        """A sentence or piece of one in Chinese, so deep within others; None where no row fits."""
         if text in self.whole:
             return self.whole[text]
         for each in self.templates:
             values = each.values(text)
             if values is not None:
-                return each.filled(values)
+                return each.filled(values, deep + 1)
         return None
 
 
@@ -94,25 +97,13 @@ def table(rows: Mapping[str, str]) -> Table:
     >>> table({"needs {path}": "需要 {path}"}).chinese("needs training.adapter.type")
     '需要 training.adapter.type'
     """
-    whole, templates = {}, []
+    templates = []
     for english, chinese in rows.items():
-        parts = list(Formatter().parse(english))
-        names = tuple(name for _, name, _, _ in parts if name is not None)
-        if not names:
-            whole["".join(text for text, *_ in parts)] = chinese.replace("{{", "{").replace("}}", "}")
-            continue
-        kinds = {name: kind or "" for _, name, kind, _ in parts if name is not None}
-        templates.append(Template(_texts(parts), names, kinds, chinese))
-    return Table(whole, sorted(templates, key=lambda each: -sum(map(len, each.texts))))
-
-
-def _texts(parts: Iterable[tuple[str, str | None, str | None, str | None]]) -> tuple[str, ...]:
-    """What stands before, between and behind the places."""
-    texts = [""]
-    for text, name, _, _ in parts:
-        texts[-1] += text
-        texts += [""] if name is not None else []
-    return tuple(texts)
+        pieces = _PLACE.split(english)
+        if len(pieces) > 1:
+            kinds = {name: kind or "" for name, kind in zip(pieces[1::3], pieces[2::3], strict=True)}
+            templates.append(Template(tuple(pieces[::3]), kinds, chinese))
+    return Table(rows, sorted(templates, key=lambda each: -sum(map(len, each.texts))))
 
 
 @lru_cache(maxsize=1)
@@ -134,19 +125,22 @@ def in_chinese(english: str) -> str:
     >>> in_chinese("found 8; allowed: 1")
     '值为 8；允许：1'
     """
+    if len(english) > _LONGEST:
+        return english
     whole = _answers().whole.get(english)
     return whole or "；".join(_piece(each[0].strip()) for each in _PIECE.finditer(english))
 
 
-def _piece(text: str) -> str:
+def _piece(text: str, deep: int = 0) -> str:
     """A piece of a sentence, or several words with commas between them."""
-    answers = _answers().chinese
-    return answers(text) or _listed(text, answers, whole=True) or _row(text) or _listed(text, _row) or text
+    answers, any_row = partial(_answers().chinese, deep=deep), partial(_row, deep=deep)
+    return answers(text) or _listed(text, answers, whole=True) or any_row(text) or _listed(text, any_row) or text
 
 
-def _row(text: str) -> str | None:
+@lru_cache(maxsize=256)
+def _row(text: str, deep: int) -> str | None:
     """A row for a text; a name, in one word or without a small letter, is looked up among answers' words alone."""
-    return _answers().chinese(text) or (_messages().chinese(text) if _ENGLISH.search(text) else None)
+    return _answers().chinese(text, deep) or (_messages().chinese(text, deep) if _ENGLISH.search(text) else None)
 
 
 def _listed(text: str, row_of: Callable[[str], str | None], *, whole: bool = False) -> str | None:
@@ -154,7 +148,7 @@ def _listed(text: str, row_of: Callable[[str], str | None], *, whole: bool = Fal
     parts = _JOINT.split(text)
     said, at, found, missed = [], 0, False, False
     while at < len(parts):
-        ends = range(at + 1, len(parts) + 1, 2)
+        ends = range(at + 1, min(at + _WORDS, len(parts)) + 1, 2)
         row, end = next(((row, end) for end in ends if (row := row_of("".join(parts[at:end])))), (None, at + 1))
         found, missed = found or row is not None, missed or row is None
         said += [row or parts[at], *(_JOINTS[each] for each in parts[end : end + 1])]
@@ -162,11 +156,12 @@ def _listed(text: str, row_of: Callable[[str], str | None], *, whole: bool = Fal
     return "".join(said) if found and not (missed and whole) else None
 
 
-def _value(text: str) -> str:
+def _value(text: str, deep: int) -> str:
     """What stands in a place: quoted words are a user's."""
-    if _QUOTED.fullmatch(text):
+    if deep > _DEEPEST or _QUOTED.fullmatch(text):
         return text
-    pieces = (_listed(each, _row, whole=True) or _piece(each) for each in text.strip().split("; "))
+    row = partial(_row, deep=deep)
+    pieces = (_listed(each, row, whole=True) or _piece(each, deep) for each in text.strip().split("; "))
     said = "；".join(pieces)
     return said if _PROSE.search(said) else _named(said)
 

@@ -116,7 +116,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "is indented unlike its neighbours": "缩进与相邻行不同",
     "is indented with a tab": "用制表符缩进",
     "is not `key: value`": "不是 `key: value`",
-    "is not `{{key: value}}`": "不是 `{{key: value}}`",
+    "is not `{key: value}`": "不是 `{key: value}`",
     "is there twice, with other values": "出现两次且值不同",
     "uses anchors, tags or complex keys, which are not read": "使用了锚点、标签或复杂键，无法读取",
     "goes on after its end: {rest}": "结束后还有内容：{rest}",
