@@ -20,6 +20,7 @@ from memcore.render import page
 from memcore.words import sentences
 from memcore.words.answers import ANSWERS_IN_CHINESE
 from memcore.words.messages.table import MESSAGES_IN_CHINESE
+from memcore.words.models import MODELS_IN_CHINESE
 from memcore.words.page import LANGUAGES, WORDS, complaint, speaking, translated
 
 ROOT = Path(__file__).parent.parent / "memcore"
@@ -191,9 +192,8 @@ def test_every_sentence_has_a_chinese_row(path):
 
 def test_rows_say_the_same():
     """A row's values are those of its English, and it is in Chinese."""
-    for english, chinese in MESSAGES_IN_CHINESE.items():
-        names = [set(re.findall(r"\{(\w+)[:}]", text)) for text in (english, chinese)]
-        assert names[0] == names[1], english
+    for english, chinese in (*MESSAGES_IN_CHINESE.items(), *MODELS_IN_CHINESE.items()):
+        assert set(re.findall(r"\{(\w+)(?::[dws])?\}", english)) == set(re.findall(r"\{(\w+)\}", chinese)), english
         assert CHINESE.search(chinese), english
         assert "; " not in english, english
 

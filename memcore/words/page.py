@@ -16,7 +16,6 @@ from memcore.words.engines import ENGINES_IN_CHINESE
 from memcore.words.help import HELP_IN_CHINESE
 from memcore.words.labels import WORDS_OF_LABELS
 from memcore.words.logs import WORDS_OF_LOGS
-from memcore.words.sentences import in_chinese
 from memcore.words.serving import WORDS_OF_SERVING
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
@@ -72,7 +71,11 @@ def translated(english: str) -> str:
     ...     translated("master weight"), translated("what is new")
     ('主权重', 'what is new')
     """
-    return english if _LANGUAGE.get() != "zh" else ANSWERS_IN_CHINESE.get(english) or in_chinese(english)
+    if _LANGUAGE.get() != "zh":
+        return english
+    from memcore.words.sentences import in_chinese  # noqa: PLC0415 - English does without
+
+    return ANSWERS_IN_CHINESE.get(english) or in_chinese(english)
 
 
 def named(english: str) -> str:

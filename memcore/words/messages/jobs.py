@@ -93,7 +93,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Expert parallelism
     "experts are not divided further": "专家不再继续切分",
     "{model} has no routed experts": "{model} 没有路由专家",
-    "found {ranks}, which cannot share {model}'s {count} experts equally": (
+    "found {ranks}, which cannot share {model}'s {count:d} experts equally": (
         "值为 {ranks}，无法均分 {model} 的 {count} 个专家"
     ),
     "it must divide the {shards} ranks over which FSDP shards": "必须整除 FSDP 分片所用的 {shards} 个 rank",

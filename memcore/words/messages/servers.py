@@ -74,7 +74,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{format:w} scales": "{format} 缩放因子",
     "{format:w} zero points": "{format} 零点",
     "{format:w} gate and up: {what}": "{format} gate 与 up：{what}",
-    "{format:w} down: {what}": "{format:w} down：{what}",
+    "{format:w} down: {what}": "{format} down：{what}",
     "pool of blocks for tokens and states": "token 与状态的块池",
     "last token": "最后一个 token",
     "gate, up and their product": "gate、up 及其乘积",

@@ -143,7 +143,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not modelled in DeepSpeed's pipelines": "值为 {value}，在 DeepSpeed 的流水线中未建模",
     "DeepSpeed's is 1f1b": "DeepSpeed 的为 1f1b",
     "Megatron-DeepSpeed has one of both": "Megatron-DeepSpeed 只能二选一",
-    "found {ranks}, which cannot share {model}'s {count} heads equally": (
+    "found {ranks}, which cannot share {model}'s {count:d} heads equally": (
         "值为 {ranks}，无法均分 {model} 的 {count} 个头"
     ),
     "Megatron-DeepSpeed's Ulysses needs as many key heads as query heads": (
