@@ -193,11 +193,16 @@ def assumptions(estimate: Estimate) -> str:
 
 def _assumed(found: Iterable[Assumption]) -> str:
     items = (
-        f"<li>{field_link(each.path)} = <b>{escape(spelled(each.path, each.value))}</b>, "
-        f"{escape(translated(each.reason))}</li>"
+        f"<li>{field_link(each.path)} = <b>{escape(_taken(each))}</b>, {escape(translated(each.reason))}</li>"
         for each in found
     )
     return f"<ul>{''.join(items)}</ul>"
+
+
+def _taken(found: Assumption) -> str:
+    """What was taken; a value of several words stands for something that no option names."""
+    value = spelled(found.path, found.value)
+    return translated(value) if " " in value else value
 
 
 def problems(found: Iterable[Problem]) -> str:
