@@ -374,6 +374,9 @@ def test_side_by_side():
     assert "−" in visit.html["compare"]
     visit.do("propose", key="pin-A", entry=2)
     assert visit.session.config.training.sequence_length == 8192
+    assert visit.html["compare"].count('class="capacity"') == 1
+    small = Visit().do("pin").do("set", path="hardware.accelerator", value="rtx-4090", entry=1)
+    assert small.html["compare"].count('class="capacity"') == 2, "each against its own GPU"
     again = Visit().do("restore", pins=[*visit.last("pins"), "#v9", None])
     assert again.html["compare"].count('data-do="unpin"') == 1
     assert again.last("pins") == visit.last("pins")

@@ -68,9 +68,13 @@ def comparison(session: Session) -> str:
     for each in plans[:-1]:
         session.proposals[f"pin-{each.name}"] = each.config
     classes = CLASSES if any(isinstance(each.found, ServingEstimate) for each in plans) else {}
-    rows = [Row(each.name, each.found.job.num_gpus, _parts(each.found), "") for each in plans]
-    capacities = [each.found.capacity for each in plans if each.found.capacity]
-    bars = grid(rows, max(capacities, default=None), classes, name="compared")
+    capacities = {each.found.capacity for each in plans}
+    alike = capacities.pop() if len(capacities) == 1 else None
+    rows = [
+        Row(each.name, each.found.job.num_gpus, _parts(each.found), "", None if alike else each.found.capacity)
+        for each in plans
+    ]
+    bars = grid(rows, alike, classes, name="compared")
     return f"{bars}{_differences(plans)}{_sizes(plans)}"
 
 

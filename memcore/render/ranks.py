@@ -26,6 +26,8 @@ class Row:
     count: int
     parts: Mapping[str, int]
     moment: str
+    capacity: int | None = None
+    """Of its own GPU, where rows stand for different ones."""
 
     @property
     def total(self) -> int:
@@ -57,7 +59,7 @@ def ranks(found: Estimate | ServingEstimate) -> str:
 def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str], name: str = "ranks") -> str:
     """A bar for each row on one axis, against the capacity."""
     most = max(every, key=lambda row: row.total)
-    scale = (100 - LEFT) / (1.04 * max(most.total, capacity or 0))
+    scale = (100 - LEFT) / (1.04 * max(most.total, capacity or 0, *(row.capacity or 0 for row in every)))
     body = []
     for number, row in enumerate(every):
         y = TOP + ROW * number
@@ -71,6 +73,9 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
             title = say("moment", phase=row.name, where=translated(part))
             body.append(segment(part, size, row.total, shape, first=start == LEFT and not number, title=title))
             start += width
+        if row.capacity is not None:
+            edge = f"{LEFT + row.capacity * scale:.3f}%"
+            body.append(f'<line class="capacity" x1="{edge}" x2="{edge}" y1="{y - 3}" y2="{y + ROW - 5}"/>')
         if start < 86:
             body.append(f'<text x="{start + 0.6:.3f}%" y="{y + 16}">{format_bytes(row.total)}</text>')
     height = TOP + ROW * len(every) + 4
