@@ -233,6 +233,8 @@ def test_quick():
     assert (found.job.num_gpus, found.capacity) == (8, 80 * 2**30)
     assert any("2048 tokens" in each for each in assumed)
     assert quick("350M")[0].engine.type == "none"
+    for size, parameters in (("7e9", 7e9), ("7000000000", 7e9), ("1e3", 1e12), ("0.5", 5e8)):
+        assert abs(estimate_training(quick(size)[0]).job.model.parameters / parameters - 1) < 0.01
     sharded, assumed = quick("7", gpus=8, engine="deepspeed")
     assert sharded.engine.zero_stage == 2
     assert "ZeRO stage 2, nothing offloaded" in assumed

@@ -565,6 +565,52 @@ def test_three_views_and_the_drawer(watched, site):
     expect(watched.locator("#drawer-heading")).to_have_text(names[1].replace("-", " "))
 
 
+def test_an_example_how_far_it_goes_and_what_to_change(watched, site):
+    """An example by intent answers; the most that fits is taken at a click, a suggestion too, and each is undone."""
+    live(watched, site)
+    watched.locator('[data-open="presets"]').click()
+    watched.get_by_role("button", name="QLoRA 8B on a 24 GB card").click()
+    expect(watched.locator('[name="training.quantization"]')).not_to_have_value("")
+    expect(watched.locator("#verdict")).to_have_attribute("data-fits", "true")
+    before = watched.locator(SEQUENCE).input_value()
+    watched.locator('[data-do="solve"][data-path="training.sequence_length"]').click()
+    most = watched.locator('.fix[data-path="training.sequence_length"]')
+    longest = most.get_attribute("data-value")
+    assert int(longest) > int(before)
+    most.click()
+    expect(watched.locator(SEQUENCE)).to_have_value(longest)
+    expect(watched.locator("#verdict")).to_have_attribute("data-fits", "true")
+    answered(watched, decode_fragment(watched.evaluate("location.hash.slice(1)")))
+    watched.locator("#undo").click()
+    expect(watched.locator(SEQUENCE)).to_have_value(before)
+    watched.locator("[data-do=advise]").click()
+    suggestion = watched.locator("#advice a").first
+    changed = suggestion.get_attribute("href").removeprefix("#")
+    suggestion.click()
+    answered(watched, decode_fragment(changed))
+    watched.locator("#undo").click()
+    expect(watched).not_to_have_url(re.compile(re.escape(changed) + "$"))
+
+
+def test_paper_contrast_and_motion(watched, site):
+    """Paper has the answer, the settings and the link on white; forced colours keep the parts apart; nothing moves."""
+    live(watched, site)
+    watched.evaluate("dispatchEvent(new Event('beforeprint'))")
+    watched.emulate_media(color_scheme="dark", media="print")
+    for part in ("#config", "#change-part", "#search-part", "#undo"):
+        expect(watched.locator(part)).to_be_hidden()
+    for part in ("#verdict", "#bar svg", "#timeline svg", "#ledger", "#printed"):
+        expect(watched.locator(part).first).to_be_visible()
+    expect(watched.locator("#printed")).to_contain_text("#v1&model=llama-3.1-8b")
+    style = "(name) => getComputedStyle(document.documentElement).getPropertyValue(name)"
+    assert watched.evaluate(style, "color-scheme") == "light"
+    watched.emulate_media(media="screen", forced_colors="active", reduced_motion="reduce")
+    fills = "[...new Set([...document.querySelectorAll('#bar rect')].map((each) => getComputedStyle(each).fill))].length"
+    assert watched.evaluate(fills) > 5
+    moving = "[...document.querySelectorAll('*')].filter((each) => parseFloat(getComputedStyle(each).transitionDuration)).length"
+    assert watched.evaluate(moving) == 0
+
+
 class Quiet(SimpleHTTPRequestHandler):
     """A plain static server."""
 

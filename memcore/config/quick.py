@@ -10,13 +10,15 @@ from memcore.errors import ConfigError, Problem
 
 SEQUENCE, STAGE, MEMORY = 2048, 2, 80
 """Tokens of a sequence, DeepSpeed's ZeRO stage and GiB of a GPU, where nothing is said."""
+COUNTED = 1_000_000
+"""From here on a number is taken for parameters, not for billions of them."""
 SHORT_ENGINES = {**ENGINES, "megatron": "megatron"}
 
 
 def quick(
     size: str, gpus: int = 1, engine: str | None = None, dtype: str = "bf16", memory: float = MEMORY
 ) -> tuple[Config, tuple[str, ...]]:
-    """A config for a model of `size` parameters (a number is billions), and what it assumes.
+    """A config for a model of `size` parameters (a number is billions, from a million on parameters), and what it assumes.
 
     >>> config, assumed = quick("7", gpus=8, engine="pytorch")
     >>> config.engine.type, config.model
@@ -40,7 +42,7 @@ def quick(
         assumed.append(f"ZeRO stage {STAGE}, nothing offloaded")
     assumed.append(f"GPUs of {memory:g} GiB")
     config = {
-        "model": {"num_parameters": f"{size}B" if _is_number(size) else size},
+        "model": {"num_parameters": f"{size}B" if _is_billions(size) else size},
         "training": training,
         "engine": described,
         "hardware": {"num_gpus": gpus, "gpu_memory_gb": memory},
@@ -48,9 +50,9 @@ def quick(
     return Config.from_dict(config), tuple(assumed)
 
 
-def _is_number(text: str) -> bool:
-    """Digits alone, in any way of writing them, and no sign."""
+def _is_billions(text: str) -> bool:
+    """A number that is no count of parameters."""
     try:
-        return float(text) > 0
+        return 0 < float(text) < COUNTED
     except ValueError:
         return False
