@@ -18,7 +18,7 @@ SHORT_ENGINES = {**ENGINES, "megatron": "megatron"}
 def quick(
     size: str, gpus: int = 1, engine: str | None = None, dtype: str = "bf16", memory: float = MEMORY
 ) -> tuple[Config, tuple[str, ...]]:
-    """A config for a model of `size` parameters (a number is billions, from a million on parameters), and what it assumes.
+    """A config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
 
     >>> config, assumed = quick("7", gpus=8, engine="pytorch")
     >>> config.engine.type, config.model
