@@ -120,7 +120,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         if name in DECISIONS:
             DECISIONS[name].options(added)
         if name == "quick":
-            added.add_argument("size", metavar="SIZE", help="parameters: a number below a million is billions; or such as 350M")
+            added.add_argument("size", metavar="SIZE", help="parameters: 7 and 7e9 are 7 billion; or such as 350M")
             added.add_argument("--gpus", type=count, default=1, help="GPUs of the whole job (default: 1)")
             added.add_argument("--engine", help="as engine.type (default: fsdp on several GPUs)")
             added.add_argument("--dtype", default="bf16", help="fp32, fp16 or bf16 (default: bf16)")

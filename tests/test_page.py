@@ -605,7 +605,9 @@ def test_paper_contrast_and_motion(watched, site):
     style = "(name) => getComputedStyle(document.documentElement).getPropertyValue(name)"
     assert watched.evaluate(style, "color-scheme") == "light"
     watched.emulate_media(media="screen", forced_colors="active", reduced_motion="reduce")
-    fills = "[...new Set([...document.querySelectorAll('#bar rect')].map((each) => getComputedStyle(each).fill))].length"
+    fills = (
+        "[...new Set([...document.querySelectorAll('#bar rect')].map((each) => getComputedStyle(each).fill))].length"
+    )
     assert watched.evaluate(fills) > 5
     moving = "[...document.querySelectorAll('*')].filter((each) => parseFloat(getComputedStyle(each).transitionDuration)).length"
     assert watched.evaluate(moving) == 0
