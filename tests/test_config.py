@@ -306,6 +306,9 @@ def test_numbers_of_any_setting_as_people_write_them():
                 assert setting.kind.parse("20GiB") == 20 * 2**30
         elif isinstance(setting.kind, Number) and setting.kind.maximum == 1:
             assert setting.kind.parse("90%") == setting.kind.parse("0.9") == 0.9
+        elif isinstance(setting.kind, Number):
+            with pytest.raises(ValueError, match="expected a"):
+                setting.kind.parse("90%")
 
 
 @pytest.mark.parametrize(("text", "gib"), [("80GiB", 80), ("80 gb", 80e9 / 2**30), ("81920MiB", 80), ("80", 80)])

@@ -105,12 +105,14 @@ class Number:
         return value
 
     def parse(self, text: str) -> object:
+        given = text.strip()
         try:
-            with_unit = self.unit == "GiB" and text.strip()[-1:].lower() == "b"
-            part = self.maximum == 1 and text.strip().endswith("%")
-            number = (
-                parse_bytes(text) / GiB if with_unit else float(text.strip().removesuffix("%")) / (100 if part else 1)
-            )
+            if self.unit == "GiB" and given[-1:].lower() == "b":
+                number = parse_bytes(given) / GiB
+            elif self.maximum == 1 and given.endswith("%"):
+                number = float(given[:-1]) / 100
+            else:
+                number = float(given)
         except (ValueError, OverflowError):
             raise ValueError(f"expected {self._expected}, found {text!r:.80}") from None
         return self.check(int(number) if number.is_integer() else number)
