@@ -12,7 +12,7 @@ from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.page.session import Found, Message, Patch, Pin, Session
-from memcore.render.markup import exact, html_table
+from memcore.render.markup import exact, html_table, scrolled
 from memcore.render.ranks import Row, grid
 from memcore.render.serving_svg import CLASSES
 from memcore.serving.estimate import ServingEstimate
@@ -96,7 +96,7 @@ def _differences(plans: list[Pin]) -> str:
     ]
     head = (say("setting"), *(each.name for each in plans))
     buttons = "".join(_buttons(each) for each in plans[:-1])
-    return f'<p class="row">{buttons}</p>{_scroll(html_table(say("differences"), head, rows))}'
+    return f'<p class="row">{buttons}</p>{scrolled(say("compare"), html_table(say("differences"), head, rows))}'
 
 
 def _buttons(each: Pin) -> str:
@@ -119,7 +119,7 @@ def _sizes(plans: list[Pin]) -> str:
     total = first.found.device.expected
     rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
     head = (say("component"), *(each.name for each in plans))
-    return f'<div id="compare-sizes">{_scroll(html_table(say("components"), head, rows))}</div>'
+    return f'<div id="compare-sizes">{scrolled(say("compare"), html_table(say("components"), head, rows))}</div>'
 
 
 def _against(size: int, base: int) -> str:
@@ -128,7 +128,3 @@ def _against(size: int, base: int) -> str:
         return exact(size)
     sign = "+" if change > 0 else "−"
     return f'{exact(size)} <span class="delta">{sign}{format_bytes(abs(change))}</span>'
-
-
-def _scroll(table: str) -> str:
-    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(say("compare"))}">{table}</div>'

@@ -14,6 +14,7 @@ from memcore.page.answering import config_of, form_of
 from memcore.page.exploring import noted
 from memcore.page.session import Message, Patch, Session
 from memcore.render.advice import advice_html
+from memcore.render.markup import scrolled
 from memcore.units import format_bytes
 from memcore.words.page import complaint, say
 
@@ -38,7 +39,7 @@ def suggest(session: Session, message: Message) -> Iterator[Patch]:
         return
     if found is not None:
         links = [f"#{encode_fragment(each.after.job.config)}" for each in found.advice]
-        yield {"html": {"advice": _scroll(advice_html(found, links))}}
+        yield {"html": {"advice": scrolled(say("change"), advice_html(found, links))}}
         yield noted(session, savings(found, links))
 
 
@@ -51,7 +52,3 @@ def savings(found: Advised, links: Sequence[str]) -> dict[str, str]:
             text = f"{spelled(path, value)}: −{format_bytes(each.saves)}"
             best[path] = f'<a href="{escape(link)}">{escape(text)}</a>'
     return best
-
-
-def _scroll(table: str) -> str:
-    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(say("change"))}">{table}</div>'

@@ -10,7 +10,7 @@ from math import log2
 from memcore.config.kinds import Integer
 from memcore.config.settings import SETTINGS
 from memcore.render.form import is_shown
-from memcore.render.markup import exact, exact_table
+from memcore.render.markup import exact, exact_table, scrolled
 from memcore.render.svg import caption, gridline, picture, ticks
 from memcore.solving import SOLVABLE
 from memcore.units import GiB, format_bytes, format_count
@@ -64,8 +64,8 @@ def curve_html(title: str, points: Sequence[Point], capacity: int | None, here: 
     head = (title, say("readings"), "↕", say("verdict"))
     table = exact_table(say("curve-title", name=title), head, rows)
     return (
-        f'{drawn}<details id="curve-details"><summary>{escape(say("numbers"))}</summary><div class="scroll" '
-        f'tabindex="0" role="group" aria-label="{escape(title)}">{table}</div></details>'
+        f'{drawn}<details id="curve-details"><summary>{escape(say("numbers"))}</summary>'
+        f"{scrolled(title, table)}</details>"
     )
 
 

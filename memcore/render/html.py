@@ -16,7 +16,7 @@ from memcore.ranks.ledger import CATEGORIES, Entry
 from memcore.ranks.rank import outside
 from memcore.render import svg
 from memcore.render.form import field_link
-from memcore.render.markup import between, exact, exact_table, html_table
+from memcore.render.markup import between, exact, exact_table, html_table, scrolled
 from memcore.render.model import model_html
 from memcore.units import format_bytes, format_count
 from memcore.words.page import named, say, translated
@@ -149,12 +149,12 @@ def ledger(estimate: Estimate) -> str:
         share = f"{100 * size / found.total:.1f}%"
         head = ("Tensor", "Bytes", "Formula", "In numbers", "Why and how long", "Source")
         rows = (_row(entry, sizes) for entry in found.of(category))
+        table = exact_table(say("category-at-peak", category=translated(category)), head, rows)
         parts.append(
             f'<details id="ledger-{svg.slug(category)}"><summary><span class="swatch {svg.slug(category)}"></span>'
             f"<span>{escape(translated(category))}</span><b>{format_bytes(size)}</b><span>{share}</span>"
             f'<span class="note">{escape(translated(CATEGORIES[category]))}</span></summary>'
-            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(translated(category))}">'
-            f"{exact_table(say('category-at-peak', category=translated(category)), head, rows)}</div></details>"
+            f"{scrolled(translated(category), table)}</details>"
         )
     return "".join(parts)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from memcore.render.markup import scrolled
 from memcore.render.svg import caption, gridline, picture, ticks
 from memcore.units import GiB, format_bytes
 from memcore.words.page import say, translated
@@ -54,12 +55,11 @@ def layouts_html(found: Sequence[Layout]) -> str:
         for number, key in enumerate(keys)
     )
     rows = "".join(_row(each, least) for each in found)
-    return (
-        f"{scatter(found)}"
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(say("search"))}"><table class="layouts">'
-        f"<caption>{escape(say('search-caption'))}</caption><thead><tr>{heads}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
+    table = (
+        f'<table class="layouts"><caption>{escape(say("search-caption"))}</caption><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
     )
+    return f"{scatter(found)}{scrolled(say('search'), table)}"
 
 
 def _row(each: Layout, least: float) -> str:

@@ -19,6 +19,11 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]])
     return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def scrolled(title: str, table: str) -> str:
+    """A table that is wider than the page scrolls by itself, by keyboard too."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}">{table}</div>'
+
+
 def exact_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of results: its rows are sorted by any column at a click, and it can be copied."""
     heads = "".join(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from memcore.estimation import Estimate
-from memcore.render.markup import exact, exact_table
+from memcore.render.markup import exact, exact_table, scrolled
 from memcore.render.serving_svg import CLASSES
 from memcore.render.svg import capacity_line, picture, segment, slug
 from memcore.serving.estimate import ServingEstimate
@@ -98,5 +98,4 @@ def _table(every: Sequence[Row]) -> str:
         for row in every
     ]
     head = (say("rank"), say("gpus-of-rank"), "Σ", *map(translated, names))
-    inner = exact_table(say("ranks-title"), head, cells)
-    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(say("ranks-title"))}">{inner}</div>'
+    return scrolled(say("ranks-title"), exact_table(say("ranks-title"), head, cells))

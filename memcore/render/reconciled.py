@@ -9,7 +9,7 @@ from typing import Any
 
 from memcore.reconciling.logs import LARGEST
 from memcore.reconciling.reconcile import Match, Reconciled, Row
-from memcore.render.markup import html_table
+from memcore.render.markup import html_table, scrolled
 from memcore.render.text import table
 from memcore.units import format_bytes, format_count
 from memcore.words.page import say, translated
@@ -32,9 +32,8 @@ def reconciled_html(found: Reconciled, *, case: str) -> str:
     head = tuple(say(each) for each in _COLUMNS)
     rows = [tuple(escape(cell) for cell in _cells(row)) for row in found.rows]
     listed = "".join(f"<li>{escape(each)}</li>" for each in _notes(found))
-    scroll = f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(say("reconcile"))}">'
     return (
-        f"{scroll}{html_table(say('reconcile'), head, rows)}</div>"
+        f"{scrolled(say('reconcile'), html_table(say('reconcile'), head, rows))}"
         f"{f'<ul>{listed}</ul>' if listed else ''}<h3>{escape(say('case'))}</h3>{_case(case)}"
     )
 

@@ -12,7 +12,7 @@ from memcore.describe import spelled
 from memcore.describe_serving import answers, serving_verdict
 from memcore.render.form import field_link
 from memcore.render.html import ICONS, legend_item
-from memcore.render.markup import between, exact, exact_table, html_table
+from memcore.render.markup import between, exact, exact_table, html_table, scrolled
 from memcore.render.model import model_html
 from memcore.render.serving_svg import CLASSES, serving_bar, serving_parts, users_chart
 from memcore.render.serving_text import where
@@ -113,8 +113,7 @@ def _ledger(found: ServingEstimate) -> str:
             f'<details id="ledger-{slug(category)}"><summary><span class="swatch {CLASSES[category]}"></span>'
             f"<span>{escape(translated(category))}</span><b>{format_bytes(size)}</b><span>{share}</span>"
             f'<span class="note">{escape(translated(CATEGORIES[category]))}</span></summary>'
-            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(translated(category))}">'
-            f"{exact_table(category, head, rows)}</div></details>"
+            f"{scrolled(translated(category), exact_table(category, head, rows))}</details>"
         )
     return "".join(parts)
 
