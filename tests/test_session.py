@@ -540,7 +540,7 @@ def test_everything_that_is_taken_away_comes_back():
         visit.do("export", kind=kind, way="copy", base="https://example.org/")
         texts.append(visit.last("copy"))
     for text in texts:
-        other = Visit().do("import", name="file", text=text, entry=1)
+        other = Visit().do("import", name="file", files=[text], entry=1)
         assert other.session.config == wanted, text[:80]
         assert other.last("close") == "import"
 
@@ -634,7 +634,9 @@ def test_exports_are_stamped_and_complete():
 
 def test_other_tools_files_are_read():
     """A command line of a server becomes the form, and what was read and assumed is said."""
-    visit = Visit().do("import", name="x", text="vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2", entry=1)
+    visit = Visit().do(
+        "import", name="x", files=["vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2"], entry=1
+    )
     assert visit.session.config.engine.type == "vllm"
     assert visit.session.config.parallelism.tensor_parallel_size == 2
     assert "1 keys read" in visit.said[-1]
@@ -649,7 +651,7 @@ def test_a_wrong_import_changes_nothing(text):
     """Files that are not understood are refused with a reason, and nothing of them becomes markup."""
     visit = Visit()
     before = visit.session.config
-    visit.do("import", name=HOSTILE, text=text, entry=1)
+    visit.do("import", name=HOSTILE, files=[text], entry=1)
     assert visit.session.config == before
     assert visit.html["import-error"]
     assert "<img" not in visit.html["import-error"] + visit.html["problems"]

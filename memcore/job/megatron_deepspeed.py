@@ -15,7 +15,7 @@ from memcore.model.megatron.converted import as_megatron
 from memcore.model.megatron.share import padded, shared
 from memcore.model.network import Model
 from memcore.model.parts import Attention
-from memcore.model.parts import Experts as Routed
+from memcore.model.separate_experts import experts_of
 from memcore.step.megatron import Experts, MegatronPlan, Recompute
 from memcore.step.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.step.ulysses import Ulysses
@@ -133,7 +133,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
             names = ", ".join(map(str, allowed))
             read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; allowed: {names}")
     read.refuse_all(_ABSENT, "Megatron-DeepSpeed")
-    if _sparse(model):
+    if any(experts_of(model.network)):
         _refuse_experts(read, sizes)
     ranks = sizes["tp"]
     for axis in _divided(model):
@@ -141,10 +141,6 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
             read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} = {sizes[axis]} cannot be shared equally")
     if sizes["s"] % ranks and read.given(_SEQUENCE):
         read.refuse("training.sequence_length", f"found {sizes['s']}, which {ranks} ranks cannot share equally")
-
-
-def _sparse(model: Model) -> bool:
-    return any(isinstance(feed, Routed) for layer in model.network.kinds for feed in layer.feeds)
 
 
 def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
@@ -220,7 +216,7 @@ def _plan(read: Defaults, model: Model, sizes: Mapping[str, int], *, sharded: bo
         recompute=Recompute(granularity="selective", modules=frozenset({"core_attn"})) if _selects(read) else None,
         fuses_weight_gradients=False,
         loss="unfused",
-        experts=_experts(sizes) if _sparse(model) else None,
+        experts=_experts(sizes) if any(experts_of(model.network)) else None,
         fp8=None,
         softmax_fp32=False,
         softmax_fusion=True,

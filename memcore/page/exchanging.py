@@ -40,7 +40,7 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
     form = before = form_of(message["texts"])
     said = ""
     try:
-        for number, text in enumerate(message.get("files") or [message.get("text")]):
+        for number, text in enumerate(message["files"]):
             after, said = understood(str(text or ""), form)
             form = _beside(form, after) if number else after
     except MemcoreError as error:
@@ -163,16 +163,13 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
         return
     link = _link(session, message)
     note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
-    if kind == "png":
+    if kind in ("png", "svg"):
         text, height = poster(found, stamp_of(link), note)
+    else:
+        text, height = texts_of(config, found, link).get(kind, ("", ""))[1], 0
+    if kind == "png":
         yield {"picture": {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "note": note}}
-        return
-    text = (
-        poster(found, stamp_of(link), note)[0]
-        if kind == "svg"
-        else texts_of(config, found, link).get(kind, ("", ""))[1]
-    )
-    if message.get("way") == "copy":
+    elif message.get("way") == "copy":
         yield {"copy": text, "done": say("export-copied")}
     elif kind in FILES:
         name, mime = FILES[kind]

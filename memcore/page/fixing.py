@@ -9,7 +9,7 @@ from math import log2
 
 from memcore.config.kinds import Choice, Integer
 from memcore.config.settings import SETTINGS, Config
-from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.errors import MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
 
 MOST = 20
@@ -62,10 +62,6 @@ def _wrong(config: Config) -> set[str]:
     """The settings that are refused."""
     try:
         estimate(config)
-    except ConfigError as error:
-        return {each.path for each in error.problems}
-    except UnsupportedError as error:
-        return {error.problem.path}
-    except MemcoreError:
-        return set(SETTINGS)
+    except MemcoreError as error:
+        return {each.path for each in problems_of(error)}
     return set()
