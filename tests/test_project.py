@@ -45,6 +45,7 @@ LAYERS = (
         "rules.megatron",
         "rules.zero",
         "torchtitan_commits",
+        "limits",
         "untrusted",
         "words",
         "words.rules",

@@ -1,0 +1,107 @@
+"""How much of anything is taken: every limit, and why it stands where it does.
+
+What is beyond a limit is refused with the key and the limit, before any work is done on it. A limit stands well above
+what is real and well below what costs seconds or memory: what is large but real is answered, and fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# Texts and files
+
+FILE_BYTES = 2**24
+"""Of a file. The longest that people have are indices of checkpoints with many experts, of about ten million bytes."""
+CONFIG_LENGTH = 2**20
+"""Characters of a text that describes a job or a model. Real ones have less than a tenth of it."""
+LOG_LENGTH, LINE_LENGTH = 2**22, 1500
+"""Characters of a log, and of one of its lines, that are read; what comes after them is cut off, and it is said."""
+LINK_LENGTH = 2**16
+"""Characters of a link: browsers and messengers cut longer ones."""
+INFLATED_BYTES = CONFIG_LENGTH
+"""That the deflated model of a link may grow to: it is the text of a config.json."""
+VARIABLES_LENGTH = CONFIG_LENGTH
+"""Characters that the variables of a script may give together; one that doubles another would never end."""
+NESTING = 64
+"""Brackets, blocks or tables inside each other. Readers recurse, and in a browser a deep text would end Python itself;
+real files have less than ten."""
+TEXT_LENGTH = 200
+"""Characters of a setting that memory does not depend on, such as a framework's version."""
+NAME_LENGTH = 80
+"""Characters of one name of a list, such as a module's."""
+LIST_LENGTH = 2**14
+"""Items of a list of settings, such as layers of each stage: no more than there are layers."""
+LAYOUT_LENGTH = 2000
+"""Characters of a pipeline's layout as Megatron-LM writes it; the longest published ones have less than 200."""
+LAYOUT_PARTS = 2**15
+"""Signs of that layout when its factors are multiplied out: a layer or an edge of a stage each. `t*999999999` is ten
+characters, and a list of gigabytes; Megatron-LM itself multiplies it out."""
+
+# Numbers
+
+INTEGER = 2**53
+"""Of a whole number for which nothing below says less: what JSON readers, JavaScript and floats agree on exactly."""
+INTEGER_DIGITS = 300
+"""Digits of a whole number that is read at all: it can still be a float, and so be compared and written (10^308 is the
+largest). Python itself refuses more than 4,300 digits, in words of its own, since it would take time in their square."""
+
+# What a job has
+
+LAYERS = 2**14
+"""Of a model: they are read one by one. The deepest that are used have some hundreds."""
+STAGES = LAYERS
+"""Of a pipeline, and chunks of one of its stages: each has a layer at least."""
+EXPERTS = 2**14
+"""Routed experts of a layer: the most in a published model are 2,048."""
+WIDTH = 2**24
+"""Of a layer: hidden size, heads, channels. GPT-4-sized models have tens of thousands."""
+VOCABULARY = 2**26
+"""Words: the largest vocabulary of a published model has a million, tables of recommenders have tens of millions."""
+GPUS = 2**20
+"""Of a job: several times as many as the largest cluster has."""
+MICRO_BATCHES = 2**20
+"""In a step: a batch of so many sequences is far beyond what still trains well, some 10^4."""
+SEQUENCES = 2**24
+"""In a micro-batch, or of a server at once: its users."""
+TOKENS = 2**30
+"""In a sequence: the longest contexts are a hundred million."""
+BATCH_TOKENS = 2**40
+"""In a micro-batch: sequences times their length."""
+PIXELS = 2**16
+"""Along one side of an image."""
+IMAGES = 2**20
+"""In a sequence."""
+COUNT = 1024
+"""Parts that something is divided into by its name, such as `chunked:8`."""
+
+BY_UNIT: Mapping[str, int] = MappingProxyType(
+    {
+        "tokens": TOKENS,
+        "sequences": SEQUENCES,
+        "micro-batches": MICRO_BATCHES,
+        "GPUs": GPUS,
+        "stages": STAGES,
+        "chunks": STAGES,
+        "layers": LAYERS,
+        "pixels": PIXELS,
+        "images": IMAGES,
+        "adapters": SEQUENCES,
+        "MiB": 2**33,
+    }
+)
+"""The largest value of a setting, by its unit; of all others it is INTEGER."""
+
+
+def whole(text: str) -> int:
+    """The integer that a text of digits stands for.
+
+    >>> whole("128")
+    128
+
+    Raises ValueError, saying so, if it has more digits than are read.
+    """
+    digits = len(text.strip().lstrip("+-"))
+    if digits > INTEGER_DIGITS:
+        raise ValueError(f"expected a number of at most {INTEGER_DIGITS} digits, found {digits}")
+    return int(text)
