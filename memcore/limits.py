@@ -6,7 +6,8 @@ what is real and well below what costs seconds or memory: what is large but real
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import log10
 from types import MappingProxyType
 
 # Texts and files
@@ -21,6 +22,8 @@ LINK_LENGTH = 2**16
 """Characters of a link: browsers and messengers cut longer ones."""
 INFLATED_BYTES = CONFIG_LENGTH
 """That the deflated model of a link may grow to: it is the text of a config.json."""
+VALUES = 2**18
+"""Values of a config with all that is nested in it: more than so long a text can hold, or nearly."""
 VARIABLES_LENGTH = CONFIG_LENGTH
 """Characters that the variables of a script may give together; one that doubles another would never end."""
 NESTING = 64
@@ -30,7 +33,7 @@ TEXT_LENGTH = 200
 """Characters of a setting that memory does not depend on, such as a framework's version."""
 NAME_LENGTH = 80
 """Characters of one name of a list, such as a module's."""
-LIST_LENGTH = 2**14
+LIST_LENGTH = 2**12
 """Items of a list of settings, such as layers of each stage: no more than there are layers."""
 LAYOUT_LENGTH = 2000
 """Characters of a pipeline's layout as Megatron-LM writes it; the longest published ones have less than 200."""
@@ -44,36 +47,32 @@ INTEGER = 2**53
 """Of a whole number for which nothing below says less: what JSON readers, JavaScript and floats agree on exactly."""
 INTEGER_DIGITS = 300
 """Digits of a whole number that is read at all: it can still be a float, and so be compared and written (10^308 is the
-largest). Python itself refuses more than 4,300 digits, in words of its own, since it would take time in their square."""
+largest). Python itself refuses more than 4,300 digits, in words of its own, which take time in their square."""
 
 # What a job has
 
-LAYERS = 2**14
-"""Of a model: they are read one by one. The deepest that are used have some hundreds."""
+LAYERS = 2**12
+"""Of a model. They are read one by one, and the allocator is replayed over them in milliseconds each; the deepest that
+are used have some hundreds, experiments with depth a thousand."""
 STAGES = LAYERS
 """Of a pipeline, and chunks of one of its stages: each has a layer at least."""
 EXPERTS = 2**14
 """Routed experts of a layer: the most in a published model are 2,048."""
-WIDTH = 2**24
-"""Of a layer: hidden size, heads, channels. GPT-4-sized models have tens of thousands."""
 VOCABULARY = 2**26
 """Words: the largest vocabulary of a published model has a million, tables of recommenders have tens of millions."""
 GPUS = 2**20
 """Of a job: several times as many as the largest cluster has."""
-MICRO_BATCHES = 2**20
-"""In a step: a batch of so many sequences is far beyond what still trains well, some 10^4."""
+MICRO_BATCHES = 2**16
+"""In a step of one rank. Batches that still train well have some 10^4 sequences on all ranks together."""
 SEQUENCES = 2**24
 """In a micro-batch, or of a server at once: its users."""
 TOKENS = 2**30
-"""In a sequence: the longest contexts are a hundred million."""
-BATCH_TOKENS = 2**40
-"""In a micro-batch: sequences times their length."""
+"""In a sequence, or in a server's step: the longest contexts are a hundred million. A batch has at most SEQUENCES times
+as many, for which all arithmetic is exact."""
 PIXELS = 2**16
 """Along one side of an image."""
 IMAGES = 2**20
 """In a sequence."""
-COUNT = 1024
-"""Parts that something is divided into by its name, such as `chunked:8`."""
 
 BY_UNIT: Mapping[str, int] = MappingProxyType(
     {
@@ -86,11 +85,26 @@ BY_UNIT: Mapping[str, int] = MappingProxyType(
         "layers": LAYERS,
         "pixels": PIXELS,
         "images": IMAGES,
-        "adapters": SEQUENCES,
-        "MiB": 2**33,
     }
 )
 """The largest value of a setting, by its unit; of all others it is INTEGER."""
+OF_MODEL: Mapping[str, int] = MappingProxyType(
+    {
+        "layers": LAYERS,
+        "experts": EXPERTS,
+        "vocab_size": VOCABULARY,
+    }
+)
+"""The largest value of a model's key, by how its canonical name ends; of all others it is INTEGER."""
+
+
+def of_model(name: str) -> int:
+    """The largest value of a model's key.
+
+    >>> of_model("num_hidden_layers"), of_model("max_position_embeddings")
+    (4096, 9007199254740992)
+    """
+    return next((most for ending, most in OF_MODEL.items() if name.endswith(ending)), INTEGER)
 
 
 def whole(text: str) -> int:
@@ -105,3 +119,32 @@ def whole(text: str) -> int:
     if digits > INTEGER_DIGITS:
         raise ValueError(f"expected a number of at most {INTEGER_DIGITS} digits, found {digits}")
     return int(text)
+
+
+def few(items: Sequence[object]) -> None:
+    """Raises ValueError where a list is longer than any real one."""
+    if len(items) > LIST_LENGTH:
+        raise ValueError(f"expected a list of at most {LIST_LENGTH} items, found {len(items)}")
+
+
+def shown(value: object) -> str:
+    """A value as messages have it: in Python's spelling, cut where it is long.
+
+    >>> shown("nf4"), shown(10**5000)
+    ("'nf4'", '1e+5000')
+    """
+    if isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
+        return brief(value)
+    return f"{value!r:.80}"
+
+
+def brief(value: float) -> str:
+    """A number in a few digits, however large it is.
+
+    >>> brief(2**60), brief(10**400), brief(-12)
+    ('1.15292e+18', '1e+400', '-12')
+    """
+    if not isinstance(value, int) or abs(value) < 10**INTEGER_DIGITS:
+        return f"{value:.6g}"
+    exponent = log10(abs(value))
+    return f"{'-' if value < 0 else ''}{10 ** (exponent % 1):.6g}e+{int(exponent)}"

@@ -12,13 +12,13 @@ from memcore.config.kinds import (
     Flag,
     FlagOrCount,
     Integer,
-    Layout,
     Listed,
     ModelName,
     Names,
     Number,
     Version,
 )
+from memcore.config.pipelines import Layout
 from memcore.config.settings import SETTINGS
 
 TINY = [case["config"]["model"] for case in truth("tapes").values()]

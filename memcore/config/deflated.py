@@ -8,12 +8,11 @@ import json
 import zlib
 from collections.abc import Mapping
 
+from memcore.limits import INFLATED_BYTES
 from memcore.untrusted import parse_json
 
 DEFLATED = "deflate:"
 """How the text of a deflated object begins."""
-LARGEST = 2**20
-"""Bytes that a deflated object may grow to."""
 
 
 def deflated(value: Mapping[str, object]) -> str:
@@ -27,7 +26,7 @@ def inflated(text: str) -> Mapping[str, object]:
     packed = text.removeprefix(DEFLATED)
     inflate = zlib.decompressobj()
     try:
-        raw = inflate.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST)
+        raw = inflate.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), INFLATED_BYTES)
         found = parse_json(raw.decode())
     except (binascii.Error, zlib.error, ValueError):
         found = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from memcore.config.kinds import Integer, Listed, Number
 from memcore.config.schema import setting
 from memcore.hardware import ACCELERATORS
+from memcore.limits import GPUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +22,14 @@ class Hardware:
         default="none: no verdict whether it fits",
     )
     num_gpus: int | None = setting(
-        Integer(), "GPUs", "GPUs of the whole job.", flag="gpus", default="the product of the parallel sizes"
+        Integer(maximum=GPUS),
+        "GPUs",
+        "GPUs of the whole job.",
+        flag="gpus",
+        default="the product of the parallel sizes",
     )
     gpus_per_node: int | None = setting(
-        Integer(),
+        Integer(maximum=GPUS),
         "GPUs in a node",
         "Those that reach each other without a network; decides how many connections Megatron's ranks open.",
         flag="gpus-per-node",

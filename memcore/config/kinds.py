@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from memcore import limits
 from memcore.config.deflated import DEFLATED, deflated, inflated
 from memcore.errors import meaning, nearest
 from memcore.units import SIZE, GiB, parse_bytes, parse_count
@@ -63,17 +64,22 @@ class Integer:
     """A whole number; as text also `8k`, `1.5e9` or `7B`, and of bytes `20GiB`."""
 
     minimum: int = 1
-    maximum: int = 2**53
+    maximum: int = 0
+    """By default the limit of its unit."""
     unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.maximum:
+            object.__setattr__(self, "maximum", limits.BY_UNIT.get(self.unit, limits.INTEGER))
 
     def check(self, value: object) -> object:
         value = _whole(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"expected a whole number, found {value!r:.80}")
         if value < self.minimum:
-            raise ValueError(f"expected a whole number of at least {self.minimum}, found {value}")
+            raise ValueError(f"expected a whole number of at least {self.minimum}, found {limits.brief(value)}")
         if value > self.maximum:
-            raise ValueError(f"expected a whole number of at most {self.maximum}, found {value:.6g}")
+            raise ValueError(f"expected a whole number of at most {self.maximum}, found {limits.brief(value)}")
         return value
 
     def parse(self, text: str) -> object:
@@ -101,7 +107,9 @@ class Number:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"expected {self._expected}, found {value!r:.80}")
         if not self.minimum <= value <= self.maximum:
-            raise ValueError(f"expected a number from {self.minimum:g} to {self.maximum:g}, found {value!r}")
+            raise ValueError(
+                f"expected a number from {self.minimum:g} to {self.maximum:g}, found {limits.shown(value)}"
+            )
         return value
 
     def parse(self, text: str) -> object:
@@ -246,9 +254,13 @@ class FlagOrCount:
 
     def check(self, value: object) -> object:
         value = _whole(value)
-        if isinstance(value, bool) or (isinstance(value, int) and value >= 2):
+        if isinstance(value, bool):
             return value
-        raise ValueError(f"expected true, false or a number of at least 2, found {value!r}")
+        if not isinstance(value, int) or value < 2:
+            raise ValueError(f"expected true, false or a number of at least 2, found {value!r:.80}")
+        if value > limits.GPUS:
+            raise ValueError(f"expected a number of at most {limits.GPUS}, found {limits.brief(value)}")
+        return value
 
     def parse(self, text: str) -> object:
         return self.check(int(text)) if text.isdigit() and int(text) > 1 else Flag().parse(text)
@@ -257,7 +269,7 @@ class FlagOrCount:
         return Flag().spell(value) if isinstance(value, bool) else str(value)
 
     def schema(self) -> JsonSchema:
-        return {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 2}]}
+        return {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 2, "maximum": limits.GPUS}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +305,7 @@ class Names:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, (list, tuple)) or not names or not all(map(self._is_name, names)):
             raise ValueError(f"expected a name or a list of names, found {value!r:.80}")
+        limits.few(names)
         return names[0] if len(names) == 1 else list(names)
 
     def parse(self, text: str) -> object:
@@ -304,14 +317,14 @@ class Names:
 
     def schema(self) -> JsonSchema:
         name = {"type": "string", "pattern": f"^{_NAME.pattern}$"}
-        return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}]}
+        return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1, "maxItems": limits.LIST_LENGTH}]}
 
     @staticmethod
     def _is_name(value: object) -> bool:
         return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
-_NAME = re.compile(r"[\w.-]{1,80}")
+_NAME = re.compile(rf"[\w.-]{{1,{limits.NAME_LENGTH}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,38 +369,12 @@ class ModelName:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Layers of each pipeline stage: counts, as text separated by commas, or Megatron's layout."""
-
-    def check(self, value: object) -> object:
-        if isinstance(value, str) and _LAYOUT.fullmatch(value):
-            counts = value.split(",")
-            return [int(each) for each in counts] if all(each.isdecimal() for each in counts) else value
-        if isinstance(value, (list, tuple)) and value and all(type(each) is int and each >= 0 for each in value):
-            return list(value)
-        raise ValueError(f"expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value!r:.80}")
-
-    def parse(self, text: str) -> object:
-        return self.check(text)
-
-    def spell(self, value: object) -> str:
-        return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
-
-    def schema(self) -> JsonSchema:
-        counts = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
-        return {"anyOf": [{"type": "string", "pattern": f"^{_LAYOUT.pattern}$"}, counts]}
-
-
-_LAYOUT = re.compile(r"[EtmL|()*,0-9]{1,2000}")
-
-
-@dataclass(frozen=True, slots=True)
 class Text:
     """Any short text that memory does not depend on."""
 
     def check(self, value: object) -> object:
-        if not isinstance(value, str) or len(value) > 200:
-            raise ValueError(f"expected a text of at most 200 characters, found {value!r:.80}")
+        if not isinstance(value, str) or len(value) > limits.TEXT_LENGTH:
+            raise ValueError(f"expected a text of at most {limits.TEXT_LENGTH} characters, found {value!r:.80}")
         return value
 
     def parse(self, text: str) -> object:
@@ -397,4 +384,4 @@ class Text:
         return str(value)
 
     def schema(self) -> JsonSchema:
-        return {"type": "string", "maxLength": 200}
+        return {"type": "string", "maxLength": limits.TEXT_LENGTH}

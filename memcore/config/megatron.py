@@ -10,6 +10,7 @@ from memcore.config.fine_tuning import FineTuning
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import setting
 from memcore.dtypes import FLOATING
+from memcore.limits import MICRO_BATCHES
 
 MEGATRON = ("megatron", "megatron-fsdp")
 """Engines that run Megatron-Core."""
@@ -138,7 +139,7 @@ class MegatronFlags(FineTuning):
         "Micro-batch group",
         "Micro-batches that pass through a chunk before the next chunk's turn.",
         "microbatch-group",
-        Integer(),
+        Integer(maximum=MICRO_BATCHES),
         "the pipeline's size",
     )
     cp_comm_type: str | None = _choice(

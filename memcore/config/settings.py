@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from memcore.config.bounded import check
 from memcore.config.deepspeed import DEEPSPEED, DeepSpeedFlags
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
@@ -20,7 +21,6 @@ from memcore.config.kinds import (
     Flag,
     FlagOrCount,
     Integer,
-    Layout,
     ModelName,
     Text,
     Version,
@@ -28,6 +28,7 @@ from memcore.config.kinds import (
 from memcore.config.load import from_plain, get, replaced, to_plain
 from memcore.config.megatron import MEGATRON
 from memcore.config.nanotron import NANOTRON
+from memcore.config.pipelines import Layout
 from memcore.config.schema import Setting, section, setting, settings_of
 from memcore.config.training import Training
 
@@ -349,6 +350,7 @@ class Config:
 
         Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
         """
+        check(data)
         return from_plain(cls, imported(data).config if isinstance(data, Mapping) else data)
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from urllib.parse import quote, unquote
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS, from_texts, to_texts
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.limits import LINK_LENGTH
 
 VERSION = "v1"
-LONGEST = 65536
-"""Characters of a fragment that are read at most."""
 _SAFE = ":-._~/"
 
 
@@ -33,8 +32,8 @@ def decode_fragment(text: str) -> Config:
 
     Raises ConfigError naming every part that cannot be understood.
     """
-    if len(text) > LONGEST:
-        raise ConfigError([Problem("link", f"longer than {LONGEST} characters")])
+    if len(text) > LINK_LENGTH:
+        raise ConfigError([Problem("link", f"longer than {LINK_LENGTH} characters")])
     version, *parts = text.rpartition("#")[2].split("&")
     if version != VERSION:
         raise ConfigError([Problem("link", f"found version {version[:20]!r}; this version reads {VERSION!r}")])

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pkgutil import get_data
 from typing import Any, cast
 
+from memcore import limits
 from memcore.errors import ConfigError, Problem
 
 
@@ -17,10 +18,6 @@ def classes() -> Mapping[str, Mapping[str, Mapping[str, object]]]:
     # get_data also reads from a wheel that has not been unpacked.
     found: Mapping[str, Any] = json.loads(get_data("memcore", "data/classes.json") or b"{}")
     return found
-
-
-DEEPEST, LARGEST = 2**14, 2**53
-"""The most layers that are read, each one by one, and the largest of other integers."""
 
 
 class Reader:
@@ -124,11 +121,11 @@ class Reader:
             found = int(found)
         if not isinstance(found, int) or isinstance(found, bool) or found < least:
             wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
-            self.refuse(name, f"expected {wanted}, found {found!r}")
+            self.refuse(name, f"expected {wanted}, found {limits.shown(found)}")
             return max(default or 0, least)
-        most = DEEPEST if name.endswith("layers") else LARGEST
+        most = limits.of_model(name)
         if found > most:
-            self.refuse(name, f"expected an integer of at most {most}, found {found:.6g}")
+            self.refuse(name, f"expected an integer of at most {most}, found {limits.brief(found)}")
             return least
         return found
 
@@ -137,8 +134,8 @@ class Reader:
         found = self.value(name)
         if found is None and default is not None:
             return default
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= LARGEST:
-            self.refuse(name, f"expected a number from 0 to {LARGEST}, found {found!r:.40}")
+        if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= limits.INTEGER:
+            self.refuse(name, f"expected a number from 0 to {limits.INTEGER}, found {limits.shown(found)}")
             return 0.0
         return float(found)
 

@@ -18,6 +18,7 @@ from memcore.config.texts import to_texts
 from memcore.config.url import VERSION, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.formats import Exported, exported, imported
+from memcore.limits import CONFIG_LENGTH
 from memcore.page.answering import form_of, load, problem_patch
 from memcore.page.session import Found, Message, Patch, Session
 from memcore.render import page
@@ -65,8 +66,8 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     Raises ConfigError if it is none of them, and UnsupportedError for what makes another network of it.
     """
     stripped = text.strip()
-    if len(stripped) > page.LARGEST_FILE:
-        raise ConfigError([Problem("file", f"longer than {page.LARGEST_FILE:,} characters")])
+    if len(stripped) > CONFIG_LENGTH:
+        raise ConfigError([Problem("file", f"longer than {CONFIG_LENGTH:,} characters")])
     if f"#{VERSION}&" in stripped and "\n" not in stripped and " " not in stripped:
         return page.fill(decode_fragment(stripped)), ""
     found = _MARK.search(stripped)

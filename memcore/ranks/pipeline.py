@@ -17,7 +17,7 @@ from memcore.model.stages import joined
 from memcore.step.looped import TURNS, in_flight
 from memcore.step.pipelined import IN_FLIGHT, MICRO_BATCHES, UNRECORDED
 from memcore.step.recipe import HEAD, TAIL, Recipe
-from memcore.step.schedules import BOTH_WAYS, LOOPED, V_SHAPED, facing, fullest
+from memcore.step.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, facing, fullest
 from memcore.step.step import run_name
 
 COUNTED = 3
@@ -90,7 +90,8 @@ def _rank_job(job: Job, rank: int) -> Job:
     models = [job.staged(job.model, number, total) for number in numbers]
     shares = [job.staged(job.share, number, total) for number in numbers]
     networks = replace(job.share, network=job.recipe.network)
-    actions = LOOPED[job.schedule](rank, job.stages, job.stages_each, job.micro_batches)
+    listed = enough(job.stages, job.micro_batches)
+    actions = LOOPED[job.schedule](rank, job.stages, job.stages_each, listed)
     waiting = fullest(actions, [model.num_layers for model in models])
     recipes = list(_recipes(job, models, [job.staged(networks, number, total) for number in numbers]))
     plan = job.recipe.pipeline

@@ -12,6 +12,7 @@ from memcore.config.url import encode_fragment
 from memcore.describe import spelled
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import Estimate, estimate
+from memcore.limits import CONFIG_LENGTH
 from memcore.render import html
 from memcore.render.applying import traits
 from memcore.render.form import is_of_task
@@ -146,14 +147,10 @@ def read_file(text: str, form: Form) -> Form:
     raise ConfigError([Problem("file", message)])
 
 
-LARGEST_FILE = 2**20
-"""Characters of a pasted or dropped file that are read at most."""
-
-
 def parsed(text: str) -> dict[str, object]:
     """The JSON object of a text. Raises ConfigError if it is none."""
-    if len(text) > LARGEST_FILE:
-        raise ConfigError([Problem("model-json", f"longer than {LARGEST_FILE:,} characters")])
+    if len(text) > CONFIG_LENGTH:
+        raise ConfigError([Problem("model-json", f"longer than {CONFIG_LENGTH:,} characters")])
     try:
         found = parse_json(text)
     except ValueError as error:

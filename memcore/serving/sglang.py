@@ -90,22 +90,15 @@ def _reserved(basics: Basics, chunk: int, graphs: int) -> float:
     if "lk" in basics.sizes:
         found += 1.5 * 1024
     else:
-        found += 8 * sum(1 for _ in _prefill_graphs(chunk))
+        found += 8 * _prefill_graphs(chunk)
     memory = (basics.capacity or 0) // MiB
     return max(found, 10 * 1024) if memory > 60 * 1024 else found
 
 
-def _prefill_graphs(largest: int) -> Sequence[int]:
-    """Token counts for which a prefill graph is captured (generate_prefill_cuda_graph_batch_sizes)."""
-    counts = (
-        *range(4, 33, 4),
-        *range(48, 257, 16),
-        *range(288, 513, 32),
-        *range(576, 1025, 64),
-        *range(1280, 4097, 256),
-        *range(4608, largest + 1, 512),
-    )
-    return [count for count in counts if count <= largest]
+def _prefill_graphs(largest: int) -> int:
+    """Of how many token counts a prefill graph is captured (generate_prefill_cuda_graph_batch_sizes)."""
+    steps = ((4, 33, 4), (48, 257, 16), (288, 513, 32), (576, 1025, 64), (1280, 4097, 256), (4608, largest + 1, 512))
+    return sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
 
 
 def _vision(basics: Basics) -> float:
@@ -215,7 +208,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    expected = (2 * chosen.graphs + 8 * len(_prefill_graphs(chosen.chunk))) * MiB
+    expected = (2 * chosen.graphs + 8 * _prefill_graphs(chosen.chunk)) * MiB
     bounds = Range(expected // 3, expected, 2 * expected)
     text = "2 MiB for each sequence of the largest graph, 8 MiB for each prefill graph"
     graphs = observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, "SGLang's own estimate, not a measurement")

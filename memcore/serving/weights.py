@@ -53,7 +53,8 @@ def weight_entries(model: Model, stage: Stage, storage: Storage) -> Iterator[Ent
 def _layered(slot: Slot, path: str, numbers: tuple[int, ...], storage: Storage) -> Iterator[Entry]:
     """A slot of layers of one kind, of which the checkpoint may leave some alone."""
     kept = tuple(number for number in numbers if not _quantized(slot, f"{path}.{number}.", storage))
-    rest = tuple(number for number in numbers if number not in kept)
+    left = frozenset(kept)
+    rest = tuple(number for number in numbers if number not in left)
     for chosen, quantizes in ((rest, True), (kept, False)):
         if chosen:
             yield from _stored(slot, f"{path}.{ranges(chosen)}.", len(chosen), storage, quantizes=quantizes)

@@ -146,6 +146,29 @@ V_SHAPED = frozenset({"zbv", "dualpipev"})
 """Those whose second half of stages goes back from the last rank to the first."""
 
 
+_ROUNDS = 4
+
+
+def enough(ranks: int, count: int) -> int:
+    """Micro-batches whose fullest moment, on any rank and in any of these schedules, is that of `count` of them.
+
+    What is in flight before a forward pass repeats once every stage is filled, so that more rounds add no moment that
+    was not there before, and four rounds have them all:
+
+    - With loops, a round is as many micro-batches as pass through a stage before the next one's turn, from `ranks` up
+      to less than twice as many, and it is the same for four rounds as for all of them. Forward passes come in periods
+      of one round through all stages; so do the backward passes that end micro-batches, later by the warm-up, and
+      with a zero bubble by one more for each rank before this one. After the first forward pass that follows both, what
+      is in flight depends on its place in the period alone. Warm-up, delay and one period are at most 2 · chunks + 1
+      times the forward passes of a round through one stage; four rounds have 4 · chunks times as many.
+    - In a V, and both ways, passes before the steady part are the same for any number of micro-batches from
+      `2 * ranks` on. The steady part is one sequence of passes that leaves in flight what it found, and runs at least
+      once. After it no stage that goes forward has more in flight than it had there.
+    """
+    rounds = count // ranks
+    return count if rounds <= _ROUNDS else _ROUNDS * _round(ranks, count)
+
+
 def fullest(actions: Sequence[Action], weights: Sequence[int]) -> tuple[int, ...]:
     """Micro-batches in flight on each stage, before the forward pass after which there is most of them.
 

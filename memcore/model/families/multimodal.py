@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from memcore.limits import INTEGER
 from memcore.model.families.family import Composite
 from memcore.model.families.moonvit import kimi_projector
 from memcore.model.families.stacks import Stack, Tensors, affine, linear, side_of, tensor
 from memcore.model.families.towers import TOWERS
 from memcore.model.images import Images
-from memcore.model.reader import LARGEST, Reader
+from memcore.model.reader import Reader
 from memcore.symbols import Shape
 
 _PROJECTOR = "model.multi_modal_projector."
@@ -115,7 +116,7 @@ def _internvl(whole: Reader, vision: Reader) -> Tensors:
 def _shrunk(reader: Reader, name: str = "downsample_ratio") -> int:
     """How many patches along one side become one."""
     ratio = reader.number(name)
-    if not 1 / LARGEST <= ratio <= 1:
+    if not 1 / INTEGER <= ratio <= 1:
         reader.refuse(name, f"expected a number above 0 and up to 1, found {ratio:g}")
         return 1
     return int(1 / ratio)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from memcore.limits import INTEGER_DIGITS, LAYERS
 from memcore.model.megatron import parts
 from memcore.model.megatron.parts import ENCODER, PATH, PREDICTION, WIRING, Routing, Style
 from memcore.model.network import Ends, Layer, Model, Network
@@ -206,21 +207,24 @@ def _sparse_layers(reader: Reader, count: int) -> list[bool]:
         return [index % found == 0 for index in range(count)]
     if isinstance(found, list) and len(found) == count and all(each in (0, 1) for each in found):
         return [each == 1 for each in found]
-    reader.refuse("moe_layer_freq", f"expected a number or a list of {count} zeros and ones, found {found!r}")
+    reader.refuse("moe_layer_freq", f"expected a number or a list of {count} zeros and ones, found {found!r:.80}")
     return [True] * count
 
 
 def _spelled(text: str) -> object:
-    """A list written as in Python: `([0]*3+[1]*58)`, or a number."""
+    """A list written as in Python, no longer than any model: `([0]*3+[1]*58)`, or a number."""
     bare = text.replace(" ", "").removeprefix("(").removesuffix(")")
-    if bare.isdecimal():
+    if bare.isdecimal() and len(bare) <= INTEGER_DIGITS:
         return int(bare)
     found: list[int] = []
     for part in bare.split("+"):
-        match = re.fullmatch(r"\[([01](?:,[01])*)\](?:\*(\d+))?", part)
+        match = re.fullmatch(r"\[([01](?:,[01])*)\](?:\*(\d{1,9}))?", part)
         if match is None:
             return text
-        found += [int(each) for each in match[1].split(",")] * int(match[2] or 1)
+        items, times = [int(each) for each in match[1].split(",")], int(match[2] or 1)
+        if len(found) + len(items) * times > LAYERS:
+            return text
+        found += items * times
     return found
 
 
@@ -229,7 +233,10 @@ def _pattern(reader: Reader) -> tuple[str, str]:
     key = "hybrid_override_pattern" if reader.has("hybrid_override_pattern") else "hybrid_layer_pattern"
     text = reader.value(key)
     if not isinstance(text, str) or set(text) - set(f"{LETTERS}|/") or not text.strip("|/"):
-        reader.refuse(key, f"expected a text of {' '.join(LETTERS)} | and /, found {text!r}")
+        reader.refuse(key, f"expected a text of {' '.join(LETTERS)} | and /, found {text!r:.80}")
+        return key, ""
+    if len(text) > 2 * LAYERS:
+        reader.refuse(key, f"expected at most {2 * LAYERS} characters, found {len(text)}")
         return key, ""
     return key, text
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from memcore.limits import INTEGER_DIGITS, LAYOUT_PARTS, NESTING, brief
 from memcore.model.megatron.parts import PREDICTION
 from memcore.model.network import Layer, Model
 from memcore.model.stages import cut
@@ -100,15 +101,33 @@ def further_tokens(text: str) -> int:
 def _expanded(text: str) -> str:
     """A layout with its repetitions spelled out."""
     bare = text.replace(",", "")
-    while "(" in bare:
-        changed = re.sub(r"\(([^()]*)\)(?:\*(\d+))?", lambda match: match[1] * int(match[2] or 1), bare)
-        if changed == bare or len(changed) > 100_000:
-            raise LayoutError("its brackets do not match")
-        bare = changed
-    bare = re.sub(r"([EtmL|])\*(\d+)", lambda match: match[1] * int(match[2]), bare)
+    for _ in range(NESTING):
+        bare, before = _multiplied(_BRACKETS, bare), bare
+        if bare == before:
+            break
+    if "(" in bare:
+        raise LayoutError("its brackets do not match")
+    bare = _multiplied(_SIGN, bare)
     if set(bare) - set("EtmL|"):
         raise LayoutError("expected E, t, m, L and |, with repetitions such as t*3 or (tt|)*4")
     return bare
+
+
+_BRACKETS, _SIGN = re.compile(r"\(([^()]*)\)(?:\*(\d+))?"), re.compile(r"([EtmL|])\*(\d+)")
+"""What is repeated, and how often."""
+
+
+def _multiplied(repeated: re.Pattern[str], text: str) -> str:
+    """A layout with some repetitions spelled out. Raises LayoutError before it is longer than any real one."""
+    length = len(text) + sum(len(match[1]) * _times(match) for match in repeated.finditer(text))
+    if length > LAYOUT_PARTS:
+        raise LayoutError(f"expected at most {LAYOUT_PARTS} layers and edges of stages, found {brief(length)}")
+    return repeated.sub(lambda match: match[1] * _times(match), text)
+
+
+def _times(match: re.Match[str]) -> int:
+    """How often; of more digits than are read, what is beyond any limit."""
+    return 1 if match[2] is None else int(match[2][:INTEGER_DIGITS])
 
 
 def cut_of(model: Model, chunk: Chunk) -> list[tuple[tuple[Layer, ...], int]]:

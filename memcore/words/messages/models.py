@@ -175,6 +175,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "应由 E、t、m、L 和 | 组成，可重复，如 t*3 或 (tt|)*4"
     ),
     "its brackets do not match": "括号不匹配",
+    "expected at most {most:d} layers and edges of stages, found {value}": (
+        "各层与各阶段边界合计应不超过 {most} 个，实为 {value} 个"
+    ),
     "no chunks": "没有块",
     "{found} chunks, which are not {each} for each of {stages} stages": (
         "{found} 个块，不是 {stages} 个阶段各 {each} 个"

@@ -52,7 +52,12 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value}": (
         "应为层数列表，或如 'Et*3|(tt|)*29m|L' 的布局，实为 {value}"
     ),
-    "expected a text of at most 200 characters, found {value}": "应为不超过 200 个字符的文本，实为 {value}",
+    "expected a text of at most {most:d} characters, found {value}": "应为不超过 {most} 个字符的文本，实为 {value}",
+    "expected at most {most:d} characters, found {value:d}": "应不超过 {most} 个字符，实为 {value} 个",
+    "expected a list of at most {most:d} items, found {value:d}": "列表应不超过 {most} 项，实为 {value} 项",
+    "expected a number of at most {most:d} digits, found {value}": "应为不超过 {most} 位的数，实为 {value}",
+    "expected a number of at most {most}, found {value}": "应为不大于 {most} 的数，实为 {value}",
+    "more than {most} values": "超过 {most} 个值",
     "expected a JSON object, found {kind}": "应为 JSON 对象，实为{kind}",
     "expected a JSON object": "应为 JSON 对象",
     "a text or an object with {key}": "文本，或带 {key} 的对象",

@@ -1,0 +1,42 @@
+"""What a config may hold at all, whatever its keys: looked at before anybody reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from memcore.errors import ConfigError, Problem
+from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS, NESTING, VALUES, brief
+
+
+def check(data: object) -> None:
+    """Raise ConfigError, naming where, for what is nested too deeply, too much, too long, or has too many digits."""
+    problems = list(_beyond(data))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _beyond(data: object) -> Iterator[Problem]:
+    """Without recursion, so that depth itself ends nothing."""
+    left: list[tuple[str, object, int]] = [("", data, 0)]
+    for _ in range(VALUES):
+        if not left:
+            return
+        path, value, depth = left.pop()
+        if isinstance(value, (Mapping, list, tuple)):
+            if depth >= NESTING:
+                yield Problem(path, f"nested more than {NESTING} levels deep")
+            else:
+                left += ((f"{path}.{key}" if path else key, each, depth + 1) for key, each in _items(value))
+        elif isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
+            yield Problem(path, f"expected a number of at most {INTEGER_DIGITS} digits, found {brief(value)}")
+        elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
+            yield Problem(path, f"longer than {CONFIG_LENGTH:,} characters")
+    if left:
+        yield Problem("", f"more than {VALUES:,} values")
+
+
+def _items(value: Mapping[object, object] | list[object] | tuple[object, ...]) -> Iterable[tuple[str, object]]:
+    """What is in a section or a list, each by its key or its number."""
+    if isinstance(value, Mapping):
+        return ((str(key)[:80], each) for key, each in value.items())
+    return ((str(number), each) for number, each in enumerate(value))
