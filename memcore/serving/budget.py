@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from memcore.serving.entries import Ledger
+from memcore.serving.stages import Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,22 @@ class RankBudget:
     """How much less and how much more that can be."""
     spread: tuple[int, int] = (0, 0)
     """How much less and how much more the driver may show; what the cache makes up for is not in it."""
+
+
+def of_stages(
+    groups: Sequence[Sequence[Stage]], ranks: Sequence[RankBudget], what: str = "stage", alone: str = "every rank"
+) -> tuple[RankBudget, ...]:
+    """The ranks of every stage in their order, given those of the first stage of each group, which has its like.
+
+    Names of these are what follows a stage's name.
+    """
+    found = [(stage, rank) for group, rank in zip(groups, ranks, strict=True) for stage in group]
+    return tuple(
+        replace(
+            rank, name=f"{alone if stage.count == 1 else stage.named(what)}{rank.name}", count=rank.count * stage.times
+        )
+        for stage, rank in sorted(found, key=lambda each: each[0].number)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

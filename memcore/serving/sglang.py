@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memcore.job.defaults import Defaults
-from memcore.serving.budget import Budget, Pool, RankBudget
+from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import Kept
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.stages import Stage, stages
+from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
 from memcore.units import MiB
 
@@ -112,13 +112,14 @@ def _vision(basics: Basics) -> float:
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
     chosen = _options(job)
-    found = [_rank(job, chosen, stage) for stage in stages(job.model, job.basics.layout.pipeline)]
+    groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
+    found = [_rank(job, chosen, stage) for stage, *_ in groups]
     least = min((rank.tokens for rank in found if rank.tokens is not None), default=None)
     line = None
     if chosen.fraction is not None and job.capacity is not None:
         line = int(chosen.fraction * _free(job))
     return Budget(
-        ranks=tuple(_with_pools(job, chosen, rank, least) for rank in found),
+        ranks=of_stages(groups, [_with_pools(job, chosen, rank, least) for rank in found]),
         pool=_pool(job, chosen, found, least),
         line=line,
         line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
@@ -193,9 +194,8 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
     if rank.states:
         sizes = {"slots": rank.states + 1, "state": _state(rank.parts)}
         entries.append(tensor("state pool", "recurrent states", ("slots", "state"), 1, sizes, _POOLS))
-    title = "every rank" if rank.stage.count == 1 else f"stage {rank.stage.number}"
     count = job.basics.layout.tensor * job.basics.layout.data
-    return RankBudget(name=title, count=count, ledger=ledger(entries), available=rank.available, spread=spread(entries))
+    return RankBudget(name="", count=count, ledger=ledger(entries), available=rank.available, spread=spread(entries))
 
 
 def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from memcore.model.network import Layer, Model
 from memcore.model.table import layer_order
+from memcore.serving.checkpoint import Stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +36,6 @@ class Layout:
         return {"TP": self.tensor, "EP": self.tensor * self.data, "ETP": 1}
 
 
-Partition = Callable[[int, int], tuple[int, ...]]
-
-
 def vllm_partition(layers: int, stages: int) -> tuple[int, ...]:
     """Layers of each stage; what is left goes to stages from the last but one backwards.
 
@@ -60,6 +59,14 @@ class Stage:
     """How many stages there are."""
     first_layer: int
     layers: tuple[Layer, ...] = field(repr=False)
+    times: int = 1
+    """How many stages without layers it stands for, of which it is the first."""
+
+    def named(self, what: str) -> str:
+        """`stage 3`, or `stages 3 to 8`."""
+        if self.times == 1:
+            return f"{what} {self.number}"
+        return f"{what}s {self.number} to {self.number + self.times - 1}"
 
     @property
     def embeds(self) -> bool:
@@ -71,7 +78,7 @@ class Stage:
         """It holds the head."""
         return self.number == self.count - 1
 
-    @property
+    @cached_property
     def kinds(self) -> Mapping[Layer, tuple[int, ...]]:
         """The numbers of its layers, by kind."""
         found: dict[int, list[int]] = {}
@@ -85,10 +92,22 @@ class Stage:
         return merged
 
 
-def stages(model: Model, count: int, partition: Partition = vllm_partition) -> tuple[Stage, ...]:
-    """The stages of a pipeline."""
+def stages(model: Model, count: int) -> tuple[Stage, ...]:
+    """The stages of a pipeline; those without layers, of which the second is the first that is nothing else, as one."""
     order, start, found = layer_order(model), 0, []
-    for number, length in enumerate(partition(len(order), count)):
-        found.append(Stage(number, count, start, tuple(order[start : start + length])))
+    further = max(count - len(order) - 3, 0)  # the first and the last have none either where there are so many
+    for number, length in enumerate(vllm_partition(len(order), count - further)):
+        times = 1 + further if number == 1 else 1
+        layers = tuple(order[start : start + length])
+        found.append(Stage(number + further if number > 1 else number, count, start, layers, times))
         start += length
     return tuple(found)
+
+
+def alike(model: Model, count: int, stored: Stored | None = None) -> list[tuple[Stage, ...]]:
+    """The same, with those together that hold the same: equal layers, none of which the checkpoint leaves alone."""
+    found: dict[object, list[Stage]] = {}
+    for stage in stages(model, count):
+        own = stage.number if stored is not None and stored.ignored else None
+        found.setdefault((stage.embeds, stage.samples, own, *map(id, stage.layers)), []).append(stage)
+    return [tuple(each) for each in found.values()]

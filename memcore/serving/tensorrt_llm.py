@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.job.defaults import Defaults
-from memcore.serving.budget import Budget, Pool, RankBudget
+from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import kept
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.paging import Pages, Paging, page
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import rank_weights
-from memcore.serving.stages import Stage, stages
+from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
 from memcore.units import GiB
 
@@ -48,10 +48,11 @@ def options(read: Defaults, basics: Basics) -> Options:
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
     chosen = _options(job)
-    found = [_rank(job, chosen, stage) for stage in stages(job.model, job.basics.layout.pipeline)]
+    groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
+    found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = min((rank.paging.count(rank.available) for rank in found if rank.available is not None), default=None)
     return Budget(
-        ranks=tuple(_with_cache(job, rank, blocks) for rank in found),
+        ranks=of_stages(groups, [_with_cache(job, rank, blocks) for rank in found]),
         pool=_pool(job, found, blocks),
         line_title=f"free_gpu_memory_fraction {chosen.fraction:g} of what is free after loading",
         notes=("activation kernels and their workspaces are the builder's choice; a range covers them",),
@@ -66,7 +67,6 @@ def _options(job: ServingJob) -> Options:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rank:
-    stage: Stage
     entries: tuple[Entry, ...]
     paging: Paging
     available: int | None
@@ -99,7 +99,6 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     pages = Pages(block_size=chosen.block_size, max_model_len=job.basics.max_model_len, in_flight=chosen.tokens)
     less, more = spread(entries)
     return _Rank(
-        stage=stage,
         entries=tuple(entries),
         paging=page([kept(layer, caching) for layer in stage.layers], pages),
         available=room,
@@ -112,9 +111,8 @@ def _with_cache(job: ServingJob, rank: _Rank, blocks: int | None) -> RankBudget:
     if blocks:
         sizes = {"blocks": blocks, "block bytes": rank.paging.block}
         entries.append(tensor("pool of blocks", "KV cache", ("blocks", "block bytes"), 1, sizes, _SOURCE))
-    title = "every rank" if rank.stage.count == 1 else f"stage {rank.stage.number}"
     return RankBudget(
-        name=title,
+        name="",
         count=job.basics.layout.tensor,
         ledger=ledger(entries),
         available=rank.available,

@@ -11,7 +11,7 @@ from math import ceil
 
 from memcore.hardware import matmul_workspaces
 from memcore.job.defaults import Defaults
-from memcore.serving.budget import Budget, Pool, RankBudget
+from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of
 from memcore.serving.encoder import encoding, kept_images
@@ -21,7 +21,7 @@ from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.paging import Pages, Paging, page
 from memcore.serving.profile import WORKSPACES, Step, expert_workspace, passing, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.stages import Stage, stages
+from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
 from memcore.serving.vllm_versions import NEWEST, Facts, facts
 from memcore.units import GiB
@@ -102,8 +102,10 @@ def _batches(basics: Basics, found: Facts) -> tuple[int, int]:
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
     chosen, basics = _options(job), job.basics
-    found = [_rank(job, chosen, stage) for stage in stages(basics.model, basics.layout.pipeline)]
-    ranks = tuple(_with_cache(rank, found) for rank in found)
+    groups = alike(basics.model, basics.layout.pipeline, basics.stored)
+    found = [_rank(job, chosen, stage) for stage, *_ in groups]
+    blocks = _blocks(found)
+    ranks = of_stages(groups, [_with_cache(rank, blocks) for rank in found])
     line = ceil(basics.capacity * chosen.utilization) if basics.capacity is not None else None
     return Budget(
         ranks=ranks,
@@ -124,7 +126,6 @@ def _options(job: ServingJob) -> Options:
 class _Rank:
     """A rank before the cache is shared out."""
 
-    stage: Stage
     entries: tuple[Entry, ...]
     paging: Paging
     available: int | None
@@ -159,7 +160,6 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         alignment=64 if "lk" in basics.sizes else 16,
     )
     return _Rank(
-        stage=stage,
         entries=(*weights, *profiled, libraries, *graphs, *outside),
         paging=page(cached_layers(job, stage), pages),
         available=available,
@@ -269,8 +269,8 @@ def _blocks(found: list[_Rank]) -> int | None:
     return min(counts, default=None)
 
 
-def _with_cache(rank: _Rank, found: list[_Rank]) -> RankBudget:
-    entries, blocks = list(rank.entries), _blocks(found)
+def _with_cache(rank: _Rank, blocks: int | None) -> RankBudget:
+    entries = list(rank.entries)
     if blocks:
         states = any(group.spec.kind == "state" for group in rank.paging.groups)
         entries.append(
@@ -284,9 +284,8 @@ def _with_cache(rank: _Rank, found: list[_Rank]) -> RankBudget:
                 why=f"blocks of {rank.paging.block_size} tokens, what the budget leaves",
             )
         )
-    title = "every rank" if rank.stage.count == 1 else f"stage {rank.stage.number}"
     return RankBudget(
-        name=title,
+        name="",
         count=rank.count,
         ledger=ledger(entries),
         available=rank.available,
