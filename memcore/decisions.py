@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from concurrent import futures
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from memcore.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advi
 from memcore.render.reconciled import case_text, reconciled_data, reconciled_text
 from memcore.render.search import search_data, search_text
 from memcore.render.solution import solution_data, solution_text
-from memcore.searching.found import Key, Progress
+from memcore.searching.found import Key, Measured, Progress
 from memcore.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.searching.rows import SCHEDULES
 from memcore.searching.search import KEEP, search
@@ -82,24 +83,22 @@ def _search(config: Config, options: argparse.Namespace) -> bool | None:
         assumed = roofline_of(hardware.accelerator, hardware.gpus_per_node).adjusted(**dict(options.assume))
     output = Path(options.write) if options.write else None
     known = _known(output)
-    pool = ProcessPoolExecutor(options.jobs) if options.jobs > 1 else None
-    run = search(
-        config,
-        gpus=options.counts,
-        accelerators=kinds,
-        sequences=options.sequences,
-        roofline=assumed,
-        keep=options.keep,
-        every=options.every,
-        micro_batches=options.micro_batches,
-        schedules=options.schedules.split(","),
-        offload=options.offload,
-        executor=pool,
-        skip=known,
-    )
-    last = _followed(run, output)
-    if pool is not None:
-        pool.shutdown(cancel_futures=True)
+    with _processes(options.jobs) as pool:
+        run = search(
+            config,
+            gpus=options.counts,
+            accelerators=kinds,
+            sequences=options.sequences,
+            roofline=assumed,
+            keep=options.keep,
+            every=options.every,
+            micro_batches=options.micro_batches,
+            schedules=options.schedules.split(","),
+            offload=options.offload,
+            executor=pool,
+            known=known,
+        )
+        last = _followed(run, output)
     if options.json:
         print_json(search_data(last, config))
     elif options.csv:
@@ -109,13 +108,28 @@ def _search(config: Config, options: argparse.Namespace) -> bool | None:
     return bool(last.best)
 
 
-def _known(output: Path | None) -> list[Key]:
-    """The layouts that a file has already."""
+@contextmanager
+def _processes(jobs: int) -> Iterator[futures.Executor | None]:
+    """An executor of several processes, of no more than there are cores; they start with the first work for them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = min(jobs, cores)
+    if count == 1:
+        yield None
+        return
+    pool = futures.ProcessPoolExecutor(count)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _known(output: Path | None) -> dict[Key, Measured]:
+    """What a file has already."""
     if output is None or not output.exists():
-        return []
+        return {}
     try:
         with output.open(encoding="utf-8", newline="") as lines:
-            return list(recorded(lines))
+            return recorded(lines)
     except (ValueError, KeyError, TypeError):
         raise ConfigError([Problem(str(output), "has rows that no search wrote; name another file")]) from None
 
@@ -163,7 +177,13 @@ def _search_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help=f"of the cost model: {', '.join(_INPUTS)}",
     )
-    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="processes that share the work (default: 1)")
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        default=1,
+        metavar="N",
+        help="processes that share the work of --every, if it is worth their start (default: 1)",
+    )
     parser.add_argument(
         "--write", metavar="FILE", help="write measured layouts there as they come (.csv or .jsonl), and resume"
     )

@@ -1,5 +1,6 @@
 """Searching layouts: exact totals, bounds that are sound, recommendations that pass `estimate`, executors and records."""
 
+import json
 import pickle
 import random
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -12,6 +13,7 @@ from memcore.cli import main
 from memcore.config.settings import Config
 from memcore.job.job import resolve
 from memcore.render.search import flags_of, scatter, search_data, search_text
+from memcore.searching import tasks
 from memcore.searching.found import pareto
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.peaks import Fixed, Peaks
@@ -27,6 +29,7 @@ DENSE = {
     "training": {"sequence_length": 8192, "implementation": "torchtitan"},
     "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
 }
+PAIR = {**DENSE, "hardware": {"num_gpus": 2, "accelerator": "h200-sxm-141gb"}}
 SPARSE = {
     "model": "deepseek-v2-lite",
     "training": {"sequence_length": 4096, "implementation": "torchtitan"},
@@ -155,9 +158,53 @@ def test_nothing_cheaper_fits():
     *_, last = search(config, keep=1, micro_batches=(1, 2))
     *_, every = search(config, every=True, micro_batches=(1, 2))
     assert every.measured + every.refused == every.total
-    for each in every.best:
-        assert each.cost.per_token >= last.best[0].cost.per_token or not estimate(each.config(config)).fits
+    assert len(every.best) > len(last.best) > 0
+    assert min(each.cost.per_token for each in every.best) == last.best[0].cost.per_token
     assert where.sequences == 4
+
+
+TIGHT = {
+    "model": "llama-3.2-1b",
+    "training": {"sequence_length": 8192},
+    "hardware": {"num_gpus": 2, "accelerator": "rtx-4090"},
+}
+"""A job some of whose layouts fit, some do not, and some do not by a little."""
+OUTSIZED = {**TIGHT, "model": "llama-3.1-70b"}
+UNNAMED = {**TIGHT, "hardware": {"num_gpus": 2}}
+
+
+@pytest.mark.parametrize(
+    ("job", "verdicts"),
+    [(TIGHT, {True, False}), (OUTSIZED, {False}), (UNNAMED, {None})],
+    ids=["tight", "too large", "no accelerator"],
+)
+def test_every_layout_is_answered_as_estimate_answers_it(job, verdicts):
+    """A sweep leaves nothing open: bytes and verdicts are those of `estimate`, and what fits is what it lists."""
+    config = Config.from_dict(job)
+    steps = list(search(config, every=True, micro_batches=(1, 2)))
+    found = [each for step in steps for each in step.new]
+    last = steps[-1]
+    assert len(found) == last.measured > 20
+    assert {each.fits for each in found} == verdicts
+    for each in found:
+        alone = estimate(each.config(config))
+        assert (each.allocated, each.fits) == (alone.allocated.expected, alone.fits), each
+        assert each.device is None or each.device == alone.device.expected
+    assert {each.key for each in last.best} == {each.key for each in found if each.fits is not False}
+    costs = [each.cost.per_token for each in last.best]
+    assert costs == sorted(costs)
+
+
+def test_a_layout_that_estimate_refuses_is_refused():
+    """32 stages of 32 layers: torchtitan counts the ends as layers, so that the last would have none."""
+    config = Config.from_dict(DENSE)
+    question = questions_of(config, [32], None, 32, None, Tried(micro_batches=(1,)))[0][0]
+    totals = Totals(config, question.space)
+    deep = {each.stages: each for each in question.space.layouts() if each.tensor == each.context == 1}
+    assert isinstance(totals.total(deep[16]), int)
+    assert "would leave a stage with none" in str(totals.total(deep[32]))
+    with pytest.raises(ConfigError, match="would leave a stage with none"):
+        estimate(config_of(config, deep[32], question.space.policies))
 
 
 def test_progress_streams_and_can_be_stopped():
@@ -275,15 +322,57 @@ def test_an_engine_that_cannot_do_the_job_is_named():
     assert "Megatron" not in {each.engine for each in last.best}
 
 
+@pytest.fixture
+def at_once(monkeypatch):
+    """An executor gets all of the work, however little it is."""
+    monkeypatch.setattr(tasks, "FIRST", 0)
+    monkeypatch.setattr(tasks, "WORTH", 0)
+
+
+class Counting(Executor):
+    """Another executor that counts what it is given."""
+
+    def __init__(self, other):
+        self.other = other
+        self.sent = 0
+
+    def submit(self, function, /, *arguments, **named):
+        """Hand it on."""
+        self.sent += 1
+        return self.other.submit(function, *arguments, **named)
+
+
 @pytest.mark.machine
-def test_processes_find_the_same():
+def test_processes_find_the_same(at_once):
     """A pool of processes measures what one process measures."""
     with ProcessPoolExecutor(2) as pool:
-        assert swept(executor=pool) == swept()
+        counting = Counting(pool)
+        assert swept(executor=counting) == swept() != {}
+    assert counting.sent > 10
+
+
+def test_little_work_is_done_here():
+    """What takes less than processes take to start is not sent, nor is a search whose every measurement prunes."""
+    tiny = {"model": "gpt2", "training": {"sequence_length": 128}, "hardware": {"num_gpus": 1, "accelerator": "t4"}}
+    for job, every in [(tiny, True), (DENSE, False)]:
+        executor = Unreliable(0)
+        *_, last = search(job, every=every, micro_batches=(1,), executor=executor)
+        assert last.best
+        assert executor.sent == 0
+
+
+def test_layouts_that_share_a_recording_are_sent_together(at_once):
+    """Each task is all that differs in shards and micro-batches alone, so that no two workers record the same step."""
+    executor = Unreliable(0)
+    *_, last = search(PAIR, every=True, micro_batches=(1, 2), executor=executor)
+    divisions = [{(each[:4], each.policy) for each in task.layouts} for task in executor.tasks]
+    assert sum(len(task.layouts) for task in executor.tasks) == last.total
+    assert {len(each) for each in divisions} == {1}
+    assert len(set.union(*divisions)) == len(divisions) == executor.sent
 
 
 @pytest.mark.machine
-def test_a_dask_cluster_finds_the_same():
+def test_a_dask_cluster_finds_the_same(at_once):
     """Unchanged on an engine that runs already: a local cluster of Dask."""
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
@@ -296,11 +385,16 @@ class Unreliable(Executor):
 
     def __init__(self, losses):
         self.losses = losses
-        self.sent = 0
+        self.tasks = []
+
+    @property
+    def sent(self):
+        """How many tasks it was given."""
+        return len(self.tasks)
 
     def submit(self, function, /, *arguments, **named):
         """Do it at once, or lose it."""
-        self.sent += 1
+        self.tasks += arguments
         future = Future()
         if self.losses:
             self.losses -= 1
@@ -310,7 +404,7 @@ class Unreliable(Executor):
         return future
 
 
-def test_lost_work_is_done_again():
+def test_lost_work_is_done_again(at_once):
     """A task whose worker was lost is sent again, and at last done here."""
     for losses in (1, 2, 50):
         executor = Unreliable(losses)
@@ -334,10 +428,28 @@ def test_a_broken_sweep_is_resumed(line):
     rows = [each for progress in search(TRANSFORMERS, every=True, micro_batches=(1,)) for each in progress.new]
     lines = ([csv_line()] if line is csv_line else []) + [line(each) for each in rows[:5]]
     lines[-1] = lines[-1][:-9]
-    known = list(recorded(lines))
-    assert known == [each.key for each in rows[:4]]
-    rest = [each for p in search(TRANSFORMERS, every=True, micro_batches=(1,), skip=known) for each in p.new]
-    assert {each.layout for each in rest} == {each.layout for each in rows[4:]}
+    known = recorded(lines)
+    assert known == {each.key: (each.allocated, each.device, each.fits) for each in rows[:4]}
+    steps = list(search(TRANSFORMERS, every=True, micro_batches=(1,), known=known))
+    rest = [each for step in steps for each in step.new]
+    assert {each.layout for each in rest} == {each.layout for each in rows[4:]} != set()
+    assert steps[-1].measured == steps[-1].total == len(rows)
+    fitting = {each.key for each in rows if each.fits}
+    assert {each.key for each in steps[-1].best} == fitting != set()
+
+
+def test_what_a_search_left_open_is_measured_in_a_sweep():
+    """Rows of a search that asked no device say nothing of what fits; a search that goes on takes them as they are."""
+    *_, whole = search(PAIR, keep=1)
+    rows = [each for step in search(PAIR, keep=1) for each in step.new]
+    known = recorded(json_line(each) for each in rows)
+    assert None in {each.fits for each in rows}
+    *_, again = search(PAIR, keep=1, known=known)
+    assert (again.best, again.measured, again.new) == (whole.best, whole.measured, ())
+    decided = {each.key for each in rows if each.fits is not None}
+    steps = list(search(PAIR, every=True, known=known))
+    assert {each.key for step in steps for each in step.new}.isdisjoint(decided)
+    assert steps[-1].measured == steps[-1].total > len(rows)
 
 
 def test_servers_and_engines_without_a_row_are_refused():
@@ -375,9 +487,10 @@ def test_faces(capsys, tmp_path):
         "--micro-batches",
         "1",
     ]
-    assert main([*command, "--every", "--write", str(output), "--json"]) in (0, 1)
+    assert main([*command, "--every", "--write", str(output), "--json"]) == 0
     written = output.read_text().splitlines()
-    assert written
-    assert main([*command, "--every", "--write", str(output), "--csv"]) in (0, 1)
+    best = json.loads(capsys.readouterr().out)["found"]
+    assert len(best) == len(written) > 2
+    assert main([*command, "--every", "--jobs", "2", "--write", str(output), "--csv"]) == 0
     assert output.read_text().splitlines() == written
-    capsys.readouterr()
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(written)

@@ -11,6 +11,8 @@ from memcore.searching.layouts import Layout, Settings, config_of
 
 Key = tuple[str | None, str, Layout]
 """What a search calls a layout: the accelerator, the engine's title and the division."""
+Measured = tuple[int, int | None, bool | None]
+"""Bytes allocated, bytes on the device where these were asked for, and whether that fits, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Found:
     """Bytes in tensors at the peak of the worst rank: what `estimate` says."""
     device: int | None
     """Bytes that the driver shows, if they were asked for: only of layouts that can be recommended."""
+    fits: bool | None
+    """What `estimate` says; None where it was not asked, or knows no capacity."""
     capacity: int | None
     cost: Cost
 
@@ -44,13 +48,6 @@ class Found:
     def headroom(self) -> int | None:
         """Bytes that are left of a GPU; None where that was not asked for."""
         return None if self.capacity is None or self.device is None else self.capacity - self.device
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether `estimate` says that it fits; None where that was not asked for."""
-        if self.capacity is not None and self.allocated > self.capacity:
-            return False
-        return None if self.headroom is None else self.headroom >= 0
 
     def config(self, base: Config) -> Config:
         """The config in this layout."""

@@ -13,7 +13,7 @@ from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.hardware import context, find_accelerator
 from memcore.job.job import Job
-from memcore.searching.found import Found
+from memcore.searching.found import Found, Key, Measured
 from memcore.searching.kinds import Kind, config_as, kinds_of
 from memcore.searching.layouts import PATHS, SHARES, Layout, Settings
 from memcore.searching.spaces import Floor, Space, Tried, floor_of, plan, sequences_of, space_of
@@ -48,12 +48,16 @@ class Question:
         """Bytes that a layout surely has; `growth` as in `Floor.bytes`."""
         return self.floor.bytes(self.space, layout, growth)
 
+    def key(self, layout: Layout) -> Key:
+        """What a layout is called."""
+        return self.config.hardware.accelerator, self.title, layout
+
     @property
     def ceiling(self) -> int | None:
         """Bytes in tensors above which nothing fits."""
         return None if self.capacity is None else self.capacity - self.outside
 
-    def found(self, layout: Layout, price: Cost, answer: tuple[int, int | None]) -> Found:
+    def found(self, layout: Layout, price: Cost, answer: Measured) -> Found:
         """A layout with what was measured."""
         policy = {**self.settings, **self.space.row.policies[layout.policy].settings}
         return Found(layout, policy, self.title, self.config.hardware.accelerator, *answer, self.capacity, price)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from memcore.searching.found import Found, Key
+from memcore.searching.found import Found, Key, Measured
 from memcore.searching.layouts import Layout
 
 COLUMNS = (
@@ -59,13 +59,13 @@ def _cell(value: object) -> object:
     return json.dumps(value, separators=(",", ":")) if isinstance(value, Mapping) else value
 
 
-def recorded(lines: Iterable[str]) -> Iterator[Key]:
-    """The layouts of rows that were written before, in either form; a last row that was cut off is left out.
+def recorded(lines: Iterable[str]) -> dict[Key, Measured]:
+    """What rows of either form say, that were written before; a last row that was cut off is left out.
 
     Raises ValueError, KeyError or TypeError for rows that no search wrote.
 
-    >>> list(recorded(['{"accelerator":null,"tensor":2,"stages":1']))
-    []
+    >>> recorded(['{"accelerator":null,"tensor":2,"stages":1'])
+    {}
     """
     kept = [line for line in lines if line.endswith("\n") and line.strip()]
     if kept and not kept[0].startswith("{"):
@@ -74,7 +74,12 @@ def recorded(lines: Iterable[str]) -> Iterator[Key]:
             raise ValueError("no heading of a search's rows")
     else:
         rows = (json.loads(line) for line in kept)
-    for row in rows:
-        accelerator = row["accelerator"]
-        sizes = Layout(*(int(str(row[name])) for name in Layout._fields))
-        yield str(accelerator) if accelerator else None, str(row.get("engine") or ""), sizes
+    return dict(map(_measured, rows))
+
+
+def _measured(row: Mapping[str, object]) -> tuple[Key, Measured]:
+    accelerator, device = row["accelerator"], row["device"]
+    sizes = Layout(*(int(str(row[name])) for name in Layout._fields))
+    key = str(accelerator) if accelerator else None, str(row.get("engine") or ""), sizes
+    fits = {"True": True, "False": False}.get(str(row["fits"]))
+    return key, (int(str(row["allocated"])), None if device in (None, "") else int(str(device)), fits)

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from memcore.config.settings import Config
 from memcore.costs import Cost, Roofline
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.searching.found import Found, Key, Progress, Tally
+from memcore.searching.found import Found, Key, Measured, Progress, Tally
 from memcore.searching.layouts import Layout
 from memcore.searching.questions import Question, questions_of
 from memcore.searching.rows import SCHEDULES
@@ -43,7 +43,7 @@ def search(
     schedules: Sequence[str] = ("1f1b",),
     offload: bool = False,
     executor: Executor | None = None,
-    skip: Iterable[Key] = (),
+    known: Mapping[Key, Measured] | None = None,
 ) -> Iterator[Progress]:
     """Look at all layouts of a training job, and yield progress with what was found until now.
 
@@ -51,8 +51,9 @@ def search(
     policies vary, and engine and layers where the config leaves them open (`memcore.searching.kinds`). All layouts have
     the same step of `sequences` sequences (default: the config's). `gpus` and `accelerators` try several clusters;
     `schedules` other pipelines than 1F1B in PyTorch, `offload` parameters or the optimizer on the host. With
-    `every`, each layout is measured, not only what can be among the best `keep`. An `executor` does the work in chunks.
-    Layouts in `skip` (see `memcore.searching.records`) are passed over. Stop the iteration to cancel.
+    `every`, each layout is measured, not only what can be among the best `keep`; an `executor` then shares the work,
+    if there is enough of it. Without, one measurement decides about the next, and all are made here. Layouts in
+    `known` (see `memcore.searching.records`) are not measured again. Stop the iteration to cancel.
 
     >>> job = {"model": "llama-3.2-1b", "training": {"sequence_length": 8192},
     ...        "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}}
@@ -66,24 +67,24 @@ def search(
     base = config if isinstance(config, Config) else Config.from_dict(config)
     tried = _tried(micro_batches, schedules, offload=offload)
     questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tried)
-    known = set(skip)
     priced = [
-        (price.per_token, number, layout, price)
+        (number, layout, question.cost(layout))
         for number, question in enumerate(questions)
         for layout in question.space.layouts()
-        if (question.config.hardware.accelerator, question.title, layout) not in known
-        for price in (question.cost(layout),)
     ]
     tally = Tally(len(priced), left_out)
     yield tally.progress(done=False)
-    if not every:
-        priced.sort(key=lambda each: (each[0], questions[each[1]].least(each[2]), each[2]))
-    tasks = _tasks(questions, priced, tally, keep=keep, every=every, size=_CHUNK if every or executor else 1)
-    prices = {(number, layout): price for _, number, layout, price in priced}
-    for task, answers in performed(tasks, executor, _AHEAD):
-        question = questions[_number(task)]
+    if every:
+        tasks = _sweep(questions, priced, tally, known or {})
+    else:
+        priced.sort(key=lambda each: (each[2].per_token, questions[each[0]].least(each[1]), each[1]))
+        tasks = _candidates(questions, priced, tally, known or {}, keep)
+    prices = {(number, layout): price for number, layout, price in priced}
+    for task, answers in performed(tasks, executor if every else None):
+        question = questions[task.number]
         for layout, answer in zip(task.layouts, answers, strict=True):
-            _note(tally, question, layout, prices[_number(task), layout], answer)
+            found = _note(tally, question, layout, prices[task.number, layout], answer, every=every)
+            tally.new += [found] if found is not None else []
         yield tally.progress(done=False)
     tally.best = tally.best if every else _shortened(tally.best, keep)
     yield tally.progress(done=True)
@@ -97,38 +98,40 @@ def _tried(micro_batches: Sequence[int], schedules: Sequence[str], *, offload: b
     return Tried(micro_batches=tuple(micro_batches), schedules=tuple(schedules), offload=offload)
 
 
-_CHUNK, _AHEAD, _MANY = 64, 8, 2**20
+Priced = tuple[int, Layout, Cost]
+"""The number of a question, one of its layouts, and what that costs."""
 
 
-def _number(task: Task) -> int:
-    return task.number // _MANY
+def _sweep(
+    questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured]
+) -> Iterator[Task]:
+    """Every layout, those together that share recorded steps: they differ in shards and micro-batches alone."""
+    together: dict[tuple[int, ...], list[Layout]] = {}
+    for number, layout, price in priced:
+        question = questions[number]
+        answer = known.get(question.key(layout))
+        if answer is None or (answer[2] is None and question.ceiling is not None):
+            together.setdefault((number, *layout[:4], layout.policy), []).append(layout)
+        else:
+            _note(tally, question, layout, price, answer, every=True)
+    for (number, *_), layouts in together.items():
+        question = questions[number]
+        yield Task(number, question.text, question.space, tuple(layouts), question.ceiling)
 
 
-def _tasks(
-    questions: Sequence[Question],
-    priced: Sequence[tuple[float, int, Layout, Cost]],
-    tally: Tally,
-    *,
-    keep: int,
-    every: bool,
-    size: int,
+def _candidates(
+    questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured], keep: int
 ) -> Iterator[Task]:
     """What must be measured, decided as late as possible: what was found until then prunes the rest."""
-    waiting: dict[int, list[Layout]] = {}
-    serial = 0
-    for _, number, layout, price in priced:
+    for number, layout, price in priced:
         question = questions[number]
-        if not every and _is_beaten(question, layout, price, tally, keep):
+        if _is_beaten(question, layout, price, tally, keep):
             tally.pruned += 1
-            continue
-        waiting.setdefault(number, []).append(layout)
-        if len(waiting[number]) >= size:
-            ceiling = None if every else _below(question, layout, tally, keep)
-            yield Task(number * _MANY + serial, question.text, question.space, tuple(waiting.pop(number)), ceiling)
-            serial += 1
-    for number, layouts in waiting.items():
-        ceiling = None if every else questions[number].ceiling
-        yield Task(number * _MANY + serial, questions[number].text, questions[number].space, tuple(layouts), ceiling)
+        elif question.key(layout) in known:
+            _note(tally, question, layout, price, known[question.key(layout)], every=False)
+        else:
+            margin = _needed(question, layout, tally, keep)
+            yield Task(number, question.text, question.space, (layout,), question.ceiling, margin)
 
 
 def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
@@ -154,11 +157,6 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
     return question.ceiling - question.least(layout, growth) < needed
 
 
-def _below(question: Question, layout: Layout, tally: Tally, keep: int) -> int | None:
-    """Bytes in tensors from which on a layout is not worth asking for more."""
-    return None if question.ceiling is None else question.ceiling - _needed(question, layout, tally, keep)
-
-
 def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:
     """The headroom that makes a layout worth a look: once enough were found, noticeably more than a cheaper one's."""
     if len(tally.best) < keep or question.capacity is None:
@@ -180,18 +178,21 @@ def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
     return same and waits and alike
 
 
-def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer: Answer) -> None:
+def _note(
+    tally: Tally, question: Question, layout: Layout, price: Cost, answer: Answer, *, every: bool
+) -> Found | None:
+    """Count an answer; what was found, if the layout can be."""
     if isinstance(answer, str):
         tally.refuse(answer)
-        return
+        return None
     tally.measured += 1
     found = question.found(layout, price, answer)
-    tally.new.append(found)
     tally.idle = 0 if found.fits else tally.idle + 1
-    if found.fits or (question.capacity is None and len(tally.best) < KEEP):
+    if found.fits or (question.capacity is None and (every or len(tally.best) < KEEP)):
         tally.best.append(found)
     elif found.fits is False:
         question.failed.append(layout)
+    return found
 
 
 def _shortened(best: Sequence[Found], keep: int) -> list[Found]:

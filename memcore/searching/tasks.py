@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
+from time import process_time
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
+from memcore.searching.found import Measured
 from memcore.searching.growth import Growths
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.spaces import Space
 from memcore.searching.totals import Totals
 
-Answer = tuple[int, int | None] | str
-"""Bytes allocated and, where asked for, on the device; or why the layout cannot be."""
+Answer = Measured | str
+"""What a layout needs, or why it cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,17 @@ class Task:
     space: Space
     layouts: tuple[Layout, ...]
     ceiling: int | None
-    """What fits below this is also measured on the device."""
+    """Bytes in tensors above which nothing fits; None: nobody knows."""
+    margin: int = 0
+    """So many bytes below the ceiling, the device is not asked: what is left would be too little."""
+
+    def unasked(self, held: int) -> Measured | None:
+        """The answer for a layout that holds at least so many bytes in tensors, if the device need not be asked."""
+        if self.ceiling is None:
+            return held, None, None
+        if held <= self.ceiling - self.margin:
+            return None
+        return held, None, False if held > self.ceiling else None
 
 
 def perform(task: Task) -> tuple[int, list[Answer]]:
@@ -39,17 +52,17 @@ def perform(task: Task) -> tuple[int, list[Answer]]:
     base = _config(task.config)
     policies = task.space.policies
     totals = totals_of(task.config, task.space) if task.space.row.shared else None
-    return task.number, [_answer(base, policies, totals, each, task.ceiling) for each in task.layouts]
+    return task.number, [_answer(task, base, policies, totals, each) for each in task.layouts]
 
 
 def _answer(
-    base: Config, policies: Sequence[Mapping[str, object]], totals: Totals | None, layout: Layout, ceiling: int | None
+    task: Task, base: Config, policies: Sequence[Mapping[str, object]], totals: Totals | None, layout: Layout
 ) -> Answer:
     total = None if totals is None else totals.total(layout)
     if isinstance(total, MemcoreError):
         return str(total)
-    if total is not None and (ceiling is None or total > ceiling):
-        return total, None
+    if total is not None and (answer := task.unasked(total)) is not None:
+        return answer
     try:
         found = estimate(config_of(base, layout, policies))
     except MemcoreError as error:
@@ -57,9 +70,8 @@ def _answer(
     if not isinstance(found, Estimate):
         return "a server has no layouts"
     allocated = found.allocated.expected
-    if ceiling is None or allocated > ceiling or found.rank.least_reserved > ceiling:
-        return allocated, None
-    return allocated, found.device.expected
+    answer = task.unasked(allocated) or task.unasked(found.rank.least_reserved)
+    return (allocated, found.device.expected, found.fits) if answer is None else (allocated, *answer[1:])
 
 
 @lru_cache(maxsize=512)
@@ -85,14 +97,25 @@ RETRIES = 2
 Done = tuple[Task, list[Answer]]
 
 
-def performed(tasks: Iterator[Task], executor: Executor | None, ahead: int) -> Iterator[Done]:
-    """The tasks with their answers, as these come; at most `ahead` are under way at once."""
+AHEAD = 256
+"""Tasks that are under way at once."""
+FIRST = 0.5
+"""Seconds of work that are done here before an executor is asked: many jobs are done by then."""
+WORTH = 1.5
+"""An executor is asked if at the pace of these more than so many seconds are left: processes take a while to start."""
+
+
+def performed(tasks: Iterator[Task], executor: Executor | None) -> Iterator[Done]:
+    """The tasks with their answers, as these come."""
     if executor is None:
         yield from ((task, perform(task)[1]) for task in tasks)
         return
+    waiting = deque(tasks)
+    yield from _here(waiting)
+    tasks = iter(waiting)
     running = Running(executor)
     try:
-        for task in islice(tasks, ahead):
+        for task in islice(tasks, AHEAD):
             yield from running.send(task)
         while running.futures:
             for future in wait(running.futures, return_when=FIRST_COMPLETED)[0]:
@@ -101,6 +124,21 @@ def performed(tasks: Iterator[Task], executor: Executor | None, ahead: int) -> I
                     yield from running.send(task)
     finally:
         running.cancel()
+
+
+def _here(waiting: deque[Task]) -> Iterator[Done]:
+    """What is done before an executor is worth its while, layout by layout, taken out of what waits."""
+    began, left, done = process_time(), sum(len(task.layouts) for task in waiting), 0
+    while waiting:
+        spent = process_time() - began
+        if spent >= FIRST and spent * left >= WORTH * done:
+            return
+        task = waiting.popleft()
+        now, later = (replace(task, layouts=part) for part in (task.layouts[:1], task.layouts[1:]))
+        if later.layouts:
+            waiting.appendleft(later)
+        yield now, perform(now)[1]
+        left, done = left - 1, done + 1
 
 
 class Running:

@@ -167,8 +167,8 @@ class Totals:
         return Point(sizes, kind)
 
     def _structure(self, layout: Layout, point: Point) -> Structure | MemcoreError:
-        several = layout.stages > 1, layout.replicas > 1, layout.micro_batches > 1
-        key = point.kind, layout.policy, *several
+        # A number of stages may be refused where others are not: one of them would have no layers.
+        key = point.kind, layout.policy, layout.stages, layout.replicas > 1, layout.micro_batches > 1
         found = self._structures.get(key)
         if found is None:
             job = _resolved(config_of(self.base, layout, self.policies))
