@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import pickle
 import random
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
 
 from memcore import Config, MemcoreError, estimate, search
 from memcore.engines import report_theoretical_memory
 from memcore.searching.layouts import Layout, config_of
 from memcore.searching.questions import questions_of
 from memcore.searching.spaces import Space, Tried
-from memcore.searching.tasks import Task, perform
+from memcore.searching.tasks import Task
 from memcore.searching.totals import Totals
 
 DENSE = {
@@ -94,19 +95,52 @@ def whole(name: str, job: Mapping[str, object]) -> None:
 
 def executors() -> None:
     """One process and two, and what is sent."""
-    config, space = space_of({**DENSE, "hardware": {"num_gpus": 64, "accelerator": "h100-sxm-80gb"}}, 64)
+    _, space = space_of({**DENSE, "hardware": {"num_gpus": 64, "accelerator": "h100-sxm-80gb"}}, 64)
     layouts = tuple(islice(space.layouts(), 64))
     task = Task(0, "{}", space, layouts, None)
-    answers = [(70 * 2**30, None)] * len(layouts)
+    answers = [(70 * 2**30, None, None)] * len(layouts)
     print(f"a task of {len(layouts)} layouts: {len(pickle.dumps(task))} bytes and the config's JSON;", end=" ")
     print(f"its answers: {len(pickle.dumps((0, answers)))} bytes")
-    small = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"num_gpus": 64, "accelerator": "t4"}}
-    alone = timed(lambda: list(search(small, every=True)))
-    with ProcessPoolExecutor(2) as pool:
-        list(pool.map(perform, []))
-        both = timed(lambda: list(search(small, every=True, executor=pool)))
-    print(f"a sweep in one process over two: {alone / both:.2f} × as long")
-    del config
+    for job, options in COMPARED.items():
+        compared(job, options)
+
+
+COMPARED = {
+    "search, 8B on 8 GPUs": ["--gpus", "8"],
+    "sweep, 8B on 1 GPU": ["--gpus", "1", "--every"],
+    "sweep, 8B on 4 GPUs": ["--gpus", "4", "--every"],
+    "sweep, 8B on 8 GPUs": ["--gpus", "8", "--every"],
+}
+JOB = ["--model", "llama-3.1-8b", "--seq", "8192", "--accelerator", "h100-sxm-80gb"]
+
+
+def compared(name: str, options: Sequence[str]) -> None:
+    """The same command with one process and two: on the clock, and of the processors, which others do not disturb.
+
+    Where nothing else runs, two processes take what the first takes and half of what the workers do.
+    """
+    command = [sys.executable, "-c", USED, "search", *JOB, *options, "--jobs"]
+    clock, used = [], []
+    for jobs in "12":
+        began = perf_counter()
+        done = subprocess.run([*command, jobs], cwd=ROOT, capture_output=True, text=True, check=True)
+        clock.append(perf_counter() - began)
+        used.append([float(each) for each in done.stderr.split()])
+    (alone, _), (first, workers) = used
+    print(
+        f"{name}: --jobs 1 {clock[0]:.1f} s, --jobs 2 {clock[1]:.1f} s ({clock[1] / clock[0]:.2f} ×); of the", end=" "
+    )
+    print(f"processor {alone:.1f} s, {first:.1f} + {workers:.1f} s in workers ({(first + workers / 2) / alone:.2f} ×)")
+
+
+USED = """
+import resource, sys
+from memcore.cli import main
+main()
+for who in resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN:
+    used = resource.getrusage(who)
+    print(used.ru_utime + used.ru_stime, file=sys.stderr)
+"""
 
 
 def peers() -> None:

@@ -112,9 +112,48 @@ whole; where asked for (`--offload`, `--schedules`) also what lives on the host,
 Layouts are looked at from the cheapest on. One is passed over without being measured if a bound says that it cannot fit:
 parameters, gradients and states by their dtypes, and what the layers of a recorded forward pass keep. Once enough were
 found that fit, so is one that costs a quarter more, or that cannot leave a fifth of the GPU more than a cheaper one.
-`--every` measures all of them.
+`--every` measures all of them, and says of each what `estimate` says.
 
 Where published runs stand in this ranking, and why: [layouts](layouts.md).
+
+## Several processes
+
+A search without `--every` takes seconds in one process: each measurement decides whether the next is needed. With
+`--every`, processes share the work, each with layouts of its own whose steps are recorded alike:
+
+    memcore search --model llama-3.1-8b --gpus 8 --accelerator h100-sxm-80gb --seq 8k --every --jobs 2 --write sweep.jsonl
+
+Two take little more than half as long as one. They are started if more than a second or two of work is left after the
+first half second; no more of them than there are cores. What `--write` has in its file is not measured again, so that
+a sweep that was broken off goes on where it was.
+
+In Python any executor of `concurrent.futures` does:
+
+```python
+from concurrent.futures import ProcessPoolExecutor
+
+from memcore import search
+
+job = {
+    "model": "llama-3.2-1b",
+    "training": {"sequence_length": 8192},
+    "hardware": {"num_gpus": 2, "accelerator": "rtx-4090"},
+}
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2) as processes:
+        *_, last = search(job, every=True, executor=processes)
+    print(f"{len(last.best)} of {last.total} layouts fit")  # 13 of 45 layouts fit
+```
+
+So does a cluster of Dask. A task is a config as JSON with some layouts, its answer a few numbers for each; one whose
+worker is lost is sent again, and at last done by the process that asked.
+
+```python
+from distributed import Client
+
+with Client("tcp://scheduler:8786") as client:
+    *_, last = search(job, every=True, executor=client.get_executor())
+```
 """
 
 

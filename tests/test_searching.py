@@ -1,10 +1,15 @@
 """Searching layouts: exact totals, bounds that are sound, recommendations that pass `estimate`, executors and records."""
 
 import json
+import os
 import pickle
 import random
+import re
+import subprocess
+import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +29,7 @@ from memcore.searching.tasks import Task, growths_of, perform
 from memcore.searching.totals import Totals
 from memcore.step.record import program_of
 
+ROOT = Path(__file__).parent.parent
 DENSE = {
     "model": "llama-3.1-8b",
     "training": {"sequence_length": 8192, "implementation": "torchtitan"},
@@ -369,6 +375,23 @@ def test_layouts_that_share_a_recording_are_sent_together(at_once):
     assert sum(len(task.layouts) for task in executor.tasks) == last.total
     assert {len(each) for each in divisions} == {1}
     assert len(set.union(*divisions)) == len(divisions) == executor.sent
+
+
+@pytest.mark.machine
+def test_the_documented_example_runs(tmp_path):
+    """The first executor of docs/costs.md, as a script, prints what stands beside it."""
+    page = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+    script = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "ProcessPool" in block)
+    (tmp_path / "sweep.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "sweep.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == script.rpartition("  # ")[2].strip()
 
 
 @pytest.mark.machine
