@@ -63,7 +63,8 @@ class Solution:
     step: int = 1
     """Allowed values are this far apart."""
     beyond: Value | None = None
-    """The nearest value that was refused or does not fit; None: there is no limit."""
+    """The nearest value that was refused or does not fit; where none fits, the one that comes closest to it; None:
+    there is no limit."""
     limit: Found | MemcoreError | None = None
     """What happens there: it does not fit, or is not allowed."""
 
@@ -223,10 +224,23 @@ class Tries:
     def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Pieces[Solution]:
         """What was found, with the estimates on both sides."""
         found = None if value is None else self.known[value]
+        beyond = self._closest(beyond) if value is None else beyond
         limit = None if beyond is None else (yield from self.at(beyond))
         return Solution(
             self.path, smallest, value, None if isinstance(found, MemcoreError) else found, step, beyond, limit
         )
+
+    def _closest(self, other: Value | None) -> Value | None:
+        """Of the values that were tried, the first that misses least; the other, if all were refused."""
+        missing = {value: _missing(found) for value, found in self.known.items() if not isinstance(found, MemcoreError)}
+        return min(missing, key=missing.__getitem__, default=other)
+
+
+def _missing(found: Found) -> int:
+    """Bytes that a job is over what there is; of training those in tensors, which need no look at the allocator."""
+    if isinstance(found, Estimate):
+        return found.allocated.expected - (found.capacity or 0)
+    return -(found.headroom or 0)
 
 
 def _largest(tries: Tries) -> Pieces[Solution]:

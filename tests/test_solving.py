@@ -5,6 +5,7 @@ import pytest
 from memcore import ConfigError, MemcoreError, estimate, solve
 from memcore.config.settings import Config
 from memcore.model.catalog import content_of
+from memcore.render.solution import solution_text
 
 GPUS = {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}
 DENSE = {
@@ -88,6 +89,28 @@ def test_nothing_fits():
     found = solve(job, "micro-batch")
     assert (found.value, found.found, found.beyond) == (None, None, 1)
     assert not found.limit.fits
+
+
+SEVENTY = {"model": "llama-3.1-70b", "hardware": {"num_gpus": 8, "accelerator": "rtx-4090"}}
+NOTHING_FITS = {
+    "GPUs, whose shares end before what is exchanged among them does": ({**SEVENTY}, "gpus", 2048),
+    "GPUs that share nothing": ({**SEVENTY, "engine": {"type": "ddp"}}, "gpus", 1),
+    "the most that is divided": ({**SEVENTY}, "tp", 8),
+    "the first of the largest accelerators": ({**SEVENTY, "hardware": {"num_gpus": 1}}, "accelerator", "mi350x"),
+    "the shortest sequence": ({**SEVENTY, "engine": {"type": "ddp"}}, "seq", 1),
+    "a server's GPUs": ({"model": "llama-3.1-405b", "engine": {"type": "vllm"}, "hardware": {"accelerator": "t4"}},
+                        "gpus", 128),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "setting", "closest"), NOTHING_FITS.values(), ids=NOTHING_FITS)
+def test_where_nothing_fits_the_closest_is_shown(config, setting, closest):
+    """No answer is of a value that nobody has: of those that were tried, the one that misses least."""
+    found = solve(config, setting)
+    assert (found.value, found.beyond) == (None, closest)
+    text = solution_text(found)
+    assert "no value fits" in text
+    assert f"With {closest}, which comes closest:" in text
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,13 @@ def solution_text(found: Solution) -> str:
     label = label_of(found.setting)
     way = "smallest" if found.smallest else "largest"
     if found.value is None:
-        lines = [f"No {label.lower()} fits ({found.setting})."]
+        lines = [f"{label}: no value fits ({found.setting})."]
     else:
         lines = [f"{label}: {text_of(found.setting, found.value)} is the {way} that fits ({found.setting})."]
         lines += [f"  {each}" for each in _sentences(found.found)]
     if found.beyond is not None:
-        heading = f"With {text_of(found.setting, found.beyond)}:"
+        with_it = f"With {text_of(found.setting, found.beyond)}"
+        heading = f"{with_it}, which comes closest:" if found.value is None else f"{with_it}:"
         lines += [heading, *(f"  {each}" for each in _sentences(found.limit))]
     elif found.value is not None and not found.smallest:
         lines += ["Nothing limits it: the same fits whatever its value."]
