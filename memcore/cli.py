@@ -15,7 +15,7 @@ from memcore.config.kinds import SWITCHED, Flag
 from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
-from memcore.config.url import VERSION, decode_fragment, encode_fragment
+from memcore.config.url import LINK, decode_fragment, encode_fragment
 from memcore.decisions import DECISIONS, content, count, print_json
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import Estimate, estimate, estimate_training
@@ -174,7 +174,7 @@ def _config(options: argparse.Namespace) -> Config:
 def _base(source: str | None, flags: Mapping[str, str]) -> Mapping[str, object]:
     if source is None or source in PRESETS:
         return PRESETS.get(source or "", {})
-    if f"#{VERSION}" in source or source.startswith(f"{VERSION}&"):
+    if LINK.search(source):
         return decode_fragment(source).to_dict()
     if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
         return {"model": source}

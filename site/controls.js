@@ -134,6 +134,7 @@ function listenToButtons() {
     if (doing) act(doing);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
+    else if (near(event, "[data-renew]")) renew(near(event, "[data-renew]").dataset.renew);
     else if (near(event, "[data-sort]")) sort(near(event, "[data-sort]"));
     else if (near(event, "[data-copy]")) copyTable(near(event, "[data-copy]"));
     else if (plan) {
@@ -178,6 +179,20 @@ function listenToButtons() {
     history.pushState({ depth: 1 }, "", location.pathname + location.search);
     open("");
   });
+}
+
+// Opens a link with the newest version of the page; a version that is ready or comes takes over and reloads.
+async function renew(link) {
+  history.replaceState(history.state, "", link);
+  const registration = await navigator.serviceWorker?.getRegistration();
+  await registration?.update().catch(() => {});
+  const next = registration?.waiting ?? registration?.installing;
+  if (!next || !navigator.serviceWorker.controller) return location.reload();
+  const takeOver = () => {
+    if (next.state === "installed") next.postMessage("skipWaiting");
+  };
+  next.addEventListener("statechange", takeOver);
+  return takeOver();
 }
 
 // On paper the form is what was set, and the link.

@@ -244,15 +244,21 @@ def test_a_pasted_model_travels_in_the_link():
 @pytest.mark.parametrize(
     ("link", "message"),
     [
-        ("", "link: found version ''; this version reads 'v1'"),
-        ("v9&model=gpt2", "link: found version 'v9'; this version reads 'v1'"),
-        ("v1&model=gpt2&sequ=1", "link: sequ: unknown key (did you mean 'seq'?)"),
+        ("", "link: found version ''; expected 'v1'; copy the whole link"),
+        (
+            "v9&model=gpt2",
+            "link: found version 'v9'; this memcore is older and reads 'v1': reload the page or update it",
+        ),
+        ("v1&model=gpt2&sequ=1", "link: sequ: unknown key; a newer memcore may know it (did you mean 'seq'?)"),
         ("v1&model=gpt2&seq=1&seq=2", "link: seq: given twice"),
         (
             "v1&model=gpt2&seq=ten",
             "training.sequence_length: expected a whole number such as 8192, 8k or 7B, found 'ten'",
         ),
-        ("v1&model=deflate:!!!", "model: the model in the link is damaged\nmodel: is required"),
+        (
+            "v1&model=deflate:!!!",
+            "model: the model in the link is damaged; the link may be cut off: copy it again\nmodel: is required",
+        ),
         ("v1&seq=8192", "model: is required"),
         ("v1&" + "x" * 70000, "link: longer than 65536 characters"),
     ],

@@ -510,6 +510,29 @@ def test_an_update_waits_for_a_click(dist, watched, site):
         worker.write_text(original, encoding="utf-8")
 
 
+@pytest.mark.parametrize("fragment", ["v2&model=gpt2&seq=512", "v1&model=gpt2&seq=512&setting-of-tomorrow=1"])
+def test_a_link_of_a_newer_version_offers_a_reload(dist, watched, site, fragment):
+    """It says that the page is older; the button brings the newest version, with the link as it was."""
+    live(watched, site)
+    controlled(watched)
+    worker: Path = dist / "sw.js"
+    original = worker.read_text(encoding="utf-8")
+    try:
+        worker.write_text(original + "\n// a new version\n", encoding="utf-8")
+        watched.evaluate("window.before = true")
+        watched.evaluate(f"location.hash = {fragment!r}")
+        button = watched.locator("#problems [data-renew]")
+        expect(watched.locator("#problems")).to_contain_text("newer memcore" if "tomorrow" in fragment else "is older")
+        with watched.expect_event("load"):
+            button.click()
+        expect(button).to_be_visible()
+        assert watched.evaluate("window.before === undefined")
+        state = "navigator.serviceWorker.getRegistration().then((found) => [found.waiting, found.installing])"
+        assert watched.evaluate(state) == [None, None]
+    finally:
+        worker.write_text(original, encoding="utf-8")
+
+
 def test_suggestions_leave_the_page_to_edits(watched, site):
     """Suggestions are worked out piece by piece; an edit is answered between two, and ends those for another job."""
     live(watched, f"{site}#v1&model=gpt2&seq=512&accelerator=t4")

@@ -31,5 +31,5 @@ def inflated(text: str) -> Mapping[str, object]:
     except (binascii.Error, zlib.error, ValueError):
         found = None
     if not isinstance(found, dict) or not inflate.eof:
-        raise ValueError("the model in the link is damaged")
+        raise ValueError("the model in the link is damaged; the link may be cut off: copy it again")
     return found

@@ -2,10 +2,16 @@
 
 `#v1&model=llama-3.1-8b&engine=fsdp&gpus=8&seq=8192`: the settings that are given, by their short names. A model that
 is not from the catalog is its config.json, deflated and in base64. Whatever comes from a URL is hostile until checked.
+
+Links are for ever: tests/truth/links.json holds one of every spelling, and names that settings no longer have stay in
+`FORMER`. A version that older ones would misread gets another `VERSION`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from memcore.config.settings import SETTINGS, Config
@@ -14,7 +20,27 @@ from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import LINK_LENGTH
 
 VERSION = "v1"
+PARTS = 500
+"""Settings in it: more than there are."""
+LINK = re.compile(r"^v[0-9]+&|#v[0-9]+(?:&|$)")
+"""Where a text is a link, of whatever version."""
+FORMER: Mapping[str, str] = {"fsdp-version": "engine.version", "quantization": "training.quantization"}
+"""Settings by short names that they had in the past. A name that another setting has now means that one, unless it
+refuses the value."""
 _SAFE = ":-._~/"
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+"""A percent sign that escapes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a fragment says."""
+
+    config: Config | None
+    """The config of everything that is understood; None where that has no model."""
+    problems: tuple[Problem, ...]
+    newer: bool
+    """Whether a newer memcore may understand more of it."""
 
 
 def encode_fragment(config: Config) -> str:
@@ -32,24 +58,93 @@ def decode_fragment(text: str) -> Config:
 
     Raises ConfigError naming every part that cannot be understood.
     """
+    found = read_fragment(text)
+    if found.config is None or found.problems:
+        raise ConfigError(found.problems)
+    return found.config
+
+
+def read_fragment(text: str) -> Link:
+    """What a fragment says, or that of a whole URL with one: its config, and every part that cannot be understood."""
     if len(text) > LINK_LENGTH:
-        raise ConfigError([Problem("link", f"longer than {LINK_LENGTH} characters")])
+        return Link(None, (Problem("link", f"longer than {LINK_LENGTH} characters"),), newer=False)
     version, *parts = text.rpartition("#")[2].split("&")
     if version != VERSION:
-        raise ConfigError([Problem("link", f"found version {version[:20]!r}; this version reads {VERSION!r}")])
-    texts: dict[str, str] = {}
-    problems: list[Problem] = []
-    for name, _, spelled in (part.partition("=") for part in parts if part):
-        if name not in FLAGS:
-            problems.append(Problem(f"link: {name[:40]}", "unknown key", nearest(name, FLAGS)))
-        elif FLAGS[name] in texts:
-            problems.append(Problem(f"link: {name}", "given twice"))
-        else:
-            texts[FLAGS[name]] = unquote(spelled)
+        newer = re.fullmatch("v[0-9]{1,9}", version) is not None and int(version[1:]) > int(VERSION[1:])
+        return Link(None, (_other_version(version, newer=newer),), newer)
+    if len(parts) > PARTS:
+        return Link(None, (Problem("link", f"found {len(parts)} settings; expected at most {PARTS}"),), newer=False)
+    texts, problems, newer = _texts(filter(None, parts))
     try:
-        config = from_texts(texts)
+        config: Config | None = from_texts(texts)
     except ConfigError as error:
         problems += error.problems
-    if problems:
-        raise ConfigError(problems)
-    return config
+        refused = {each.path for each in error.problems}
+        config = _understood({path: each for path, each in texts.items() if path not in refused})
+    return Link(config, tuple(problems), newer)
+
+
+def _other_version(version: str, *, newer: bool) -> Problem:
+    if newer:
+        mend = f"this memcore is older and reads {VERSION!r}: reload the page or update it"
+    else:
+        mend = f"expected {VERSION!r}; copy the whole link"
+    return Problem("link", f"found version {version[:20]!r}; {mend}")
+
+
+def _texts(parts: Iterable[str]) -> tuple[dict[str, str], list[Problem], bool]:
+    """Texts by path, what is wrong with the others, and whether a newer memcore may know one of them."""
+    texts: dict[str, str] = {}
+    problems: list[Problem] = []
+    newer = False
+    for name, given, spelled in (part.partition("=") for part in parts):
+        where = f"link: {name[:40]}"
+        try:
+            text = _unescaped(spelled)
+        except ValueError as error:
+            problems.append(Problem(where, str(error)))
+            continue
+        path = _path(name, text)
+        if not given:
+            problems.append(Problem(where, "has no value; the link may be cut off: copy it again"))
+        elif path is None:
+            newer = True
+            problems.append(Problem(where, "unknown key; a newer memcore may know it", nearest(name, FLAGS)))
+        elif path in texts:
+            problems.append(Problem(where, "given twice"))
+        else:
+            texts[path] = text
+    return texts, problems, newer
+
+
+def _unescaped(spelled: str) -> str:
+    damaged = _ESCAPE.search(spelled)
+    if damaged:
+        raise ValueError(f"found {damaged[0]!r}; expected % and two hexadecimal digits, and %25 for a percent sign")
+    try:
+        return unquote(spelled, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("its escapes are not UTF-8; the link may be cut off: copy it again") from None
+
+
+def _path(name: str, text: str) -> str | None:
+    """The path of the setting that a name stands for, or stood for in the past."""
+    now, former = FLAGS.get(name), FORMER.get(name)
+    if now is None or former is None or _takes(now, text) or not _takes(former, text):
+        return now or former
+    return former
+
+
+def _takes(path: str, text: str) -> bool:
+    try:
+        SETTINGS[path].kind.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _understood(texts: Mapping[str, str]) -> Config | None:
+    try:
+        return from_texts(texts)
+    except ConfigError:
+        return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
-from memcore.config.url import decode_fragment, encode_fragment
+from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
 from memcore.formats import shown_names
@@ -206,42 +206,26 @@ def open_link(session: Session, message: Message) -> Iterator[Patch]:
     if not link.strip("#"):
         yield from load(session, page.fill(page.example()), message)
         return
-    problems: tuple[Problem, ...] = ()
-    try:
-        config = decode_fragment(link)
-    except ConfigError as error:
-        understood = lenient(link)
-        problems = error.problems
-        if understood is None:
-            if session.config is None:
-                yield from load(session, page.fill(page.example()), {**message, "entry": None})
-            yield problem_patch(session, problems)
-            return
-        config = understood
-    yield from load(session, page.fill(config), message)
-    if problems:
-        patch = problem_patch(session, problems)
+    found = read_fragment(link)
+    if found.config is None:
+        if session.config is None:
+            yield from load(session, page.fill(page.example()), {**message, "entry": None})
+        yield _link_patch(session, found, link)
+        return
+    yield from load(session, page.fill(found.config), message)
+    if found.problems:
+        patch = _link_patch(session, found, link)
         patch["html"]["problems"] += f"<p>{escape(say('rest-applied'))}</p>"
         yield {**patch, "stale": False}
 
 
-def lenient(link: str) -> Config | None:
-    """The config of a link without the parts that cannot be understood; None if no model is left."""
-    version, *parts = link.lstrip("#").split("&")
-    model = next((part for part in parts if part.startswith("model=")), None)
-    if model is None or not _decodes([version, model]):
-        return None
-    good = [part for part in dict.fromkeys(parts[:200]) if part != model and _decodes([version, model, part])]
-    kept = [version, model, *good]
-    return decode_fragment("&".join(kept)) if _decodes(kept) else None
-
-
-def _decodes(parts: list[str]) -> bool:
-    try:
-        decode_fragment("&".join(parts))
-    except ConfigError:
-        return False
-    return True
+def _link_patch(session: Session, found: Link, link: str) -> Patch:
+    """What is wrong with a link, and where a newer version of the page may know better, a button that asks for it."""
+    patch = problem_patch(session, found.problems)
+    if found.newer:
+        button = f'<button type="button" data-renew="{escape(link)}">{escape(say("reload"))}</button>'
+        patch["html"]["problems"] += f"<p>{button}</p>"
+    return patch
 
 
 def choose_task(session: Session, message: Message) -> Iterator[Patch]:

@@ -15,7 +15,7 @@ from typing import Any
 import memcore
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
-from memcore.config.url import VERSION, decode_fragment
+from memcore.config.url import LINK, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.formats import Exported, exported, imported
 from memcore.limits import CONFIG_LENGTH
@@ -31,7 +31,7 @@ from memcore.units import format_bytes
 from memcore.words.page import complaint, say, translated
 
 _MARK = re.compile(r"<metadata[^>]*>(.*?)</metadata>", re.DOTALL)
-_LINK = re.compile(rf"#{VERSION}&[^\s)\"'<>]+")
+_STAMP = re.compile(r"#v[0-9]+&[^\s)\"'<>]+")
 """The link that every export is stamped with."""
 
 
@@ -68,7 +68,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     stripped = text.strip()
     if len(stripped) > CONFIG_LENGTH:
         raise ConfigError([Problem("file", f"longer than {CONFIG_LENGTH:,} characters")])
-    if f"#{VERSION}&" in stripped and "\n" not in stripped and " " not in stripped:
+    if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:
         return page.fill(decode_fragment(stripped)), ""
     found = _MARK.search(stripped)
     if found is not None:
@@ -78,7 +78,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
         return page.fill(Config.from_dict(data["config"])), ""
     if "model" in data or "model_type" in data:
         return page.read_file(stripped, form), ""
-    stamped = _LINK.search(stripped) if "memcore" in stripped else None
+    stamped = _STAMP.search(stripped) if "memcore" in stripped else None
     if stamped is not None:
         return page.fill(decode_fragment(stamped[0])), ""
     return _of_tool(stripped, form)

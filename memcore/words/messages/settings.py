@@ -88,7 +88,20 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     # Links
     "longer than {count} characters": "超过 {count} 个字符",
     "found version {value}": "版本为 {value}",
-    "this version reads {version}": "本版本可读 {version}",
+    "this memcore is older and reads {version}: reload the page or update it": (
+        "当前 memcore 版本较旧，只能读取 {version}：请重新加载页面或升级 memcore"
+    ),
+    "expected {version}": "应为 {version}",
+    "copy the whole link": "请复制完整链接",
+    "found {count:d} settings": "共有 {count} 个设置项",
+    "expected at most {count:d}": "最多 {count} 个",
+    "has no value": "没有值",
+    "the link may be cut off: copy it again": "链接可能不完整：请重新复制",
+    "a newer memcore may know it": "较新版本的 memcore 可能支持",
+    "expected % and two hexadecimal digits, and %25 for a percent sign": (
+        "应为 % 加两位十六进制数字，百分号本身写作 %25"
+    ),
+    "its escapes are not UTF-8": "其转义字节不是 UTF-8",
     "the model in the link is damaged": "链接中的模型已损坏",
     "nested more than {count} levels deep": "嵌套超过 {count} 层",
     "link": "链接",
