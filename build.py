@@ -2,6 +2,7 @@
 
     python build.py              build dist/
     python build.py serve        build it, serve it and print the address
+    python build.py pack         what a release publishes, of the dist/ that is there, to build/release/
     python build.py test         set up everything the tests need and run them all; further arguments go to pytest
 
 Everything is pinned: Python tools in requirements-dev.txt, the page's runtime in vendor/. Nothing is fetched when the
@@ -24,6 +25,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+import release
 
 ROOT = Path(__file__).parent.resolve()
 DIST, WORK, VENDOR, SITE = ROOT / "dist", ROOT / "build", ROOT / "vendor", ROOT / "site"
@@ -49,7 +52,7 @@ PLAIN_FILES = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("command", nargs="?", choices=("build", "serve", "test"), default="build")
+    parser.add_argument("command", nargs="?", choices=("build", "serve", "pack", "test"), default="build")
     parser.add_argument("--port", type=int, default=8000, help="where serve listens")
     parser.add_argument("--path", default="/", help="the path that serve pretends to be hosted under, like /memcore/")
     options, rest = parser.parse_known_args(arguments)
@@ -58,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "test":
             return test(rest)
+        if options.command == "pack":
+            print(*release.pack(DIST, WORK / "release"), sep="\n")
+            return 0
         prepare()
         build()
     except subprocess.CalledProcessError as error:
@@ -94,19 +100,20 @@ def prepare_measuring() -> None:
     torch is installed without its dependencies: the lock has those that the CPU needs. A build of torch for CUDA does
     not load without CUDA's libraries, which are too large to fetch for a test.
     """
-    lock, wanted = ROOT / "requirements-validation.txt", ROOT / "requirements-validation.in"
+    locks = (ROOT / "requirements-torch.txt", ROOT / "requirements-validation.txt")
     stamp = MEASURING / "installed.sha256"
-    content = hashlib.sha256(lock.read_bytes() + wanted.read_bytes()).hexdigest()
+    content = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()
     if stamp.exists() and stamp.read_text() == content:
         return
     print("setting up .venv-validation", flush=True)
+    if MEASURING.is_symlink():
+        MEASURING.unlink()
     venv.create(MEASURING, with_pip=True, clear=True)
     python = MEASURING / PYTHON.relative_to(ENVIRONMENT)
-    torch = next(line for line in wanted.read_text().splitlines() if line.startswith("torch=="))
-    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps")
     try:
-        run(*pip, torch)
-        run(*pip, "--require-hashes", "-r", lock)
+        for lock in locks:
+            run(python, "-m", "pip", "install", "--require-hashes", "--no-deps", "--quiet",
+                "--disable-pip-version-check", "-r", lock)  # fmt: skip
         run(python, "-c", "import torch")
     except subprocess.CalledProcessError as error:
         shutil.rmtree(MEASURING)
@@ -130,12 +137,14 @@ def tool(name: str) -> str:
 
 def build() -> None:
     """Make dist/ from nothing."""
+    os.umask(0o022)  # whoever builds it, others may read it
     shutil.rmtree(DIST, ignore_errors=True)
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
     wheel = build_wheel()
     copy_runtime(wheel)
     write_site(wheel)
+    write_notices(wheel)
     write_service_worker()
     files = [path for path in DIST.rglob("*") if path.is_file()]
     print(f"dist/: {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB", flush=True)
@@ -217,6 +226,15 @@ def write_site(wheel: Path) -> None:
     fill(SITE / "index.html", DIST / "index.html", parts)
     (DIST / "style.css").write_text((SITE / "style.css").read_text(encoding="utf-8") + rendered["colours"], "utf-8")
     (DIST / "schema.json").write_text(json.dumps(rendered["schema"], indent=2) + "\n", "utf-8")
+
+
+def write_notices(wheel: Path) -> None:
+    """The licences of what is shipped, and the list of it for programs."""
+    found = release.components(VENDOR, [path for path in WORK.glob("*.whl") if path != wheel])
+    own = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    (DIST / "licences.txt").write_text(release.notices(own, found), encoding="utf-8")
+    listed = release.sbom(wheel.name.split("-")[1], wheel, found)
+    (DIST / "sbom.json").write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
 
 
 def render(wheel: Path) -> dict[str, Any]:

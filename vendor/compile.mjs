@@ -20,7 +20,10 @@ const [folder, output, wheel, ...installers] = process.argv.slice(2).map((path) 
 const { loadPyodide } = await import(pathToFileURL(`${folder}/pyodide.mjs`).href);
 const env = { PYTHONHASHSEED: "0", PYTHONNODEBUGRANGES: "1", HOME: "/home" };
 
-// Two builds of one checkout are identical, so nothing in that memory comes from the clock or from chance.
+// Two builds of one checkout are identical, so nothing in that memory comes from the clock, the time zone, the folder or
+// from chance. Python keeps the name of the program that runs: it gets the one that it has in a browser.
+process.argv[1] = "./this.program";
+process.env.TZ = "UTC";
 Date.now = () => 1577836800000;
 performance.now = () => 0;
 

@@ -155,6 +155,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "wheel": ("The same package for Python (wheel)", "同一 Python 包（wheel）"),
     "schema": ("The config as a JSON Schema", "配置的 JSON Schema"),
+    "licences": ("Licences", "许可证"),
+    "sbom": ("Parts list (SBOM)", "组件清单（SBOM）"),
     "accuracy": ("How accurate it is", "准确度"),
     "report": ("Report a mismatch", "报告偏差"),
     "report-copied": (
