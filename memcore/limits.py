@@ -7,7 +7,6 @@ what is real and well below what costs seconds or memory: what is large but real
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import log10
 from types import MappingProxyType
 
 # Texts and files
@@ -125,26 +124,3 @@ def few(items: Sequence[object]) -> None:
     """Raises ValueError where a list is longer than any real one."""
     if len(items) > LIST_LENGTH:
         raise ValueError(f"expected a list of at most {LIST_LENGTH} items, found {len(items)}")
-
-
-def shown(value: object) -> str:
-    """A value as messages have it: in Python's spelling, cut where it is long.
-
-    >>> shown("nf4"), shown(10**5000)
-    ("'nf4'", '1e+5000')
-    """
-    if isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
-        return brief(value)
-    return f"{value!r:.80}"
-
-
-def brief(value: float) -> str:
-    """A number in a few digits, however large it is.
-
-    >>> brief(2**60), brief(10**400), brief(-12)
-    ('1.15292e+18', '1e+400', '-12')
-    """
-    if not isinstance(value, int) or abs(value) < 10**INTEGER_DIGITS:
-        return f"{value:.6g}"
-    exponent = log10(abs(value))
-    return f"{'-' if value < 0 else ''}{10 ** (exponent % 1):.6g}e+{int(exponent)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import log10
 
 KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
@@ -87,6 +88,33 @@ def format_bytes(value: int) -> str:
     if size >= MiB / 10:
         return f"{value / MiB:.1f} MiB"
     return f"{value / KiB:.1f} KiB" if size >= KiB else f"{value} B"
+
+
+def approximate(value: float) -> str:
+    """A number in six digits, however many it has.
+
+    >>> approximate(2**70), approximate(-(10**400))
+    ('1.18059e+21', '-1e+400')
+    """
+    try:
+        return f"{value:.6g}"
+    except OverflowError:  # an integer beyond any float
+        power = int(log10(abs(value)))
+        return f"{int(value) // 10 ** (power - 5) / 10**5:.6g}e+{power}"
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: up to 80 characters, and of longer numbers six digits.
+
+    >>> shown("8k"), shown(-(10**400)), shown([10**5000])
+    ("'8k'", '-1e+400', 'a list with numbers of thousands of digits')
+    """
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return approximate(value)
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # Python writes no integers of more than 4300 digits
+        return f"a {type(value).__name__} with numbers of thousands of digits"
 
 
 def format_count(value: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from memcore.errors import ConfigError, Problem
-from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS, NESTING, VALUES, brief
+from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS, NESTING, VALUES
+from memcore.units import approximate
 
 
 def check(data: object) -> None:
@@ -28,7 +29,7 @@ def _beyond(data: object) -> Iterator[Problem]:
             else:
                 left += ((f"{path}.{key}" if path else key, each, depth + 1) for key, each in _items(value))
         elif isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
-            yield Problem(path, f"expected a number of at most {INTEGER_DIGITS} digits, found {brief(value)}")
+            yield Problem(path, f"expected a number of at most {INTEGER_DIGITS} digits, found {approximate(value)}")
         elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
             yield Problem(path, f"longer than {CONFIG_LENGTH:,} characters")
     if left:

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memcore.config.kinds import Flag
+from memcore.errors import ConfigError, Problem
+from memcore.units import shown
+
 ENGINES: Mapping[str, str] = {
     "pytorch": "ddp",
     "pytorch_ddp": "ddp",
@@ -75,7 +79,9 @@ _SIGNS = {
     "hardware": ("total_gpu_memory_gb",),
 }
 """Keys that only its files have."""
-_HEAD = 128
+_SECTIONS = ("training", "parallelism", "engine", "hardware")
+_HEAD, _MOST = 128, 2**53
+"""The width of heads that do not divide the hidden size, and the largest count that settings take."""
 
 
 @dataclass(slots=True)
@@ -99,21 +105,47 @@ def imported(data: Mapping[str, object]) -> Imported:
     """
     if not _is_foreign(data):
         return Imported(dict(data))
-    found = Imported({key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()})
-    for name in ("training", "parallelism", "engine", "hardware"):
-        found.config.setdefault(name, {})
+    found = Imported({key: value if _is_config_json(value) else _given(value) for key, value in data.items()})
+    wrong = {name: value for name in _SECTIONS if not isinstance(value := data.get(name, {}), Mapping | None)}
+    for name in _SECTIONS:
+        if not isinstance(found.config.get(name), dict):
+            found.config[name] = {}
     _engine(found)
     _offload(found)
     _training(found)
     _groups(found)
     _world(found)
-    if isinstance(found.config.get("model"), dict):
+    if isinstance(found.config.get("model"), dict) and not _is_config_json(found.config["model"]):
         _model(found)
+    found.config.update(wrong)  # refused by their types
     return found
 
 
+def _is_config_json(value: object) -> bool:
+    """Whether a model is described in other words than its short ones."""
+    return isinstance(value, Mapping) and "model_type" in value
+
+
+def _given(value: object) -> object:
+    """What an object gives: null means absent."""
+    return {key: each for key, each in value.items() if each is not None} if isinstance(value, Mapping) else value
+
+
+def _ours(words: Mapping[str, Any], value: Any) -> Any:
+    """A word of its tables as ours; whatever else stands there is refused where it is read."""
+    return words.get(value, value) if isinstance(value, str) else value
+
+
+def _count(section: Mapping[str, Any], key: str, default: int | None = 1) -> int | None:
+    """A count of at least one; None for what is none, and refused where it is read."""
+    found = section.get(key, default)
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MOST else None
+
+
 def _is_foreign(data: Mapping[str, object]) -> bool:
-    sections = {name: value for name, value in data.items() if isinstance(value, Mapping)}
+    sections = {
+        name: value for name, value in data.items() if isinstance(value, Mapping) and not _is_config_json(value)
+    }
     if any(key in sections.get(name, {}) for name, keys in _SIGNS.items() for key in keys):
         return True
     policy = sections.get("training", {}).get("activation_checkpointing")
@@ -124,15 +156,14 @@ def _is_foreign(data: Mapping[str, object]) -> bool:
 
 def _engine(found: Imported) -> None:
     engine = found.section("engine")
-    given = engine.get("type", "pytorch_ddp")
-    name = engine["type"] = ENGINES.get(given, given) if isinstance(given, str) else given
+    name = engine["type"] = _ours(ENGINES, engine.get("type", "pytorch_ddp"))
     for key, engines in ONLY_FOR.items():
         if key in engine and name not in engines:
             value = engine.pop(key)
-            if value not in (None, "none"):
-                found.notes.append(f"engine.{key} {value!r} has no meaning for engine.type {name!r}: left out")
+            if value != "none":
+                found.notes.append(f"engine.{key} {shown(value)} has no meaning for engine.type {name!r}: left out")
     strategy = engine.pop("sharding_strategy", None)
-    if strategy in SHARDING:
+    if isinstance(strategy, str) and strategy in SHARDING:
         engine["reshard_after_forward"] = SHARDING[strategy]
     elif strategy == "no_shard":
         engine["type"] = "ddp"
@@ -145,42 +176,41 @@ def _engine(found: Imported) -> None:
 
 def _offload(found: Imported) -> None:
     engine = found.section("engine")
-    stage = engine.get("zero_stage") or 0
+    stage = engine.get("zero_stage", 0)
     for (key, value), least in STAGES.items():
         if engine.get(key) == value and isinstance(stage, int) and stage < least:
             del engine[key]
-            found.notes.append(f"engine.{key} {value!r} needs ZeRO-{least}, found {stage}: left out")
+            found.notes.append(f"engine.{key} {value!r} needs ZeRO-{least}, found {shown(stage)}: left out")
 
 
 def _groups(found: Imported) -> None:
     """Groups that divide layers, with engines that do not."""
     engine, parallelism, model = found.section("engine"), found.section("parallelism"), found.config.get("model")
     names = [f"parallelism.{name}_parallel_size" for name in ("tensor", "pipeline")]
-    tensor, stages = sizes = [parallelism.get(name.partition(".")[2]) or 1 for name in names]
-    routed = isinstance(model, dict) and bool(model.get("moe_enabled"))
+    tensor, stages = sizes = [_count(parallelism, name.partition(".")[2]) for name in names]
+    routed = isinstance(model, dict) and model.get("moe_enabled") is True
     reason = UNDIVIDED.get(engine["type"]) if isinstance(engine["type"], str) else None
     if reason is None or sizes == [1, 1] or (engine["type"] == "fsdp" and not routed):
         return
+    ranks = _count(parallelism, "data_parallel_size")
+    if tensor is None or stages is None or ranks is None:
+        return
     given = " and ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True) if size != 1)
-    if engine["type"] == "deepspeed" and not routed and (stages == 1 or (engine.get("zero_stage") or 0) <= 1):
+    if engine["type"] == "deepspeed" and not routed and (stages == 1 or engine.get("zero_stage", 0) in (0, 1)):
         engine["type"] = "megatron-deepspeed"
         found.notes.append(f"found {given}; {reason}; taken as engine.type 'megatron-deepspeed', which does")
         return
     for name in names:
         parallelism.pop(name.partition(".")[2], None)
-    ranks = parallelism.get("data_parallel_size") or 1
-    if all(isinstance(each, int) for each in (tensor, stages, ranks)):
-        parallelism["data_parallel_size"] = tensor * stages * ranks
+    parallelism["data_parallel_size"] = tensor * stages * ranks
     found.notes.append(f"found {given}; {reason}; all of these GPUs are taken as data-parallel ranks")
 
 
 def _training(found: Imported) -> None:
     training = found.section("training")
-    dtype = training.pop("dtype", "bf16")
-    training.setdefault("precision", DTYPES.get(dtype, dtype))
-    optimizer = training.get("optimizer")
-    if isinstance(optimizer, str):
-        training["optimizer"] = OPTIMIZERS.get(optimizer, optimizer)
+    training.setdefault("precision", _ours(DTYPES, training.pop("dtype", "bf16")))
+    if "optimizer" in training:
+        training["optimizer"] = _ours(OPTIMIZERS, training["optimizer"])
     level = training.get("activation_checkpointing")
     if isinstance(level, int) and not isinstance(level, bool) and level in CHECKPOINTING:
         training["activation_checkpointing"] = CHECKPOINTING[level]
@@ -194,17 +224,18 @@ def _world(found: Imported) -> None:
     hardware, parallelism = found.section("hardware"), found.section("parallelism")
     if hardware.pop("total_gpu_memory_gb", None) is not None:
         found.notes.append("hardware.total_gpu_memory_gb: each GPU counts on its own, left out")
-    gpus = hardware.get("num_gpus")
-    others = [parallelism.get(f"{name}_parallel_size") or 1 for name in ("tensor", "pipeline")]
-    if parallelism.get("sequence_parallel") and others[0] == 1:
+    tensor, stages = (_count(parallelism, f"{name}_parallel_size") for name in ("tensor", "pipeline"))
+    if parallelism.get("sequence_parallel") is True and tensor == 1:
         del parallelism["sequence_parallel"]
         found.notes.append("parallelism.sequence_parallel has no meaning without tensor parallelism: left out")
-    data = parallelism.get("data_parallel_size")
-    if not (isinstance(gpus, int) and isinstance(data, int) and all(isinstance(each, int) for each in others)):
+    if "num_gpus" not in hardware or "data_parallel_size" not in parallelism:
         return
-    if gpus != data * others[0] * others[1]:
+    gpus, data = _count(hardware, "num_gpus"), _count(parallelism, "data_parallel_size")
+    if gpus is None or data is None or tensor is None or stages is None:
+        return
+    if gpus != data * tensor * stages:
         del parallelism["data_parallel_size"]
-        product = " × ".join(str(each) for each in (*others, data))
+        product = f"{tensor} × {stages} × {data}"
         found.notes.append(
             f"hardware.num_gpus {gpus} is not the product of the parallel sizes {product}: data parallelism is what "
             "the GPUs leave, as launchers derive it"
@@ -218,21 +249,33 @@ def _model(found: Imported) -> None:
     if "max_seq_len" in model:
         found.section("training").setdefault("sequence_length", model["max_seq_len"])
     experts = {key: model.pop(key, None) for key in EXPERTS}
-    hidden, heads = model.get("hidden_size"), model.get("num_attention_heads")
-    if isinstance(hidden, int) and isinstance(heads, int) and heads > 0 and hidden % heads:
+    hidden, heads = (_count(model, key, None) for key in ("hidden_size", "num_attention_heads"))
+    if hidden and heads and hidden % heads:
         model["head_dim"] = _HEAD
         found.notes.append(f"model.hidden_size {hidden} is not divisible by {heads} heads: assumed heads of {_HEAD}")
-    if model.pop("moe_enabled", False):
+    if _routes(model.pop("moe_enabled", False)):
         found.config["model"] = _mixture(model, experts, found.notes)
+
+
+def _routes(value: object) -> object:
+    """Whether experts are routed to."""
+    try:
+        return Flag().check(value)
+    except ValueError as error:
+        raise ConfigError([Problem("model.moe_enabled", str(error))]) from None
 
 
 def _mixture(model: Mapping[str, Any], experts: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """A mixture of experts in the words of Qwen2-MoE, or without a shared expert of Mixtral."""
+    missing = [name for name in list(SIZES)[:3] if name not in model]
+    if missing:
+        raise ConfigError([Problem("model", f"a mixture of experts needs {', '.join(missing)}")])
     sizes = {SIZES.get(key, key): value for key, value in model.items() if key not in ("name", "num_parameters")}
-    wide = experts["expert_intermediate_size"] or 4 * sizes.get("hidden_size", 0)
+    wide = experts["expert_intermediate_size"] or 4 * (_count(sizes, "hidden_size") or 1)
     count, chosen = experts["num_experts"] or 8, experts["top_k"] or 2
     shared = experts["shared_expert_intermediate_size"]
-    stated = f"; {model['num_parameters']} is what the file states" if "num_parameters" in model else ""
+    counted = shown(model.get("num_parameters")).strip("'")
+    stated = f"; {counted} is what the file states" if "num_parameters" in model else ""
     notes.append(f"model: a mixture of experts with as many key as query heads, counted from its sizes{stated}")
     named = {"_name": model["name"]} if "name" in model else {}
     if not shared:

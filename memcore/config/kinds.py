@@ -14,7 +14,7 @@ from typing import Protocol
 from memcore import limits
 from memcore.config.deflated import DEFLATED, deflated, inflated
 from memcore.errors import meaning, nearest
-from memcore.units import SIZE, GiB, parse_bytes, parse_count
+from memcore.units import SIZE, GiB, approximate, parse_bytes, parse_count, shown
 
 JsonSchema = dict[str, object]
 
@@ -23,7 +23,7 @@ class Choices(ValueError):
     """Not one of the allowed words; `suggestion` is the nearest of them."""
 
     def __init__(self, found: object, allowed: tuple[str, ...]) -> None:
-        super().__init__(f"found {found!r}; allowed: {', '.join(allowed)}")
+        super().__init__(f"found {shown(found)}; allowed: {', '.join(allowed)}")
         self.suggestion = nearest(found, allowed) if isinstance(found, str) else None
 
 
@@ -34,7 +34,7 @@ class Unlisted(Choices):
         names = tuple(known)
         meant = meaning(found, names) if isinstance(found, str) else ()
         several = f"; it may be {', '.join(meant[:6])}" if len(meant) > 1 else ""
-        ValueError.__init__(self, f"found {found!r:.80}, which is not one of {len(names)} known {catalog}{several}")
+        ValueError.__init__(self, f"found {shown(found)}, which is not one of {len(names)} known {catalog}{several}")
         self.suggestion = nearest(found, names) if isinstance(found, str) else None
 
 
@@ -75,11 +75,11 @@ class Integer:
     def check(self, value: object) -> object:
         value = _whole(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"expected a whole number, found {value!r:.80}")
+            raise ValueError(f"expected a whole number, found {shown(value)}")
         if value < self.minimum:
-            raise ValueError(f"expected a whole number of at least {self.minimum}, found {limits.brief(value)}")
+            raise ValueError(f"expected a whole number of at least {self.minimum}, found {approximate(value)}")
         if value > self.maximum:
-            raise ValueError(f"expected a whole number of at most {self.maximum}, found {limits.brief(value)}")
+            raise ValueError(f"expected a whole number of at most {self.maximum}, found {approximate(value)}")
         return value
 
     def parse(self, text: str) -> object:
@@ -105,11 +105,9 @@ class Number:
         if self.unit == "GiB" and isinstance(value, str):
             return self.parse(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"expected {self._expected}, found {value!r:.80}")
+            raise ValueError(f"expected {self._expected}, found {shown(value)}")
         if not self.minimum <= value <= self.maximum:
-            raise ValueError(
-                f"expected a number from {self.minimum:g} to {self.maximum:g}, found {limits.shown(value)}"
-            )
+            raise ValueError(f"expected a number from {self.minimum:g} to {self.maximum:g}, found {shown(value)}")
         return value
 
     def parse(self, text: str) -> object:
@@ -158,7 +156,7 @@ class Flag:
 
     def check(self, value: object) -> object:
         if not isinstance(value, bool):
-            raise ValueError(f"expected true or false, found {value!r}")
+            raise ValueError(f"expected true or false, found {shown(value)}")
         return value
 
     def parse(self, text: str) -> object:
@@ -257,13 +255,14 @@ class FlagOrCount:
         if isinstance(value, bool):
             return value
         if not isinstance(value, int) or value < 2:
-            raise ValueError(f"expected true, false or a number of at least 2, found {value!r:.80}")
+            raise ValueError(f"expected true, false or a number of at least 2, found {shown(value)}")
         if value > limits.GPUS:
-            raise ValueError(f"expected a number of at most {limits.GPUS}, found {limits.brief(value)}")
+            raise ValueError(f"expected a number of at most {limits.GPUS}, found {approximate(value)}")
         return value
 
     def parse(self, text: str) -> object:
-        return self.check(int(text)) if text.isdigit() and int(text) > 1 else Flag().parse(text)
+        counted = text.isdecimal() and text not in SWITCHED
+        return self.check(parse_count(text)) if counted else Flag().parse(text)
 
     def spell(self, value: object) -> str:
         return Flag().spell(value) if isinstance(value, bool) else str(value)
@@ -278,11 +277,11 @@ class Version:
 
     def check(self, value: object) -> object:
         value = _whole(value)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return Integer(0).check(value)
         if isinstance(value, str) and _RELEASE.fullmatch(value):
             return int(value) if value.isdigit() else value
-        raise ValueError(f"expected a release such as 0.19.0 or a whole number, found {value!r:.80}")
+        raise ValueError(f"expected a release such as 0.19.0 or a whole number, found {shown(value)}")
 
     def parse(self, text: str) -> object:
         return self.check(text.strip())
@@ -291,7 +290,7 @@ class Version:
         return str(value)
 
     def schema(self) -> JsonSchema:
-        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{_RELEASE.pattern}$"}]}
+        return {"anyOf": [Integer(0).schema(), {"type": "string", "pattern": f"^{_RELEASE.pattern}$"}]}
 
 
 _RELEASE = re.compile(r"v?[0-9]{1,6}(?:\.[0-9a-z]{1,12}){0,5}")
@@ -304,8 +303,7 @@ class Names:
     def check(self, value: object) -> object:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, (list, tuple)) or not names or not all(map(self._is_name, names)):
-            raise ValueError(f"expected a name or a list of names, found {value!r:.80}")
-        limits.few(names)
+            raise ValueError(f"expected a name or a list of names, found {shown(value)}")
         return names[0] if len(names) == 1 else list(names)
 
     def parse(self, text: str) -> object:
@@ -355,7 +353,7 @@ class ModelName:
 
     def check(self, value: object) -> object:
         if not isinstance(value, (str, Mapping)) or not value:
-            raise ValueError(f"expected a catalog id, a hub id or the content of a config.json, found {value!r:.80}")
+            raise ValueError(f"expected a catalog id, a hub id or the content of a config.json, found {shown(value)}")
         return value
 
     def parse(self, text: str) -> object:
@@ -374,7 +372,7 @@ class Text:
 
     def check(self, value: object) -> object:
         if not isinstance(value, str) or len(value) > limits.TEXT_LENGTH:
-            raise ValueError(f"expected a text of at most {limits.TEXT_LENGTH} characters, found {value!r:.80}")
+            raise ValueError(f"expected a text of at most {limits.TEXT_LENGTH} characters, found {shown(value)}")
         return value
 
     def parse(self, text: str) -> object:

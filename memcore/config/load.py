@@ -97,7 +97,7 @@ def problem_of(path: str, error: ValueError) -> Problem:
 
 def _kind(value: object) -> str:
     names = {type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "a text"}
-    return names.get(type(value), "a list" if isinstance(value, list) else "an object")
+    return names.get(type(value), "a list" if isinstance(value, (list, tuple)) else "an object")
 
 
 def to_plain(section: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from memcore import limits
 from memcore.errors import ConfigError, Problem
+from memcore.units import approximate, shown
 
 
 @lru_cache(maxsize=1)
@@ -121,11 +122,11 @@ class Reader:
             found = int(found)
         if not isinstance(found, int) or isinstance(found, bool) or found < least:
             wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
-            self.refuse(name, f"expected {wanted}, found {limits.shown(found)}")
+            self.refuse(name, f"expected {wanted}, found {shown(found)}")
             return max(default or 0, least)
         most = limits.of_model(name)
         if found > most:
-            self.refuse(name, f"expected an integer of at most {most}, found {limits.brief(found)}")
+            self.refuse(name, f"expected an integer of at most {most}, found {approximate(found)}")
             return least
         return found
 
@@ -135,7 +136,7 @@ class Reader:
         if found is None and default is not None:
             return default
         if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= limits.INTEGER:
-            self.refuse(name, f"expected a number from 0 to {limits.INTEGER}, found {limits.shown(found)}")
+            self.refuse(name, f"expected a number from 0 to {limits.INTEGER}, found {shown(found)}")
             return 0.0
         return float(found)
 

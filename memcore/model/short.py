@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.model.reader import LARGEST
+from memcore.units import shown
 
 KEYS: Mapping[str, str] = {
     "num_layers": "num_hidden_layers",
@@ -24,6 +26,8 @@ _DEPTH = 128
 """Hidden size for each layer: 4096 over 32 in Llama 7B, 5120 over 40 in 13B, 8192 over 80 in 70B."""
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([kmbt]?)\s*", re.IGNORECASE)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_MOST = 10**22
+"""Parameters of the largest network whose layers still have sizes that are read."""
 _VOCABULARY, _HEAD = 32_000, 128
 """Llama 2's vocabulary and head width."""
 
@@ -57,7 +61,8 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
     config: dict[str, object] = {"model_type": "llama", **assumed, **given}
     taken, more = {name: value for name, value in assumed.items() if name not in given}, ""
     stated, counted = short.get("num_parameters"), _parameters(config)
-    if total is not None and _differs(stated, total, counted):
+    sized = all(_size(config, key) for key in _COUNTED)
+    if total is not None and sized and _differs(stated, total, counted):
         if "intermediate_size" in given:
             more = f"its sizes make {counted:,} parameters, where num_parameters says {stated}"
         else:
@@ -74,13 +79,15 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
 def _total(value: object) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
-        return value
+    if value is None:
+        return None
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    total = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
-    if total < 1:
-        message = f"expected a number of parameters such as 7B or 350M, found {value!r}"
+    total = int(float(match[1]) * _UNITS[match[2].lower()]) if match else value
+    if not isinstance(total, int) or isinstance(total, bool) or total < 1:
+        message = f"expected a number of parameters such as 7B or 350M, found {shown(value)}"
         raise ConfigError([Problem("model.num_parameters", message)])
+    if total > _MOST:
+        raise ConfigError([Problem("model.num_parameters", f"expected at most {_MOST:g}, found {shown(value)}")])
     return total
 
 
@@ -98,8 +105,9 @@ _COUNTED = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size
 
 
 def _size(config: Mapping[str, object], key: str) -> int:
+    """A size; zero for what is none, and refused with the rest of the config."""
     found = config.get(key)
-    return found if isinstance(found, int) else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= LARGEST else 0
 
 
 def _differs(stated: object, total: int, counted: int) -> bool:
@@ -125,8 +133,7 @@ def _width(hidden: object) -> int:
 
 def _shaped(total: int, given: Mapping[str, object]) -> tuple[dict[str, object], str]:
     """A network of Llama's proportions with about this many parameters."""
-    vocabulary = given.get("vocab_size", _VOCABULARY)
-    words = vocabulary if isinstance(vocabulary, int) else _VOCABULARY
+    words = _size(given, "vocab_size") or _VOCABULARY
     layers = min(range(1, 513), key=lambda depth: abs(_count(depth, words) - total))
     hidden = _DEPTH * layers
     rest = total - _count(layers, words)

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from memcore.errors import UnsupportedError
 from memcore.job.defaults import Defaults
 from memcore.model.network import Model
-from memcore.model.parts import LatentAttention
+from memcore.model.parts import Attention, LatentAttention
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.entries import Entry, ledger, spread
 from memcore.serving.gguf import gguf_file
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.llama_caches import cache_rows, indexer_row
+from memcore.serving.llama_plan import supports_flash
 from memcore.serving.llamacpp import EVERY, HOST, Flags, Plan, cache_type
 from memcore.serving.llamacpp import Entry as Buffer
 from memcore.serving.surroundings import surroundings
@@ -80,20 +82,52 @@ def options(read: Defaults, basics: Basics) -> Options:
         full_windows=read.take("engine.swa_full", False),
         release="ik" if "ik" in fork else "2026",
     )
-    return Options(
-        flags=flags,
-        file_type=name,
-        mixed=name in FILE_TYPES,
-        expanded="ik" in fork and read.given("engine.mla") == 0 and "lk" in basics.sizes,
-    )
+    expanded = "ik" in fork and read.given("engine.mla") == 0 and "lk" in basics.sizes
+    _check_caches(read, basics.model, flags, expanded=expanded)
+    return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded)
+
+
+_CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+"""What a cache may be of (`kv_cache_types` in `common/arg.cpp`)."""
+
+
+def _check_caches(read: Defaults, model: Model, flags: Flags, *, expanded: bool) -> None:
+    """Blocks must divide rows of heads, and values in blocks need flash attention (`llama_init_from_model`)."""
+    keys, values = (_row_widths(model, values=each, expanded=expanded) for each in (False, True))
+    flash = supports_flash(model) if flags.flash is None else flags.flash
+    for path, name, widths in (
+        ("engine.cache_type_k", flags.keys, keys),
+        ("engine.cache_type_v", flags.values, values),
+    ):
+        named = path if read.given(path) else "inference.kv_cache_dtype"
+        block = BLOCK_TYPES[name]
+        odd = next((width for width in widths if width % block.elements), None)
+        if odd is not None:
+            fitting = [each for each in _CACHE_TYPES if not any(w % BLOCK_TYPES[each.upper()].elements for w in widths)]
+            message = f"found {name.lower()!r}, whose blocks of {block.elements} elements do not divide rows of {odd}"
+            read.refuse(named, f"{message}; allowed: {', '.join(fitting)}")
+        elif widths and path.endswith("_v") and block.quantized and not flash:
+            read.refuse(named, f"found {name.lower()!r}, which needs flash attention; allowed: f32, f16, bf16")
+
+
+def _row_widths(model: Model, *, values: bool, expanded: bool) -> list[int]:
+    """Widths of the rows in which keys or values are cached; latent attention has keys alone, unless expanded."""
+    widths: dict[int, None] = {}
+    for layer, _ in model.layers:
+        for part in layer.mixers:
+            if isinstance(part, Attention) or (isinstance(part, LatentAttention) and expanded):
+                widths[model.size((part.heads.value if values else part.heads.width,))] = None
+            elif isinstance(part, LatentAttention) and not values:
+                widths[cache_rows(model, part)[0]] = None
+                widths |= {indexer_row(model, part): None} if part.indexer else {}
+    return list(widths)
 
 
 def _type(read: Defaults, path: str, common: str | None) -> str:
     chosen: str = read.given(path) or common or read.take(path, "f16")
     name = {"FP16": "F16", "FP32": "F32"}.get(chosen.upper(), chosen.upper())
     if name not in BLOCK_TYPES:
-        allowed = "f16, bf16, f32, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl"
-        read.refuse("inference.kv_cache_dtype", f"found {chosen!r}; llama.cpp caches in {allowed}")
+        read.refuse("inference.kv_cache_dtype", f"found {chosen!r}; llama.cpp caches in {', '.join(_CACHE_TYPES)}")
         return "F16"
     return name
 

@@ -12,10 +12,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from memcore.limits import INTEGER_DIGITS, LAYOUT_PARTS, NESTING, brief
+from memcore.limits import INTEGER_DIGITS, LAYOUT_PARTS, NESTING
 from memcore.model.megatron.parts import PREDICTION
 from memcore.model.network import Layer, Model
 from memcore.model.stages import cut
+from memcore.units import approximate
 
 
 class Chunk(NamedTuple):
@@ -121,7 +122,7 @@ def _multiplied(repeated: re.Pattern[str], text: str) -> str:
     """A layout with some repetitions spelled out. Raises LayoutError before it is longer than any real one."""
     length = len(text) + sum(len(match[1]) * _times(match) for match in repeated.finditer(text))
     if length > LAYOUT_PARTS:
-        raise LayoutError(f"expected at most {LAYOUT_PARTS} layers and edges of stages, found {brief(length)}")
+        raise LayoutError(f"expected at most {LAYOUT_PARTS} layers and edges of stages, found {approximate(length)}")
     return repeated.sub(lambda match: match[1] * _times(match), text)
 
 
