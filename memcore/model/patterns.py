@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import TypeAlias
 
 from memcore.model.reader import Reader
@@ -40,11 +41,12 @@ TYPES: Mapping[str, Place] = {
     "mamba": _LINEAR,
     "conv": _LINEAR,
     "recurrent": _LINEAR,
-    "hybrid": Place("linear", tag="hybrid"),
-    "mlp": Place(None, tag="mlp"),
-    "moe": Place(None, tag="moe"),
 }
-"""The words of `layer_types` and its relatives."""
+"""The words of `layer_types` and its relatives, as far as a family has such a mixer."""
+ALONE: Mapping[str, Place] = {"mlp": Place(None, tag="mlp"), "moe": Place(None, tag="moe")}
+"""Further words of families with one part in each layer."""
+HYBRID: Mapping[str, Place] = {"hybrid": Place("linear", tag="hybrid")}
+"""A further word of families whose layers may have two mixers."""
 
 
 def depth(reader: Reader) -> int:
@@ -67,11 +69,18 @@ def all_linear(reader: Reader) -> Sequence[Place]:
     return [_LINEAR] * depth(reader)
 
 
-def typed(rule: Callable[[Reader], Iterable[str]], key: str = "layer_types", *, windowed: bool = True) -> MixerPlan:
+def typed(
+    rule: Callable[[Reader], Iterable[str]],
+    key: str = "layer_types",
+    *,
+    windowed: bool = True,
+    more: Mapping[str, Place] = MappingProxyType({}),
+) -> MixerPlan:
     """The layers that `layer_types` lists; where it is absent, what the class derives.
 
-    With `windowed`, a sliding layer without a window sees everything.
+    With `windowed`, a sliding layer without a window sees everything; `more` are words of this family alone.
     """
+    types = {**TYPES, **more}
 
     def plan(reader: Reader) -> Sequence[Place]:
         listed = reader.listed(key)
@@ -79,10 +88,10 @@ def typed(rule: Callable[[Reader], Iterable[str]], key: str = "layer_types", *, 
         count = depth(reader) if reader.has("num_hidden_layers") else len(words)
         if listed is not None and len(words) < count:
             reader.refuse(key, f"lists {len(words)} layers of {count}")
-        unknown = [word for word in words if not isinstance(word, str) or word not in TYPES]
+        unknown = [word for word in words if not isinstance(word, str) or word not in types]
         if unknown:
-            reader.refuse(key, f"found {unknown[0]!r}; allowed: {', '.join(TYPES)}")
-        places = [TYPES.get(str(word), _FULL) for word in words[:count]]
+            reader.refuse(key, f"found {unknown[0]!r}; allowed: {', '.join(types)}")
+        places = [types.get(str(word), _FULL) for word in words[:count]]
         if windowed and not reader.has("sliding_window"):
             places = [_FULL if place is _SLIDING else place for place in places]
         return places

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memcore.errors import ConfigError, Problem, nearest
@@ -10,7 +10,7 @@ from memcore.model.families import ALIASES, COMPOSITES, FAMILIES, Composite, Fam
 from memcore.model.megatron.arguments import read_arguments
 from memcore.model.network import Ends, Layer, Model, Network
 from memcore.model.parts import Mixer
-from memcore.model.patterns import Place, compress
+from memcore.model.patterns import TYPES, Place, compress
 from memcore.model.published import published_extras
 from memcore.model.reader import Reader
 from memcore.model.short import expand, is_short
@@ -169,6 +169,7 @@ def _rope_scaling(config: Mapping[str, object]) -> str | None:
 def _layers(reader: Reader, family: Family) -> tuple[list[Layer], list[int]]:
     """Every kind of layer, and which kind each layer is."""
     places, feeds = family.mixer_plan(reader), family.feed_plan(reader)
+    _check_parts(reader, family, places, feeds)
     reader.check()
     numbers: dict[object, int] = {}
     kinds: dict[Layer, int] = {}
@@ -181,6 +182,19 @@ def _layers(reader: Reader, family: Family) -> tuple[list[Layer], list[int]]:
         order.append(numbers[key])
     reader.layer = None
     return list(kinds), order
+
+
+def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds: Sequence[str | None]) -> None:
+    """Refuse kinds of layers that a file lists and the family does not have."""
+    key = next((each for each in ("layers_block_type", "layer_types") if reader.states(each)), "layer_types")
+    mixers = {place.mixer for place in places if place.mixer} - set(family.mixers)
+    if mixers:
+        allowed = ", ".join(word for word, place in TYPES.items() if place.mixer in family.mixers)
+        reader.refuse(key, f"found layers with {min(mixers)} mixers, which the family does not have; allowed: {allowed}")
+    others = {feed for feed in feeds if feed} - set(family.feeds)
+    if others:
+        message = f"found {min(others)} feed-forward layers, which the family does not have; allowed:"
+        reader.refuse("mlp_layer_types", f"{message} {', '.join(family.feeds)}")
 
 
 def _own_values(reader: Reader, count: int) -> list[object]:

@@ -48,8 +48,8 @@ def _lettered(reader: Reader) -> list[Place]:
         unknown = set(pattern) - set(_LETTERS)
         if unknown:
             reader.refuse("hybrid_override_pattern", f"found {min(unknown)!r}; allowed: {' '.join(_LETTERS)}")
-        return [patterns.TYPES[_LETTERS.get(letter, "mlp")] for letter in pattern]
-    words = typed(lambda _: list(_LETTERS.values()), "layers_block_type")
+        return [{**patterns.TYPES, **patterns.ALONE}[_LETTERS.get(letter, "mlp")] for letter in pattern]
+    words = typed(lambda _: list(_LETTERS.values()), "layers_block_type", more=patterns.ALONE)
     return list(words(reader))
 
 

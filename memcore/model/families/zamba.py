@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memcore.model.families.family import Family
 from memcore.model.parts import Extra
-from memcore.model.patterns import Place, depth, typed
+from memcore.model.patterns import HYBRID, Place, depth, typed
 from memcore.model.reader import Reader
 from memcore.model.recurrences import Mamba2
 from memcore.model.rows import Dense, Grouped
@@ -30,7 +30,7 @@ def zamba_places(reader: Reader) -> list[Place]:
     """
     blocks, seen, places = reader.integer("num_mem_blocks"), 0, []
     tied = reader.flag("tie_word_embeddings", default=True)
-    for place in typed(_zamba_types, "layers_block_type")(reader):
+    for place in typed(_zamba_types, "layers_block_type", more=HYBRID)(reader):
         if place.tag:
             places.append(Place("hybrid", tag="borrower" if tied and seen >= blocks else f"owner {seen % blocks}"))
             seen += 1
