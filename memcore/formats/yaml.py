@@ -1,187 +1,316 @@
-"""The part of YAML that configs of training tools are written in.
+"""YAML, as far as configs are written in it; nothing is executed, and reading takes time in proportion to the text.
 
-Block mappings and lists, flow collections, quoted and plain scalars, comments, literal blocks. Anchors, tags and
-several documents are refused, with the line.
+Blocks and flow collections over any lines, plain and quoted scalars, blocks of text, comments, anchors, aliases and
+merge keys, YAML's own tags, one document. Refused, with the line: other tags, keys that are no text or number, further
+documents, and a key twice with different values. Keys are texts as they are written.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from memcore.errors import ConfigError, Problem
+from memcore.formats.cursor import COMPLEX, PLAIN, QUOTED, Cursor
+from memcore.limits import NESTING
 
-_KEY = re.compile(r"""((?:"[^"]*"|'[^']*'|[^\s#"'\[\]{},&*!|>%@`][^#]*?))\s*:(?:\s+|$)""")
-_NUMBER = re.compile(r"[-+]?(\d[\d_]*)(\.\d*)?([eE][-+]?\d+)?$|[-+]?\.\d+([eE][-+]?\d+)?$")
-_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False, "yes": True, "no": False, "on": True,
-          "off": False}  # fmt: skip
-_BLOCK = re.compile(r"[|>][-+0-9]*$")
+_DIRECTIVE = re.compile(r"%[^\n]*")
+_DASH = re.compile(r"-(?![^ \t\n])")
+_COLON = re.compile(r"[ \t]*:(?![^ \t\n])")
+_PROPERTIES = re.compile(r"(?:[&!][^ \t\n]*[ \t]+){0,2}")
+_NAME = re.compile(r"[&*]([^ \t\n,\[\]{}]+)")
+_TAG = re.compile(r"!(?:<[^ \t\n>]*>|[^ \t\n,\[\]{}]*)")
+_CLOSING = {"[": "]", "{": "}"}
+_TYPES: Mapping[str, type] = {
+    "!!str": str,
+    "!!int": int,
+    "!!float": float,
+    "!!bool": bool,
+    "!!null": type(None),
+    "!!seq": list,
+    "!!map": dict,
+}
+"""YAML's own tags, and what they promise."""
+_MERGE = "<<"
+_ALIASED = 2**17
+"""Values that aliases may repeat in all: some lines of aliases of aliases are billions of values."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    number: int
-    indent: int
-    text: str
+class _Anchored:
+    """A value that aliases repeat: it is shared, not copied."""
+
+    value: Any
+    size: int
+    """Values in it, itself among them."""
+    height: int
+    """Collections inside each other."""
 
 
-def read_yaml(text: str) -> Any:
-    r"""The content of a document.
+@dataclass(slots=True)
+class _Pairs:
+    """A mapping while it is read."""
+
+    own: dict[str, Any] = field(default_factory=dict)
+    merged: dict[str, Any] = field(default_factory=dict)
+
+
+def read_yaml(text: str, notes: list[str] | None = None) -> Any:
+    r"""The content of a document; `notes` takes what there is to say about it.
 
     >>> read_yaml("a: 1\nb:\n  - x\n  - y: [2, 3e8]\n")
     {'a': 1, 'b': ['x', {'y': [2, 300000000.0]}]}
 
     Raises ConfigError with the line of what is not understood.
     """
-    lines = list(_lines(text))
-    if not lines:
-        return None
-    value, rest = _block(lines, 0, lines[0].indent)
-    if rest < len(lines):
-        raise _unread(lines[rest], "is indented unlike its neighbours")
-    return value
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return _Reader(plain, notes=[] if notes is None else notes).document()
 
 
-def _lines(text: str) -> list[_Line]:
-    found: list[_Line] = []
-    block: int | None = None
-    for number, raw in enumerate(text.splitlines(), 1):
-        stripped = raw.strip()
-        indent = len(raw) - len(raw.lstrip(" "))
-        if block is not None and (not stripped or indent > block):
-            continue
-        block = None
-        plain = _uncommented(raw).rstrip()
-        if not plain.strip() or plain.strip() == "---":
-            continue
-        if "\t" in raw[: indent + 1]:
-            raise _unread(_Line(number, indent, stripped), "is indented with a tab")
-        line = _Line(number, indent, plain.strip())
-        if _BLOCK.search(line.text.rpartition(":")[2].strip() or "x"):
-            block = indent
-            line = _Line(number, indent, line.text.rpartition(":")[0] + ": ''")
-        found.append(line)
-    return found
+@dataclass
+class _Reader(Cursor):
+    """Collections, anchors and tags."""
 
+    notes: list[str] = field(default_factory=list)
+    deep: int = 0
+    aliased: int = 0
+    """Values that aliases have given."""
+    anchors: dict[str, _Anchored] = field(default_factory=dict)
 
-def _uncommented(raw: str) -> str:
-    """A line without its comment: a hash at the start or behind a space, outside quotes."""
-    quote = ""
-    for at, letter in enumerate(raw):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'" and (at == 0 or raw[at - 1] in " :[{,-"):
-            quote = letter
-        elif letter == "#" and (at == 0 or raw[at - 1] in " \t"):
-            return raw[:at]
-    return raw
-
-
-def _unread(line: _Line, why: str) -> ConfigError:
-    return ConfigError([Problem(f"line {line.number}", f"found {line.text[:60]!r}, which {why}")])
-
-
-def _block(lines: list[_Line], at: int, indent: int) -> tuple[Any, int]:
-    """A mapping, a list or a scalar whose lines begin at `indent`, and where it ends."""
-    if lines[at].text.startswith("- ") or lines[at].text == "-":
-        return _list(lines, at, indent)
-    if _KEY.match(lines[at].text):
-        return _mapping(lines, at, indent)
-    return _scalar(lines[at], lines[at].text), at + 1
-
-
-def _list(lines: list[_Line], at: int, indent: int) -> tuple[list[Any], int]:
-    found = []
-    while at < len(lines) and lines[at].indent == indent and (lines[at].text + " ").startswith("- "):
-        inner = lines[at].text[1:].strip()
-        if not inner:
-            value, at = _below(lines, at, indent + 1)
-        elif _KEY.match(inner) and inner[0] not in "[{\"'":
-            deeper = indent + len(lines[at].text) - len(inner)
-            changed = [*lines[:at], _Line(lines[at].number, deeper, inner), *lines[at + 1 :]]
-            value, at = _mapping(changed, at, deeper)
-        else:
-            value, at = _scalar(lines[at], inner), at + 1
-        found.append(value)
-    return found, at
-
-
-def _mapping(lines: list[_Line], at: int, indent: int) -> tuple[dict[str, Any], int]:
-    found: dict[str, Any] = {}
-    while at < len(lines) and lines[at].indent == indent:
-        line = lines[at]
-        match = _KEY.match(line.text)
-        if match is None:
-            raise _unread(line, "is not `key: value`")
-        key, rest = match[1].strip("\"'"), line.text[match.end() :].strip()
-        value, at = (_scalar(line, rest), at + 1) if rest else _below(lines, at, indent)
-        if key in found and found[key] != value:
-            raise _unread(line, "is there twice, with other values")
-        found[key] = value
-    return found, at
-
-
-def _below(lines: list[_Line], at: int, indent: int) -> tuple[Any, int]:
-    """What stands below a key or a dash; lists may stand as far left as their key."""
-    if at + 1 < len(lines):
-        following = lines[at + 1]
-        if following.indent > indent or (following.indent == indent and (following.text + " ").startswith("- ")):
-            return _block(lines, at + 1, following.indent)
-    return None, at + 1
-
-
-def _scalar(line: _Line, text: str) -> Any:
-    if text[0] in "&*!" or text.startswith("? "):
-        raise _unread(line, "uses anchors, tags or complex keys, which are not read")
-    if text[0] in "[{":
-        value, rest = _flow(line, text)
-        if rest.strip():
-            raise _unread(line, f"goes on after its end: {rest.strip()[:20]!r}")
+    def document(self) -> Any:
+        """The first document, if there is no other."""
+        self.skip()
+        while self.at == self.line and (directive := _DIRECTIVE.match(self.text, self.at)):
+            self.take(directive.end())
+            self.skip()
+        if self.marked():
+            self.take(self.at + 3)
+        value = self._block(-1)
+        self.skip()
+        ended = False
+        while self.marked():
+            self.take(self.at + 3)
+            self.skip()
+            ended = True
+        if self.at < len(self.text):
+            self.refuse("begins a second document, where one is read" if ended else self.misplaced())
         return value
-    return _plain(text)
 
+    # Blocks
 
-def _plain(text: str) -> Any:
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
-        return text[1:-1]
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    if _NUMBER.match(text):
-        bare = text.replace("_", "")
-        return int(bare) if bare.lstrip("+-").isdigit() else float(bare)
-    return text
+    def _enter(self, levels: int = 1) -> None:
+        self.deep += levels
+        if self.deep > NESTING:
+            self.refuse(f"is nested more than {NESTING} levels deep")
 
+    def _block(self, parent: int, *, compact: bool = False, beside: bool = False) -> Any:
+        """The value that stands further right than column `parent`.
 
-def _flow(line: _Line, text: str) -> tuple[Any, str]:
-    """A flow collection at the start of a text, and what follows it."""
-    closing = {"[": "]", "{": "}"}[text[0]]
-    items: list[Any] = []
-    pairs: dict[str, Any] = {}
-    rest = text[1:].lstrip()
-    while rest and rest[0] != closing:
-        key = None
-        if closing == "}":
-            key, colon, rest = rest.partition(":")
-            if not colon:
-                raise _unread(line, "is not `{key: value}`")
-            rest = rest.lstrip()
-        if rest[:1] in ("[", "{"):
-            value, rest = _flow(line, rest)
+        A collection begins on a line of its own, or `compact` behind a dash; a key's list may stand `beside` it.
+        """
+        self._enter()
+        self.skip()
+        placed = self.fresh or compact
+        if self._absent(parent, beside=beside):
+            value = None
+        elif placed and self._keyed() is not None:
+            value = self._mapping()
         else:
-            match = re.match(r"""\s*("[^"]*"|'[^']*'|[^,\[\]{}]*)""", rest)
-            value, rest = _plain((match[1] if match else "").strip()), rest[match.end() if match else 0 :]
-        if key is None:
-            items.append(value)
+            value = self._node(parent, placed=placed, beside=beside)
+        self.deep -= 1
+        return value
+
+    def _absent(self, parent: int, *, beside: bool) -> bool:
+        """Whether nothing is here, or only what belongs further out."""
+        if self.ended() or not self.fresh:
+            return self.ended()
+        column = self.column()
+        return column < parent or (column == parent and not (beside and _DASH.match(self.text, self.at)))
+
+    def _node(self, parent: int, *, placed: bool, beside: bool) -> Any:
+        """A value with the anchor and the tag before it."""
+        start = self.at
+        anchor, tag = self._properties()
+        if self.at != start:
+            placed = self.fresh
+        if self.at != start and self._absent(parent, beside=beside):
+            return self._finished(anchor, tag, None)
+        letter = self.letter()
+        if placed and _DASH.match(self.text, self.at):
+            value: Any = self._list()
+        elif placed and self._keyed() is not None:
+            value = self._mapping()
+        elif letter in "|>":
+            value = self.text_block(parent)
+        elif letter in _CLOSING:
+            value = self._flow()
+        elif letter == "*":
+            value = self._alias()
         else:
-            pairs[key.strip().strip("\"'")] = value
-        rest = rest.lstrip()
-        if rest[:1] == ",":
-            rest = rest[1:].lstrip()
-        elif rest[:1] != closing:
-            break
-    if not rest:
-        raise _unread(line, f"lacks its {closing}")
-    if rest[0] != closing:
-        raise _unread(line, f"has {rest[0]!r} where a comma or {closing} belongs")
-    return (items if closing == "]" else pairs), rest[1:]
+            value = self.scalar(parent, tag)[0]
+        return self._finished(anchor, tag, value)
+
+    def _mapping(self) -> dict[str, Any]:
+        column, pairs = self.column(), _Pairs()
+        while True:
+            start = self.at
+            key = self._keyed()
+            if key is None:
+                self.refuse(COMPLEX if self.letter() == "?" else "is not `key: value`")
+            self.take(key[1])
+            self._put(pairs, key[0], self._block(column, beside=True), start)
+            if not self._another(column):
+                return {**pairs.merged, **pairs.own}
+
+    def _list(self) -> list[Any]:
+        column, found = self.column(), []
+        while True:
+            self.take(self.at + 1)
+            found.append(self._block(column, compact=True))
+            if not self._another(column) or not _DASH.match(self.text, self.at):
+                return found
+
+    def _another(self, column: int) -> bool:
+        """Whether a collection at a column goes on."""
+        self.skip()
+        if self.ended():
+            return False
+        if not self.fresh or self.column() > column:
+            self.refuse(self.misplaced())
+        return self.column() == column
+
+    def _keyed(self) -> tuple[str, int] | None:
+        """The key in one line that is here, and where its colon ends."""
+        named = _PROPERTIES.match(self.text, self.at)
+        at = named.end() if named else self.at
+        found = QUOTED.get(self.text[at : at + 1], PLAIN).match(self.text, at)
+        colon = _COLON.match(self.text, found.end()) if found else None
+        if found is None or colon is None or "\n" in found[0]:
+            return None
+        key = self.unquoted(found)
+        anchor = _NAME.search(named[0]) if named else None
+        if anchor is not None:
+            self.anchors[anchor[1]] = _Anchored(key, 1, 0)
+        return key, colon.end()
+
+    def _put(self, pairs: _Pairs, key: str, value: Any, at: int) -> None:
+        """A key with its value into a mapping; a merge key brings those of other mappings."""
+        if key == _MERGE:
+            for each in reversed(value if isinstance(value, list) else [value]):
+                if not isinstance(each, Mapping):
+                    self.refuse("merges what is no mapping", at)
+                pairs.merged |= each
+        elif key not in pairs.own:
+            pairs.own[key] = value
+        elif pairs.own[key] == value:
+            self.notes.append(f"{key} is there twice, with the same value")
+        else:
+            self.refuse("is there twice, with other values", at)
+
+    # Anchors, aliases and tags
+
+    def _properties(self) -> tuple[str, str]:
+        """The anchor and the tag before a value, and the gap behind them."""
+        anchor = tag = ""
+        while self.letter() in ("&", "!"):
+            match = (_NAME if self.letter() == "&" else _TAG).match(self.text, self.at)
+            if match is None:
+                self.refuse("has an anchor without a name")
+            anchor, tag = (match[1], tag) if match[0][0] == "&" else (anchor, match[0])
+            self.take(match.end())
+            self.skip()
+            if self.fresh:
+                break
+        if tag not in _TYPES and tag not in ("", "!"):
+            self.refuse(f"has the tag {tag[:40]}, which is not read")
+        return anchor, tag
+
+    def _finished(self, anchor: str, tag: str, value: Any) -> Any:
+        """A value as its tag says, kept for its aliases."""
+        if tag == "!!float" and type(value) is int:
+            value = float(value)
+        elif tag == "!!str" and value is None:
+            value = ""
+        if tag in _TYPES and type(value) is not _TYPES[tag]:
+            self.refuse(f"is not what its tag {tag} says")
+        if anchor:
+            self.anchors[anchor] = _anchored(value)
+        return value
+
+    def _alias(self) -> Any:
+        match = _NAME.match(self.text, self.at)
+        if match is None or match[1] not in self.anchors:
+            self.refuse("repeats a value that no anchor before it names")
+        found = self.anchors[match[1]]
+        self.aliased += found.size
+        if self.aliased > _ALIASED:
+            self.refuse(f"makes more than {_ALIASED} values of aliases")
+        self._enter(found.height)
+        self.deep -= found.height
+        self.take(match.end())
+        return found.value
+
+    # Flow collections
+
+    def _flow(self) -> Any:
+        """A list or a mapping in brackets, over any lines."""
+        self._enter()
+        start, closing = self.at, _CLOSING[self.letter()]
+        items: list[Any] = []
+        pairs = _Pairs()
+        self.take(start + 1)
+        while self._next(start, closing) != closing:
+            here = self.at
+            value, key = self._flow_value()
+            letter = self._next(start, closing)
+            if letter == ":":
+                self.take(self.at + 1)
+                value = None if self._next(start, closing) in (",", closing) else self._flow_value()[0]
+            if closing == "}" or letter == ":":
+                if key is None:
+                    self.refuse("has a key that is no text or number", here)
+                inner = pairs if closing == "}" else _Pairs()
+                self._put(inner, key, None if closing == "}" and letter != ":" else value, here)
+                items.append({**inner.merged, **inner.own} if closing == "]" else None)
+            else:
+                items.append(value)
+            letter = self._next(start, closing)
+            if letter == ",":
+                self.take(self.at + 1)
+            elif letter != closing:
+                self.refuse(f"has {letter!r} where a comma or {closing} belongs")
+        self.take(self.at + 1)
+        self.deep -= 1
+        return items if closing == "]" else {**pairs.merged, **pairs.own}
+
+    def _next(self, start: int, closing: str) -> str:
+        """The next letter of a flow collection that began at `start`."""
+        self.skip()
+        if self.ended():
+            self.refuse(f"lacks its {closing}", start)
+        return self.letter()
+
+    def _flow_value(self) -> tuple[Any, str | None]:
+        """A value within brackets, and its text as a key if it can be one."""
+        start = self.at
+        anchor, tag = self._properties()
+        letter = self.letter()
+        if self.at != start and letter in ",]}":
+            return self._finished(anchor, tag, None), ""
+        if letter in _CLOSING:
+            return self._finished(anchor, tag, self._flow()), None
+        if letter == "*":
+            value = self._alias()
+            return value, value if isinstance(value, str) else None
+        value, text = self.scalar(None, tag)
+        return self._finished(anchor, tag, value), text
+
+
+def _anchored(value: Any) -> _Anchored:
+    """A value with its size and height."""
+    inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else None
+    if inner is None:
+        return _Anchored(value, 1, 0)
+    parts = [_anchored(each) for each in inner]
+    return _Anchored(value, 1 + sum(each.size for each in parts), 1 + max((each.height for each in parts), default=0))
