@@ -20,7 +20,8 @@ from memcore.decisions import DECISIONS, content, count, print_json
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import Estimate, estimate, estimate_training
 from memcore.formats import TOOLS, exported
-from memcore.formats.sources import parsed, read_source
+from memcore.formats.readers import parsed
+from memcore.formats.sources import read_source
 from memcore.formulas import compare
 from memcore.hardware import ACCELERATORS
 from memcore.model.catalog import MATCHES, catalog, find_model, nickname, search

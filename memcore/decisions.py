@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
@@ -252,7 +253,10 @@ def content(source: str, *, strict: bool = True) -> str:
     try:
         if source == "-":
             return sys.stdin.read()
-        return Path(source).read_text(encoding="utf-8", errors="strict" if strict else "replace")
+        held = Path(source).read_bytes()
+        if held.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            raise ConfigError([Problem(source, "is in UTF-16, not in UTF-8: save it again as UTF-8")])
+        return held.decode("utf-8-sig", errors="strict" if strict else "replace")
     except OSError as error:
         raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
     except UnicodeDecodeError:

@@ -4,23 +4,101 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-DEEPEST = 64
-"""Brackets inside brackets. The parser recurses, and inside a browser a deep enough text would end Python itself."""
+from memcore.errors import ConfigError, Problem
+from memcore.limits import NESTING, whole
+
+MARK = "\ufeff"
+"""The byte order mark that some editors put before a text."""
 _BRACKET = re.compile(r"[\[\]{}]")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_STRING = re.compile(r'"[^"]*"')
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_FOREIGN = ("\ufffd\ufffd", "\xff\xfe", "\xfe\xff")
+"""What the marks of UTF-16 are when they are read as something else."""
 
 
-def parse_json(text: str) -> object:
-    """The value of a JSON text.
+def parse_json(text: str, notes: list[str] | None = None) -> object:
+    """The value of a JSON text; `notes` takes what there is to say about it.
 
     >>> parse_json('{"a": [1, 2]}')
     {'a': [1, 2]}
 
-    Raises ValueError for what is not JSON or is nested too deeply.
+    Raises ValueError for what is not JSON or is nested too deeply, and ConfigError with the path of a key that is there
+    twice with different values.
     """
-    brackets = _BRACKET.findall(_STRING.sub("", text))
-    if max(accumulate(1 if each in "[{" else -1 for each in brackets), default=0) > DEEPEST:
-        raise ValueError(f"nested more than {DEEPEST} levels deep")
-    return json.loads(text)
+    plain = unmarked(text)
+    deepest(_BRACKET.findall(_STRING.sub("", _ESCAPE.sub("", plain))))
+    repeated: list[_Repeated] = []
+
+    def gathered(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        repeated.append(_Repeated(found, pairs))
+        return repeated[-1]
+
+    found = json.loads(plain, object_pairs_hook=gathered, parse_int=whole)
+    if repeated:
+        said = [message for path, each in _repeated(found) for message in each.said(path)]
+        if notes is not None:
+            notes += said
+    if _HALF.search(plain):
+        _whole_letters(found)
+    return found
+
+
+def unmarked(text: str) -> str:
+    """A text without its byte order mark. Raises ValueError for one in UTF-16, whose letters are not read."""
+    if text.startswith(_FOREIGN) or "\0" in text[:4]:
+        raise ValueError("in UTF-16, not in UTF-8: save it again as UTF-8")
+    return text.removeprefix(MARK)
+
+
+def deepest(brackets: Iterable[str]) -> None:
+    """Raise ValueError where brackets are too deep in each other: parsers recurse.
+
+    Inside a browser a deep enough text would end Python itself.
+    """
+    if max(accumulate(1 if each in "[{" else -1 for each in brackets), default=0) > NESTING:
+        raise ValueError(f"nested more than {NESTING} levels deep")
+
+
+class _Repeated(dict[str, object]):
+    """An object that has a key more than once."""
+
+    def __init__(self, found: dict[str, object], pairs: list[tuple[str, object]]) -> None:
+        super().__init__(found)
+        self.pairs = pairs
+
+    def said(self, path: str) -> Iterator[str]:
+        """Keys that are there again with the same value. Raises ConfigError for one with another value."""
+        first: dict[str, object] = {}
+        for key, value in self.pairs:
+            here = f"{path}.{key}" if path else key
+            if key in first and first[key] != value:
+                message = f"is there twice, with other values: {first[key]!r:.40} and {value!r:.40}"
+                raise ConfigError([Problem(here, message)])
+            if key in first:
+                yield f"{here} is there twice, with the same value"
+            first[key] = value
+
+
+def _repeated(value: object, path: str = "") -> Iterator[tuple[str, _Repeated]]:
+    """Objects with a key more than once, by their path."""
+    if isinstance(value, _Repeated):
+        yield path, value
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        if isinstance(each, (dict, list)):
+            yield from _repeated(each, f"{path}.{key}" if path else str(key))
+
+
+def _whole_letters(found: object) -> None:
+    """Raise ValueError for half a letter, which can be neither shown nor written."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError(r"a letter that is written with \u is half of one") from None

@@ -57,11 +57,13 @@ def imported(text: str, gpus: int | None = None) -> Imported:
     Raises ConfigError for a text that cannot be read, or that no known tool wrote, and UnsupportedError for what makes
     another network of it.
     """
-    syntax, found = read_file(text)
+    said: list[str] = []
+    syntax, found = read_file(text, said)
     tool = _recognized(syntax, found)
-    notes: tuple[str, ...] = ()
+    notes = tuple(said)
     if tool.settled is not None:
-        found, notes = tool.settled(found)
+        found, settled = tool.settled(found)
+        notes += tuple(settled)
     flat: dict[str, Any] = {}
     read: dict[str, str] = {}
     for name, path, value in _understood(tool, found):

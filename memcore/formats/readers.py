@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,36 +11,67 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.settled import GPUS
 from memcore.formats.shell import END, words
 from memcore.formats.yaml import read_yaml
+from memcore.limits import NESTING, whole
+from memcore.untrusted import deepest, parse_json, unmarked
 
 _TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
 _NAMES = re.compile(r"\[[a-z][\w ]*\]|[a-z_]+( [a-z_]+)+")
 _FLAG = re.compile(r"--?[A-Za-z]")
-_KEY_FIRST = re.compile(r"(?:\s*(?:#[^\n]*)?\n)*\s*[\w.]+:(?:\s|$)")
+_FLAGS = re.compile(r"(?:^|\s)--?[A-Za-z]")
+_DIGITS = re.compile(r"[0-9_]{100,}")
+_BEFORE = re.compile(r"(?:[ \t]*(?:#[^\n]*|%[^\n]*|---[ \t]*)?\r?\n)*[ \t]*")
+"""Empty lines, comments, and how a document of YAML begins."""
+_KEY = re.compile(r"""["']?[\w.-]+["']?[ \t]*:(?:\s|$)""")
+_TABLE = re.compile(r"^[ \t]*\[{1,2}[\w.\"' -]+\]{1,2}[ \t]*(?:#.*)?$", re.MULTILINE)
+_TOML_FIRST = re.compile(r"""\[|[\w.\"'-]+[ \t]*=""")
+_TOML_STRING = re.compile(
+    r""""{3}[^"\\]*(?:(?:\\.?|"(?!""))[^"\\]*)*(?:"{3}|\Z)|"[^"\\\n]*(?:\\.?[^"\\\n]*)*"?|#[^\n]*"""
+    r"""|'{3}[^']*(?:'(?!\'\')[^']*)*(?:'{3}|\Z)|'[^'\n]*'?""",
+    re.DOTALL,
+)
+_TOML_BRACKET = re.compile(r"[\[\]{}]")
+_TOML_NAME = re.compile(r"[\w. \t-]+")
 
 
-def read_file(text: str) -> tuple[str, Mapping[str, Any]]:
-    """The syntax of a file and its keys, dotted.
+def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[str, Any]]:
+    """The syntax of a file and its keys, dotted; `notes` takes what there is to say about how it is written.
 
     Raises ConfigError where no syntax fits.
     """
+    try:
+        text = unmarked(text)
+    except ValueError as error:
+        raise ConfigError([Problem("the file", f"is {error}")]) from None
     if text.lstrip().startswith("{"):
-        try:
-            return "json", flat(json.loads(text))
-        except (ValueError, RecursionError) as error:
-            raise ConfigError([Problem("the file", f"is not JSON: {error}")]) from None
-    if re.search(r"^\s*\[[\w.]+\]\s*$", text, re.MULTILINE):
+        return "json", flat(parsed(text, "the file", notes))
+    first = _BEFORE.match(text)
+    start = first.end() if first else 0
+    if _TOML_FIRST.match(text, start) and _TABLE.search(text):
         return "toml", flat(_toml(text))
-    if _is_command(text):
+    if _FLAGS.search(text) and not _KEY.match(text, start):
         found = read_command(text)
         return ("yaml", _as_file(found)) if _TRAINERS & set(found) else ("argv", found)
-    content = read_yaml(text)
+    content = read_yaml(text, notes)
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
         return "argv", _tested(content["MODEL_ARGS"])
     if not isinstance(content, Mapping):
         raise ConfigError([Problem("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")])
     return "yaml", flat(content)
+
+
+def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, Any]:
+    """A JSON object. Raises ConfigError for anything else."""
+    try:
+        found = parse_json(text, notes)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
+    if not isinstance(found, dict):
+        raise ConfigError([Problem(name, "expected a JSON object")])
+    return found
 
 
 def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,14 +104,24 @@ def _toml(text: str) -> Any:
     import tomllib  # noqa: PLC0415 — Python 3.10 lacks it
 
     try:
+        _bounded(text)
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError([Problem("the file", f"is not TOML: {error}")]) from None
 
 
-def _is_command(text: str) -> bool:
-    """Whether flags are arguments, not keys of a file, which has a key in its first line that is no comment."""
-    return bool(re.search(r"(^|\s)--?[A-Za-z][\w-]*", text)) and not _KEY_FIRST.match(text)
+def _bounded(text: str) -> None:
+    """Raise ValueError for brackets or tables too deep in each other, and for numbers of too many digits.
+
+    The parser recurses, and takes the square of the time for a name of many parts.
+    """
+    bare = _TOML_STRING.sub("s", text)
+    deepest(_TOML_BRACKET.findall(bare))
+    for name in _TOML_NAME.findall(bare):
+        if name.count(".") >= NESTING:
+            raise ValueError(f"nested more than {NESTING} levels deep")
+    for digits in _DIGITS.findall(bare):
+        whole(digits.replace("_", ""))
 
 
 def flat(content: Mapping[Any, Any], above: str = "") -> dict[str, Any]:

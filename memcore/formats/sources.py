@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import SETTINGS
-from memcore.errors import ConfigError, Problem
 from memcore.formats.convert import imported
-from memcore.untrusted import parse_json
+from memcore.formats.readers import parsed
+from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
 
@@ -23,25 +22,16 @@ def read_source(
 
     Raises ConfigError for a text that cannot be read, or that no known tool wrote.
     """
+    text = text.removeprefix(MARK)
     if text.lstrip().startswith("{") or name.endswith(".json"):
-        found = parsed(text, name)
+        notes: list[str] = []
+        found = parsed(text, name, notes)
         if "model" not in found and "model_type" in found:
-            return {"model": found}, ()
+            return {"model": found}, tuple(notes)
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
-            return read.config, tuple(read.notes)
+            return read.config, (*notes, *read.notes)
     other = imported(text, gpus)
     assumed = (f"{path} is {value!r}: the default of {other.tool.title}" for path, value in other.assumed)
     unknown = (f"{key} is not understood, and left out" for key in other.unknown)
     return other.config, (f"read as a file of {other.tool.title}", *assumed, *other.notes, *unknown)
-
-
-def parsed(text: str, name: str) -> dict[str, Any]:
-    """A JSON object. Raises ConfigError for anything else."""
-    try:
-        found = parse_json(text)
-    except ValueError as error:
-        raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
-    if not isinstance(found, dict):
-        raise ConfigError([Problem(name, "expected a JSON object")])
-    return found

@@ -18,8 +18,8 @@ from memcore.limits import NESTING
 _DIRECTIVE = re.compile(r"%[^\n]*")
 _DASH = re.compile(r"-(?![^ \t\n])")
 _COLON = re.compile(r"[ \t]*:(?![^ \t\n])")
-_PROPERTIES = re.compile(r"(?:[&!][^ \t\n]*[ \t]+){0,2}")
-_NAME = re.compile(r"[&*]([^ \t\n,\[\]{}]+)")
+_PROPERTIES = re.compile(r"(?:[&!][\w./!<>:-]*[ \t]+){0,2}")
+_NAME = re.compile(r"[&*]([\w./-]+)(?![^ \t\n,\]}])")
 _TAG = re.compile(r"!(?:<[^ \t\n>]*>|[^ \t\n,\[\]{}]*)")
 _CLOSING = {"[": "]", "{": "}"}
 _TYPES: Mapping[str, type] = {

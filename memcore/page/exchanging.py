@@ -28,6 +28,7 @@ from memcore.render.poster import WIDTH, poster
 from memcore.render.serving_data import serving_summary_data
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
+from memcore.untrusted import MARK
 from memcore.words.page import complaint, say, translated
 
 _MARK = re.compile(r"<metadata[^>]*>(.*?)</metadata>", re.DOTALL)
@@ -65,7 +66,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     A link, a picture that holds a config, an export, a config, a config.json, another tool's file or command line.
     Raises ConfigError if it is none of them, and UnsupportedError for what makes another network of it.
     """
-    stripped = text.strip()
+    stripped = text.removeprefix(MARK).strip()
     if len(stripped) > CONFIG_LENGTH:
         raise ConfigError([Problem("file", f"longer than {CONFIG_LENGTH:,} characters")])
     if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:

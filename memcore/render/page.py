@@ -153,6 +153,8 @@ def parsed(text: str) -> dict[str, object]:
         raise ConfigError([Problem("model-json", f"longer than {CONFIG_LENGTH:,} characters")])
     try:
         found = parse_json(text)
+    except ConfigError:
+        raise
     except ValueError as error:
         raise ConfigError([Problem("model-json", f"not JSON: {error}")]) from None
     if not isinstance(found, dict):
