@@ -13,10 +13,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from memcore.limits import NESTING, VARIABLES_LENGTH
+
 END = ";"
 """The word that ends a command."""
-_NAME = re.compile(r"(?:export\s+)?(\w+)(\+?)=")
+_NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
 _PLAIN = re.compile(r"\w+")
+_LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
+"""What stands for itself in a word."""
+_QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
+"""What stands for itself within quotes."""
+_BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
+_VALUE = re.compile(r"""[^"'$]+""")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _SILENT = frozenset(
     {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "declare", "do", "done", "echo", "esac",
@@ -25,8 +33,8 @@ _SILENT = frozenset(
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
 _SUM = re.compile(r"[0-9+*/%() -]+")
-_LONGEST = 2**20
-"""Characters that the variables of a script may give together."""
+_FILLED = 16
+"""Defaults of variables inside each other: each is read once more for every one around it."""
 _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -65,7 +73,9 @@ class _Script:
     cases: int = 0
     """Open choices of `case`."""
     filled: int = 0
-    """Characters that variables have given."""
+    """Characters that variables have given, or have been given."""
+    deep: int = 0
+    """Defaults of variables around this text."""
 
     def read(self) -> None:
         """The whole text."""
@@ -130,8 +140,7 @@ class _Script:
             elif sign == "$":
                 whole += self._value()
             else:
-                whole += sign
-                self.at += 1
+                whole += self._run(_LETTERS)
         if _FLAG.match(whole) or not (quoted or _NAME.match(whole)):
             # Scripts put a flag and its value between one pair of quotes.
             self.command += whole.split()
@@ -152,15 +161,21 @@ class _Script:
             elif sign == "$" and mark == '"':
                 whole += self._value()
             else:
-                whole += sign
-                self.at += 1
+                whole += self._run(_QUOTED[mark])
         raise ValueError("No closing quotation")
+
+    def _run(self, letters: re.Pattern[str]) -> str:
+        """Letters that stand for themselves."""
+        match = letters.match(self.text, self.at)
+        found = match[0] if match else self.text[self.at]
+        self.at += len(found)
+        return found
 
     def _value(self) -> str:
         """What stands for a `$` and what follows it. Raises ValueError where a script only multiplies itself."""
         found = self._filled()
         self.filled += len(found)
-        if self.filled > _LONGEST:
+        if self.filled > VARIABLES_LENGTH:
             raise ValueError("Its variables never end")
         return found
 
@@ -185,11 +200,11 @@ class _Script:
     def _inside(self, opens: str, closes: str) -> str:
         """What stands between brackets."""
         start, depth = self.at + 1, 0
-        while self.at < len(self.text):
-            depth += {opens: 1, closes: -1}.get(self.text[self.at], 0)
-            self.at += 1
+        for bracket in _BRACKETS[opens].finditer(self.text, self.at):
+            depth += 1 if bracket[0] == opens else -1
             if not depth:
-                return self.text[start : self.at - 1]
+                self.at = bracket.end()
+                return self.text[start : bracket.start()]
         raise ValueError("No closing bracket")
 
     def _braced(self, inside: str) -> str:
@@ -199,7 +214,12 @@ class _Script:
         held, rest = self.variables.get(name[0], ""), inside[name.end() :]
         if held or rest[:2] not in (":-", ":="):
             return held
-        return _Script(rest[2:], variables=self.variables).as_text()
+        if self.deep >= _FILLED:
+            raise ValueError(f"It has more than {_FILLED} defaults of variables inside each other")
+        inner = _Script(rest[2:], variables=self.variables, filled=self.filled, deep=self.deep + 1)
+        value = inner.as_text()
+        self.filled = inner.filled
+        return value
 
     def as_text(self) -> str:
         """The text as a value: quotes removed, variables filled in."""
@@ -211,8 +231,7 @@ class _Script:
             elif sign == "$":
                 whole += self._value()
             else:
-                whole += sign
-                self.at += 1
+                whole += self._run(_VALUE)
         return whole
 
     def _arithmetic(self, text: str) -> str:
@@ -237,16 +256,27 @@ class _Script:
             given = given[1:]
         if given and given[0] in ("case", "esac"):
             self.cases += 1 if given[0] == "case" else -1
-        while given and (name := _NAME.match(given[0])) is not None:
-            value = given[0][name.end() :]
+        count = 0
+        while count < len(given) and (name := _NAME.match(given[count])) is not None:
             if self._taken:
-                self.variables[name[1]] = (self.variables.get(name[1], "") if name[2] else "") + value
-            given = given[1:]
+                self._assign(name[1], given[count][name.end() :], more=bool(name[2]))
+            count += 1
+        given = given[count:]
         if not given or given[0] not in _SILENT:
             self._emit(given)
 
+    def _assign(self, name: str, value: str, *, more: bool) -> None:
+        """A variable gets a value; what is added to copies what was there."""
+        before = self.variables.get(name, "") if more else ""
+        self.filled += len(before)
+        if self.filled > VARIABLES_LENGTH:
+            raise ValueError("Its variables never end")
+        self.variables[name] = before + value
+
     def _branch(self, word: str, condition: list[str]) -> None:
         if word == "if":
+            if len(self.open) >= NESTING:
+                raise ValueError(f"It has more than {NESTING} conditions inside each other")
             self.open.append((False, _outcome(condition)))
         elif self.open and word == "fi":
             self.open.pop()
