@@ -254,9 +254,10 @@ def content(source: str, *, strict: bool = True) -> str:
         if source == "-":
             return sys.stdin.read()
         held = Path(source).read_bytes()
-        if held.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        wide = held.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and b"\0" in held[:64]
+        if wide and strict:
             raise ConfigError([Problem(source, "is in UTF-16, not in UTF-8: save it again as UTF-8")])
-        return held.decode("utf-8-sig", errors="strict" if strict else "replace")
+        return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
     except OSError as error:
         raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
     except UnicodeDecodeError:

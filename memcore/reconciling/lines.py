@@ -45,6 +45,8 @@ class Line:
     pattern: str
     meanings: Sequence[Meaning]
     source: str
+    also: str = ""
+    """What the message has besides, where a search for its pattern would look at every number."""
 
     @property
     def text(self) -> re.Pattern[str]:
@@ -64,8 +66,8 @@ _IS = r"(?:\(\))?['\"]?[ \t]{0,24}[:=]?[ \t]{0,24}['\"]?"
 """Between a metric's name and its number: `name: 1.2`, `'name': '1.2'`, `name = 1.2`, `name 1.2`."""
 
 
-def _line(tool: str, hint: str, pattern: str, source: str, *meanings: Meaning) -> Line:
-    return Line(tool, hint, pattern, meanings, source)
+def _line(tool: str, hint: str, pattern: str, source: str, *meanings: Meaning, also: str = "") -> Line:
+    return Line(tool, hint, pattern, meanings, source, also)
 
 
 def _metric(tool: str, name: str, source: str, meaning: Meaning) -> Line:
@@ -102,9 +104,10 @@ PYTORCH = (
     _line("PyTorch", "out of memory", rf"this process has {_SIZE} memory in use", _ALLOCATOR, _out("process")),
     _line("PyTorch", "out of memory", rf"Process [0-9]{{1,12}} has {_SIZE} memory in use", _ALLOCATOR,
           _out("other_process")),
-    _line("PyTorch", "out of memory", rf"{_SIZE} is allocated by PyTorch", _ALLOCATOR, _out("allocated")),
+    _line("PyTorch", "out of memory", rf"{_SIZE} is allocated by PyTorch", _ALLOCATOR, _out("allocated"),
+          also=" is allocated by PyTorch"),
     _line("PyTorch", "out of memory", rf"{_SIZE} is reserved by PyTorch but unallocated", _ALLOCATOR,
-          _out("unallocated")),
+          _out("unallocated"), also=" is reserved by PyTorch but unallocated"),
     _line("PyTorch", "out of memory",
           rf"; {_SIZE} total capacity; {_SIZE} already allocated; {_SIZE} free; {_SIZE} reserved in total by PyTorch",
           f"{_ALLOCATOR}, before PyTorch 2.0", _CAPACITY, _out("allocated"), _out("free"), _out("reserved")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from memcore.reconciling.lines import FIRST, LEAST, LINES, SUM, UNITS, Line, Meaning
 from memcore.units import GB, GiB, MiB
@@ -27,6 +27,10 @@ _WRAPPED = 6
 """Lines over which terminals wrap a message about memory that is out."""
 _OUT = "out of memory"
 _NAMES = {GiB: "GiB", MiB: "MiB", GB: "GB"}
+
+
+_Key = tuple[str, str, str | None]
+"""Tool, quantity and moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +71,100 @@ def sightings(text: str) -> tuple[Sighting, ...]:
     >>> [(each.tool, each.quantity, each.value) for each in sightings("step: 10  memory: 42.00GiB(53.03%)")]
     [('torchtitan', 'max_reserved', 45097156608)]
     """
-    plain = _COLOUR.sub("", text[:LARGEST])
-    wanted = [each for each in LINES if each.hint in plain]
-    lines = [line[:LONGEST] for line in plain.splitlines()]
-    found: dict[tuple[str, str, str | None], Sighting] = {}
-    for number, line in enumerate(lines, 1):
-        whole = " ".join(lines[number - 1 : number - 1 + _WRAPPED])[:LONGEST] if _OUT in line else line
-        for pattern in wanted:
-            if pattern.hint in line:
-                for seen, meaning in _seen(pattern, whole, number):
-                    _keep(found, seen, meaning)
-    named = tuple(_combined(found.values()))
-    return named or tuple(_unnamed(lines))
+    plain = text[:LARGEST].replace("\r\n", "\n").replace("\r", "\n")
+    plain = _COLOUR.sub("", plain) if "\x1b" in plain else plain
+    kept = _Kept()
+    for number, line, wanted in _hinted(plain):
+        for index in wanted:
+            kept.read(index, line, number)
+    named = tuple(_combined(kept.sightings()))
+    return named or tuple(_unnamed(plain))
 
 
-def _seen(pattern: Line, line: str, number: int) -> Iterator[tuple[Sighting, Meaning]]:
+@cache
+def _by_hint() -> Mapping[str, Sequence[int]]:
+    """Kinds of lines, by where they stand in `LINES`, for each text that tells them."""
+    found: dict[str, list[int]] = {}
+    for index, each in enumerate(LINES):
+        found.setdefault(each.hint, []).append(index)
+    return found
+
+
+def _hinted(plain: str) -> Iterator[tuple[int, str, Sequence[int]]]:
+    """The lines that may state something: their number, their text, and of which kinds they may be.
+
+    Texts are searched for in the log as a whole, because most lines of most logs have none of them.
+    """
+    wanted: dict[int, list[int]] = {}
+    for hint, kinds in _by_hint().items():
+        end, at = 0, plain.find(hint)
+        while at >= 0:
+            start = plain.rfind("\n", end, at) + 1
+            end = plain.find("\n", at)
+            if at + len(hint) <= start + LONGEST:
+                wanted.setdefault(start, []).extend(kinds)
+            at = plain.find(hint, end) if end >= 0 else -1
+    number, before = 1, 0
+    for start in sorted(wanted):
+        number, before = number + plain.count("\n", before, start), start
+        lines = plain[start : start + LONGEST].split("\n", _WRAPPED)[:_WRAPPED]
+        yield number, " ".join(lines) if _OUT in lines[0] else lines[0], sorted(wanted[start])
+
+
+class _Kept:
+    """Of several lines that state a quantity, what counts."""
+
+    def __init__(self) -> None:
+        self.found: dict[_Key, Sighting] = {}
+        self.times: dict[_Key, int] = {}
+        self.again: dict[tuple[int, Sequence[str]], Sequence[_Key]] = {}
+        """What lines of one kind with the same numbers state: they count, but change nothing."""
+
+    def read(self, index: int, line: str, number: int) -> None:
+        """What a line states, if it is of a kind."""
+        kind = LINES[index]
+        match = kind.text.search(line) if kind.also in line else None
+        if match is None:
+            return
+        same = index, match.groups() or (match[0],)
+        if same not in self.again:
+            stated = list(_seen(kind, match, number))
+            for seen, meaning in stated:
+                self._keep(seen, meaning)
+            if all(meaning.take != SUM and (meaning.take != FIRST or seen.value) for seen, meaning in stated):
+                self.again[same] = [_key(seen) for seen, _ in stated]
+            return
+        for key in self.again[same]:
+            self.times[key] += 1
+
+    def _keep(self, seen: Sighting, meaning: Meaning) -> None:
+        key = _key(seen)
+        before = self.found.get(key)
+        if before is None or (meaning.take == FIRST and not before.value):
+            self.found[key], self.times[key] = seen, 1
+            return
+        self.times[key] += 1
+        if meaning.take == SUM:
+            low, value, high = before.low + seen.low, before.value + seen.value, before.high + seen.high
+            stated = f"{before.stated} + {seen.stated}"[:200]
+            self.found[key] = replace(before, low=low, value=value, high=high, stated=stated)
+        elif meaning.take != FIRST and (
+            seen.value < before.value if meaning.take == LEAST else seen.value > before.value
+        ):
+            self.found[key] = seen
+
+    def sightings(self) -> Iterator[Sighting]:
+        """Everything that counts."""
+        for key, seen in self.found.items():
+            yield replace(seen, times=self.times[key])
+
+
+def _key(seen: Sighting) -> _Key:
+    return seen.tool, seen.quantity, seen.moment
+
+
+def _seen(pattern: Line, match: re.Match[str], number: int) -> Iterator[tuple[Sighting, Meaning]]:
     """What one line states; parts of one quantity are added."""
-    match = pattern.text.search(line)
-    if match is None:
-        return
     stated: dict[tuple[str, str | None], tuple[Sighting, Meaning]] = {}
     for meaning, group in zip(pattern.meanings, match.groups() or ("",), strict=True):
         if group is None:
@@ -135,25 +214,6 @@ def _size(text: str, meaning: Meaning) -> tuple[int, int, int] | None:
     if meaning.cut:
         return round(value), round(value), round(value + step)
     return max(0, round(value - step / 2)), round(value), round(value + step / 2)
-
-
-def _keep(found: dict[tuple[str, str, str | None], Sighting], seen: Sighting, meaning: Meaning) -> None:
-    """Of several lines that state a quantity, what counts."""
-    key = seen.tool, seen.quantity, seen.moment
-    before = found.get(key)
-    if before is None or (meaning.take == FIRST and not before.value):
-        found[key] = seen
-        return
-    times = before.times + 1
-    if meaning.take == SUM:
-        low, value, high = before.low + seen.low, before.value + seen.value, before.high + seen.high
-        found[key] = replace(
-            before, low=low, value=value, high=high, stated=f"{before.stated} + {seen.stated}"[:200], times=times
-        )
-    elif meaning.take == FIRST or (seen.value >= before.value if meaning.take == LEAST else seen.value <= before.value):
-        found[key] = replace(before, times=times)
-    else:
-        found[key] = replace(seen, times=times)
 
 
 _COMBINED: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -206,16 +266,19 @@ def _following(seen: Sequence[Sighting]) -> Iterator[Sighting]:
         )
 
 
-def _unnamed(lines: Iterable[str]) -> Iterator[Sighting]:
-    """Numbers with a unit, where nothing says what they are."""
-    count = 0
-    for number, line in enumerate(lines, 1):
-        for match in _NUMBER.finditer(line):
-            size = _size(match[1], Meaning("number"))
-            if size is None or count >= _UNNAMED:
-                continue
-            count += 1
-            low, value, high = size
-            yield Sighting(
-                tool="", quantity="number", moment=None, value=value, low=low, high=high, stated=match[1], line=number
-            )
+def _unnamed(plain: str) -> Iterator[Sighting]:
+    """The first numbers with a unit, where nothing says what they are."""
+    start, number, count = 0, 1, 0
+    for match in _NUMBER.finditer(plain):
+        line = plain.rfind("\n", start, match.start()) + 1 or start
+        number, start = number + plain.count("\n", start, line), line
+        size = _size(match[1], Meaning("number"))
+        if size is None or match.end() > line + LONGEST:
+            continue
+        count += 1
+        low, value, high = size
+        yield Sighting(
+            tool="", quantity="number", moment=None, value=value, low=low, high=high, stated=match[1], line=number
+        )
+        if count == _UNNAMED:
+            return
