@@ -28,6 +28,10 @@ class Problem:
         return f"{self.path}: {self.message}{hint}" if self.path else f"{self.message}{hint}"
 
 
+LISTED = 50
+"""Problems that are told one by one: a file of something else has thousands."""
+
+
 class MemcoreError(ValueError):
     """An error in what a user asked for."""
 
@@ -36,7 +40,8 @@ class ConfigError(MemcoreError):
     """A config that cannot be understood."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
+        more = (Problem("", f"and {len(problems) - LISTED} more"),) if len(problems) > LISTED else ()
+        self.problems = (*problems[:LISTED], *more)
         super().__init__("\n".join(str(problem) for problem in problems))
 
 

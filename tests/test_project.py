@@ -37,6 +37,7 @@ LAYERS = (
         "dtypes",
         "errors",
         "partitioner",
+        "patterns",
         "rules",
         "rules.rule",
         "rules.versions",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from memcore.config.kinds import Choices
 from memcore.config.schema import Setting
-from memcore.errors import ConfigError, Problem, nearest
+from memcore.errors import LISTED, ConfigError, Problem, nearest
 
 Section = TypeVar("Section")
 
@@ -38,7 +38,7 @@ def _section(cls: type[Section], data: Mapping[str, object], path: str, problems
     for key, value in data.items():
         here = f"{path}.{key}" if path else str(key)
         if key not in names:
-            problems.append(_unknown(here, str(key), names))
+            problems.append(_unknown(here, str(key), names if len(problems) < LISTED else ()))
         elif names[key] in values:
             problems.append(Problem(here, f"given twice: also as {names[key]!r}"))
         elif value is not None:

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS, from_texts, to_texts
-from memcore.errors import ConfigError, Problem, nearest
+from memcore.errors import LISTED, ConfigError, Problem, nearest
 from memcore.limits import LINK_LENGTH
 
 VERSION = "v1"
@@ -109,7 +109,8 @@ def _texts(parts: Iterable[str]) -> tuple[dict[str, str], list[Problem], bool]:
             problems.append(Problem(where, "has no value; the link may be cut off: copy it again"))
         elif path is None:
             newer = True
-            problems.append(Problem(where, "unknown key; a newer memcore may know it", nearest(name, FLAGS)))
+            suggested = nearest(name[:40], FLAGS) if len(problems) < LISTED else None
+            problems.append(Problem(where, "unknown key; a newer memcore may know it", suggested))
         elif path in texts:
             problems.append(Problem(where, "given twice"))
         else:

@@ -43,7 +43,7 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
     said = ""
     try:
         for number, text in enumerate(message["files"]):
-            after, said = understood(str(text or ""), form)
+            after, said = understood(str(text or "").removeprefix(MARK), form)
             form = _beside(form, after) if number else after
     except MemcoreError as error:
         patch = problem_patch(session, problems_of(error))
@@ -66,7 +66,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     A link, a picture that holds a config, an export, a config, a config.json, another tool's file or command line.
     Raises ConfigError if it is none of them, and UnsupportedError for what makes another network of it.
     """
-    stripped = text.removeprefix(MARK).strip()
+    stripped = text.strip()
     if len(stripped) > CONFIG_LENGTH:
         raise ConfigError([Problem("file", f"longer than {CONFIG_LENGTH:,} characters")])
     if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:

@@ -6,13 +6,14 @@ and how vLLM reads it (model_executor/layers/quantization/*.py, `from_config`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from memcore.errors import ConfigError, Problem
 from memcore.model.catalog import catalog, find_model
+from memcore.patterns import Pattern, starts_like
 from memcore.serving.formats import FORMATS, Format
 
 Raw = Mapping[str, Any]
@@ -33,13 +34,21 @@ class Stored:
         return any(_matches(pattern, module) for pattern in self.ignored)
 
 
-def _matches(pattern: str, module: str) -> bool:
-    if pattern.startswith("re:"):
-        return re.match(pattern[3:], module) is not None
-    if "*" in pattern:
-        return re.match(re.escape(pattern).replace(r"\*", ".*"), module) is not None
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> Pattern:
+    try:
+        return Pattern(text)
+    except ValueError as error:
+        raise ConfigError([Problem("model.quantization_config", f"the pattern {text!r:.80} {error}")]) from None
+
+
+def _matches(ignored: str, module: str) -> bool:
+    if ignored.startswith("re:"):
+        return _compiled(ignored[3:]).match(module)
+    if "*" in ignored:
+        return starts_like(ignored.split("*"), module)
     # A prefix of whole words, at the start or after a wrapper's name (`model.`, `language_model.`).
-    return f".{module}.".find(f".{pattern}.") >= 0
+    return f".{module}.".find(f".{ignored}.") >= 0
 
 
 def raw_config(model: str | Raw) -> Raw:

@@ -5,6 +5,7 @@ Two jobs with the same recipe leave the same tape, whatever their width, depth, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memcore.eager.float8 import Float8
@@ -239,13 +240,13 @@ class Recipe:
         """The name of the last layer."""
         return f"{self.first_run + len(self.repeats) - 1}.{self.repeats[-1] - 1}.{len(self.network.runs[-1]) - 1}"
 
-    def label(self, layer: Layer, tower: int | None = None) -> str:
-        """A name for a kind of layer of the decoder or of a tower: `layer`, numbered where there are several kinds."""
+    def labels(self, tower: int | None = None) -> Mapping[Layer, str]:
+        """Names for the kinds of layers of the decoder or of a tower: `layer`, numbered where there are several."""
         runs = self.network.runs if tower is None else self.network.towers[tower].runs
         vision = "vision layer" if len(self.network.towers) == 1 else f"vision {tower} layer"
         name = "layer" if tower is None else vision
         kinds = list(dict.fromkeys(layer for run in runs for layer in run))
-        return name if len(kinds) == 1 else f"{name} {kinds.index(layer)}"
+        return {layer: name if len(kinds) == 1 else f"{name} {number}" for number, layer in enumerate(kinds)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,7 @@ class Step:
         stack = recipe.network if tower is None else recipe.network.towers[tower]
         counts = recipe.repeats if tower is None else recipe.tower_repeats[tower]
         checkpoints = recipe.checkpoints if tower is None or recipe.network.towers[tower].checkpointed else None
+        labels = recipe.labels(tower)
         lending = Lending()
         first = recipe.first_run if tower is None else 0
         for run, (pattern, count) in enumerate(zip(stack.runs, counts, strict=True), first):
@@ -100,7 +101,7 @@ class Step:
                 for position, layer in enumerate(pattern):
                     unit, path = f"{run}.{index}.{position}", f"{stack.path}.*"
                     unit = unit if tower is None else f"{tower}:{unit}"
-                    weights = self.runtime.unit(unit, recipe.label(layer, tower), path, layer.weights(), repeats)
+                    weights = self.runtime.unit(unit, labels[layer], path, layer.weights(), repeats)
                     actual = repetition(index, len(recorded), count)
                     weights = lending.weights(pattern, actual, position, weights)
                     skipped = checkpoints is None or (tower is None and (run, position) in checkpoints.skipped)
