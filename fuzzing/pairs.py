@@ -1,0 +1,44 @@
+"""Two jobs, and what is known of their answers: more work never needs less, more sharing never needs more."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fuzzing.answers import Found, answered, expect, said, settled
+from fuzzing.jobs import put
+
+WORK = ("training.micro_batch_size", "training.sequence_length", "training.gradient_accumulation_steps")
+"""More of it never needs less."""
+
+
+def of_pair(given: Any) -> None:
+    """Two answers in the order that their difference asks for."""
+    base, name = settled(given["config"]), given["pair"]
+    changed = copy.deepcopy(base)
+    for path, value in given["changes"].items():
+        put(changed, path, value)
+    before, after = answered(base), answered(changed)
+    needed, then = MEASURES[name](before), MEASURES[name](after)
+    what = f"{given['changes']}: {needed} bytes become {then}"
+    expect(then >= needed if name == "more work" else then <= needed, f"{name}: {what}")
+
+
+def _allocated(found: Found) -> int:
+    return found.allocated.expected
+
+
+def _kept(found: Found) -> int:
+    """Bytes of the rank that holds most when its first forward pass ends."""
+    end = said(found).get("end_of_forward_bytes")
+    return int(end) if end is not None else 0
+
+
+MEASURES: Mapping[str, Callable[[Found], int]] = {
+    "more work": _allocated,
+    "more ranks": _allocated,
+    "checkpointing": _kept,
+    "frozen": _allocated,
+}
+"""What is compared of two answers."""
