@@ -4,6 +4,7 @@
     python build.py serve        build it, serve it and print the address
     python build.py pack         what a release publishes, of the dist/ that is there, to build/release/
     python build.py test         set up everything the tests need and run them all; further arguments go to pytest
+    python build.py fuzz 10      try random inputs for ten minutes; further arguments go to fuzzing/
 
 Everything is pinned: Python tools in requirements-dev.txt, the page's runtime in vendor/. Nothing is fetched when the
 page is used. Two builds of one checkout are identical, byte for byte.
@@ -52,11 +53,11 @@ PLAIN_FILES = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("command", nargs="?", choices=("build", "serve", "pack", "test"), default="build")
+    parser.add_argument("command", nargs="?", choices=("build", "serve", "pack", "test", "fuzz"), default="build")
     parser.add_argument("--port", type=int, default=8000, help="where serve listens")
     parser.add_argument("--path", default="/", help="the path that serve pretends to be hosted under, like /memcore/")
     options, rest = parser.parse_known_args(arguments)
-    if rest and options.command != "test":
+    if rest and options.command not in ("test", "fuzz"):
         parser.error(f"unknown arguments: {' '.join(rest)}")
     try:
         if options.command == "test":
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*release.pack(DIST, WORK / "release"), sep="\n")
             return 0
         prepare()
+        if options.command == "fuzz":
+            return subprocess.run([PYTHON, "-m", "fuzzing", *rest], cwd=ROOT, check=False).returncode
         build()
     except subprocess.CalledProcessError as error:
         print(f"failed: {' '.join(map(str, error.cmd))}", file=sys.stderr)

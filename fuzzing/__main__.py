@@ -22,7 +22,7 @@ from fuzzing.targets import TARGETS, Case, case_of
 
 KEPT = TESTS / "fuzzing_kept"
 """Inputs that failed once; tests/test_fuzzing.py tries each again."""
-SHRINKING = 30.0
+SHRINKING = 15.0
 """Seconds that are spent on one failure."""
 TOLD = 30.0
 """Seconds between two words of how it goes."""
@@ -93,7 +93,9 @@ def _settle(seed: int, case: Case, outcome: Outcome, into: Path) -> None:
         print(f"\nseed {seed}, {case.target}: {outcome.kind} in {outcome.place}, but not alone", flush=True)
         return
     with Runner() as runner:
-        given = smallest(case.given, lambda less: runner.outcome(Case(case.target, less)).signature == again.signature, SHRINKING)
+        given = smallest(
+            case.given, lambda less: runner.outcome(Case(case.target, less)).signature == again.signature, SHRINKING
+        )
     print(f"\nseed {seed}, {case.target}: {again.kind} in {again.place}", flush=True)
     print(json.dumps(given)[:2000])
     print(again.message.rstrip(), flush=True)
@@ -129,9 +131,13 @@ def main() -> int:
     parser.add_argument("minutes", nargs="?", type=float, default=5.0)
     parser.add_argument("--seed", type=int, help="of the first input (default: by the clock)")
     parser.add_argument("--count", type=int, help="try so many inputs and no more")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)"
+    )
     parser.add_argument("--only", choices=list(TARGETS), help="one kind of input")
-    parser.add_argument("--into", type=Path, default=KEPT, help="where failures are kept (default: where the tests look)")
+    parser.add_argument(
+        "--into", type=Path, default=KEPT, help="where failures are kept (default: where the tests look)"
+    )
     options = parser.parse_args()
     first = time.time_ns() // 10**6 if options.seed is None else options.seed
     print(f"first seed {first}", flush=True)

@@ -58,7 +58,7 @@ def any_settings(rng: Random) -> Tree:
 
 def known_job(rng: Random) -> Tree:
     """A measured job with mistakes, or with a few other settings."""
-    found = damaged(rng.choice(corpus.jobs()), rng)
+    found: Tree = damaged(rng.choice(corpus.jobs()), rng)
     for path in rng.sample(SETTABLE, rng.randrange(3)):
         put(found, path, value(SETTINGS[path].kind, rng))
     return found
@@ -70,12 +70,13 @@ def foreign_job(rng: Random) -> Tree:
     experts = {"moe_enabled": True, "num_experts": 8, "top_k": 2, "expert_intermediate_size": 128}
     found: Tree = {
         "model": {"name": "x", "num_parameters": rng.choice(["1B", 10**9, "7e9"]), "largest_layer_params": 10, **sizes},
-        "training": {"batch_size": 2, "optimizer": rng.choice(["adamw", "adamw_8bit", "sgd"]), "dtype": rng.choice(list(DTYPES)),
-                     "activation_checkpointing": rng.choice(list(CHECKPOINTING))},
-        "parallelism": {name: rng.choice([1, 1, 2]) for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")},
+        "training": {"batch_size": 2, "optimizer": rng.choice(["adamw", "adamw_8bit", "sgd"]),
+                     "dtype": rng.choice(list(DTYPES)), "activation_checkpointing": rng.choice(list(CHECKPOINTING))},
+        "parallelism": {f"{name}_parallel_size": rng.choice([1, 1, 2]) for name in ("tensor", "pipeline", "data")},
         "engine": {"type": rng.choice([*ENGINES, "fsdp", "deepspeed"]), "zero_stage": rng.choice([None, 0, 1, 2, 3]),
                    "sharding_strategy": rng.choice(["full_shard", "no_shard", "shard_grad_op"]),
-                   "offload_optimizer": rng.choice(["none", "cpu", "nvme"]), "offload_param": rng.choice(["none", "cpu"])},
+                   "offload_optimizer": rng.choice(["none", "cpu", "nvme"]),
+                   "offload_param": rng.choice(["none", "cpu"])},
         "hardware": {"num_gpus": rng.choice([1, 2, 4, 8]), "gpu_memory_gb": 80, "total_gpu_memory_gb": 640},
     }  # fmt: skip
     if rng.random() < 0.4:
@@ -110,11 +111,21 @@ def shallow(config: Mapping[str, Any]) -> Tree:
 def sized(rng: Random) -> Tree:
     """A model of a few sizes, such as other calculators take."""
     found: Tree = {"num_parameters": rng.choice(["7B", "350M", 10**9, 1.5e9, "0.5B", "70b"])}
-    for key, values in {"hidden_size": [64, 4096, 100], "num_layers": [2, 32], "num_attention_heads": [4, 32, 7],
-                        "vocab_size": [1000, 128_256], "num_experts": [8], "top_k": [2], "max_seq_len": [128, 4096]}.items():  # fmt: skip
+    for key, values in _SIZED.items():
         if rng.random() < 0.4:
             found[key] = rng.choice(values)
     return damaged(found, rng) if rng.random() < 0.3 else found
+
+
+_SIZED: Mapping[str, Sequence[Any]] = {
+    "hidden_size": [64, 4096, 100],
+    "num_layers": [2, 32],
+    "num_attention_heads": [4, 32, 7],
+    "vocab_size": [1000, 128_256],
+    "num_experts": [8],
+    "top_k": [2],
+    "max_seq_len": [128, 4096],
+}
 
 
 def value(kind: Kind, rng: Random) -> Any:

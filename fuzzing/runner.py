@@ -49,10 +49,12 @@ class Runner:
         self._process: subprocess.Popen[str] | None = None
         self._left = 0
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> Runner:  # noqa: PYI034 - Python 3.10 has no Self
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def outcome(self, case: Case) -> Outcome:

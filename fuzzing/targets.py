@@ -58,11 +58,12 @@ def _solution(rng: Random) -> Any:
 
 def _search(rng: Random) -> Any:
     options: dict[str, Any] = {}
-    for name, values in {
+    choices: dict[str, list[Any]] = {
         "keep": [1, 2, 8], "every": [True, False], "offload": [True], "micro_batches": [[1], [1, 2, 3], [64]],
         "sequences": [1, 8, 64, 60], "gpus": [[1], [2, 4], [8], [6], [64]],
         "accelerators": [[rng.choice(ACCELERATORS).id]], "schedules": [["1f1b"], ["zbv", "interleaved-1f1b"], ["x"]],
-    }.items():  # fmt: skip
+    }  # fmt: skip
+    for name, values in choices.items():
         if rng.random() < 0.3:
             options[name] = rng.choice(values)
     return {"config": jobs.job(rng, SEARCHED, most=3), "options": options}
@@ -161,7 +162,11 @@ def _frozen(rng: Random) -> Any:
     config = _trained(rng)
     config.get("training", {}).pop("adapter", None)
     config["training"].pop("trainable", None)
-    return {"pair": "frozen", "config": config, "changes": {"training.trainable": rng.choice(["mlp", "norm", "lm_head", "attn"])}}
+    return {
+        "pair": "frozen",
+        "config": config,
+        "changes": {"training.trainable": rng.choice(["mlp", "norm", "lm_head", "attn"])},
+    }
 
 
 PAIRS = (_more_work, _more_work, _more_ranks, _checkpointed, _frozen)

@@ -19,9 +19,10 @@ from memcore.config.settings import SETTINGS
 LONGEST = 200_000
 """Characters of a text."""
 PIECES = (
-    "\n", "\n\n", "\t", "  ", "#", "# ", '"', "'", "\\", "\\\n", "$", "${", "$(", "`", "{", "}", "[", "]", "(", ")", ":", ": ",
-    "- ", "-", "--", "=", ",", "|", ">", "&", "&&", ";", "*", "!", "%", "@", "\x00", "\ufeff", "\r\n", "\u2028", "\x1b[31m", "🦙",
-    "null", "~", "[]", "{}", "<<EOF\n", "if true; then\n", "fi\n", "- |\n", "'''", '"""', "9" * 400, "9" * 5000, "1e999", "e",
+    "\n", "\n\n", "\t", "  ", "#", "# ", '"', "'", "\\", "\\\n", "$", "${", "$(", "`", "{", "}", "[", "]", "(", ")",
+    ":", ": ", "- ", "-", "--", "=", ",", "|", ">", "&", "&&", ";", "*", "!", "%", "@", "\x00", "\ufeff", "\r\n", 
+    "\u2028", "\x1b[31m", "🦙", "null", "~", "[]", "{}",
+    "<<EOF\n", "if true; then\n", "fi\n", "- |\n", "'''", '"""', "9" * 400, "9" * 5000, "1e999", "e",
 )  # fmt: skip
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -164,6 +165,6 @@ def _marked(text: str, rng: Random) -> str:
 
 
 MISTAKES: Sequence[Callable[[str, Random], str]] = (
-    _cut, _leave_out, _insert, _insert, _other_letter, _lines, _lines, _lines, _other_number, _other_number, _other_word,
-    _other_word, _many, _nest, _splice, _marked,
+    _cut, _leave_out, _insert, _insert, _other_letter, _lines, _lines, _lines, _other_number, _other_number,
+    _other_word, _other_word, _many, _nest, _splice, _marked,
 )  # fmt: skip

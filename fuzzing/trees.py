@@ -59,7 +59,9 @@ def _scale(holder: Any, key: Any, rng: Random) -> None:
 
 
 def _huge(holder: Any, key: Any, rng: Random) -> None:
-    holder[key] = rng.choice([10 ** rng.randrange(5, 30), 2**53, [1] * 10_000, "x" * 10_000, {str(n): n for n in range(500)}])
+    holder[key] = rng.choice(
+        [10 ** rng.randrange(5, 30), 2**53, [1] * 10_000, "x" * 10_000, {str(n): n for n in range(500)}]
+    )
 
 
 def _rename(holder: Any, key: Any, rng: Random) -> None:

@@ -28,10 +28,11 @@ SIZES = (1, 1, 1, 2, 2, 3, 4, 8, 16, 64, 100, 128, 1000, 1024, 4096)
 LARGE = (1000, 2000, 16_384, 131_072, 10_000_000)
 """Numbers that are rare and real: GPUs, micro-batches, layers, tokens."""
 WRONG: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 0.5, -0.0, 1e308, 5e-324, math.nan, math.inf, -math.inf, 2**31, 2**53, 2**53 + 1, 2**63,
-    -(2**63), 10**40, 10**400, "", " ", "\n", "0", "1", "-1", "none", "auto", "null", "None", "true", "False", "8k",
-    "7B", "1e9999", "80GiB", "9" * 5000, "nan", "🦙", "\x00", "\ud800", "\u202e", "é" * 300, "=1+1", "<script>", "../..",
-    "a,b", ",", "[", "{}", "--", [], [None], [[]], [0], ["a", 1], [1, 2, 3], {}, {"": None}, {"type": None},
+    None, True, False, 0, 1, -1, 0.5, -0.0, 1e308, 5e-324, math.nan, math.inf, -math.inf, 2**31, 2**53, 2**53 + 1,
+    2**63, -(2**63), 10**40, 10**400, "", " ", "\n", "0", "1", "-1",
+    "none", "auto", "null", "None", "true", "False", "8k",
+    "7B", "1e9999", "80GiB", "9" * 5000, "nan", "🦙", "\x00", "\ud800", "\u202e", "é" * 300, "=1+1", "<script>",
+    "../..", "a,b", ",", "[", "{}", "--", [], [None], [[]], [0], ["a", 1], [1, 2, 3], {}, {"": None}, {"type": None},
     {"name": []}, {"a": {"b": {"c": 1}}},
 )  # fmt: skip
 """What no setting takes, or hardly any: of every type, as numbers and as words."""

@@ -1,7 +1,7 @@
 """A process that tries inputs one after another, each with at most five seconds of a core and a gibibyte.
 
 It reads cases from standard input and writes outcomes to standard output, both as lines of JSON. An alarm of the
-process's own time ends what takes too long where Python looks at signals; where it does not, the kernel ends the process.
+process's own time ends what takes too long where Python looks at signals; elsewhere the kernel ends the process.
 """
 
 from __future__ import annotations

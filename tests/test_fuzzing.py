@@ -1,0 +1,135 @@
+"""Random inputs of every kind are answered or refused, quickly and within little memory; so is all that ever was not.
+
+`python build.py fuzz` tries new ones for as long as one likes.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+
+from fuzzing.__main__ import KEPT, kept, run, told
+from fuzzing.runner import Runner, fresh
+from fuzzing.shrinking import smallest
+from fuzzing.targets import TARGETS, Case, case_of
+from fuzzing.worker import SECONDS
+
+pytestmark = pytest.mark.machine
+TRIED = {name: 6 * target.weight for name, target in TARGETS.items() if target.weight}
+"""Inputs of each kind in the tests."""
+ANSWERED = {
+    "job",
+    "explain",
+    "pictures",
+    "exports",
+    "command",
+    "advise",
+    "solve",
+    "search",
+    "pair",
+    "log",
+    "page",
+    "model",
+}
+"""Of these at least a quarter is answered: what is refused at once tests little."""
+
+
+@pytest.fixture(scope="module")
+def runner():
+    """One worker for all."""
+    with Runner() as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_random_inputs(runner, name):
+    """The first inputs of each kind, which are the same in every run."""
+    outcomes = {seed: runner.outcome(case_of(seed, name)) for seed in range(TRIED[name])}
+    failed = {seed: each for seed, each in outcomes.items() if each.failed}
+    assert not failed, f"try `python -m fuzzing --only {name} --seed {min(failed)} --count 1`: {failed[min(failed)]}"
+    kinds = Counter(each.kind for each in outcomes.values())
+    assert kinds.total() == TRIED[name] > 0
+    assert kinds["answered"] >= (TRIED[name] / 4 if name in ANSWERED else 1)
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
+def test_kept_failures(runner, path):
+    """What failed once is mended."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    outcome = runner.outcome(Case(content["target"], content["given"]))
+    assert not outcome.failed, f"{outcome.kind} in {outcome.place}: {outcome.message}"
+
+
+def test_failures_are_kept():
+    """Where the test above looks."""
+    assert list(KEPT.glob("*.json"))
+
+
+DRILLS = {
+    "crash": ("crash", "KeyError in fuzzing/drill.py:of_drill"),
+    "break": ("broken", "fuzzing/answers.py:expect"),
+    "silent": ("broken", "fuzzing/drill.py:of_drill"),
+    "refuse": ("refused", ""),
+    "hang": ("over time", "fuzzing/drill.py:of_drill"),
+    "stick": ("over time", "outside Python"),
+    "fill": ("over memory", "fuzzing/drill.py:_fill"),
+    "die": ("crash", "process ended with -6"),
+    None: ("answered", ""),
+}
+
+
+def test_each_kind_of_failure_is_found():
+    """Crashes, hangs inside and outside Python, memory, dead processes; afterwards others are tried as before."""
+    with Runner() as running:
+        found = {way: running.outcome(Case("drill", {"way": way})) for way in DRILLS}
+    assert {way: each.signature for way, each in found.items()} == DRILLS
+    assert {way for way, each in found.items() if each.failed} == set(DRILLS) - {"refuse", None}
+    assert found["hang"].seconds < SECONDS + 1
+
+
+def test_a_failure_becomes_small_and_is_kept(tmp_path):
+    """Keys, lines, items and letters that do not matter are gone."""
+    given = {"way": "crash", "more": {"of": ["it"] * 40}, "lines": "a\nb\nc"}
+    case = Case("drill", given)
+    outcome = fresh(case)
+    with Runner() as running:
+        less = smallest(given, lambda each: running.outcome(Case("drill", each)).signature == outcome.signature, 60)
+    assert less == {"way": "crash"}
+    path = kept(7, Case("drill", less), outcome, tmp_path)
+    assert json.loads(path.read_text()) == {
+        "target": "drill",
+        "given": less,
+        "found": "crash in KeyError in fuzzing/drill.py:of_drill",
+        "seed": 7,
+    }
+
+
+def test_what_becomes_small():
+    """Of texts the lines and letters, of numbers their size, of trees the branches."""
+
+    def fails(each):
+        return "x" in json.dumps(each)
+
+    assert smallest({"a": [1, {"b": "1\n2x3\n4"}], "c": 10**9}, fails, 60) == {"a": [{"b": "x"}]}
+    assert smallest("one\ntwo x\nthree", fails, 60) == "x"
+    assert smallest([5, 6, 7], lambda each: len(each) > 1, 60) == [0, 0]
+
+
+def test_a_seed_is_an_input():
+    """The same one always, another for another seed; every kind of input is drawn."""
+    assert [case_of(seed) for seed in range(50)] == [case_of(seed) for seed in range(50)]
+    drawn = Counter(case_of(seed).target for seed in range(2000))
+    assert set(drawn) == set(TRIED)
+    texts = {json.dumps(case_of(seed, "job").given) for seed in range(50)}
+    assert len(texts) == 50
+
+
+def test_a_run_tells_what_it_tried(tmp_path, capsys):
+    """Two workers share the seeds; a run without failures keeps nothing and says how often each kind was answered."""
+    report = run(range(20), 2, 60, "quick", tmp_path)
+    assert sum(report.counts.values()) == 20
+    assert (report.failures, list(tmp_path.iterdir())) == ({}, [])
+    heading, row = told(report).splitlines()
+    assert heading.split() == ["inputs", "answered", "refused", "failed", "longest", "seed"]
+    assert row.split()[:2] == ["quick", "20"]
+    assert int(row.split()[2]) + int(row.split()[3]) == 20
