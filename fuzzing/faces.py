@@ -181,7 +181,7 @@ def of_command(given: Any) -> None:
         expect(decode_fragment(fragment) == config, "a link is another job")
     expect(Config.from_dict(config.to_dict()) == config, "a dictionary is another job")
     found = answered(config)
-    summary = strict(said(found))
+    summary = json.loads(strict(said(found)))
     status = {True: 0, False: 1, None: 0}[found.fits]
     ways = [(["estimate", "-", "--json"], json.dumps(given))]
     if len(fragment) <= LONGEST:
@@ -193,7 +193,7 @@ def of_command(given: Any) -> None:
             f"memcore {arguments[0]} {arguments[1][:80]} ends with {code}, not {status}: {printed[:500]}",
         )
         expect(
-            strict(json.loads(printed)) == summary,
+            json.loads(printed) == summary,
             f"memcore estimate {arguments[1][:80]} says something else than Python",
         )
 
