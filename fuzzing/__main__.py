@@ -14,6 +14,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fuzzing.corpus import TESTS
 from fuzzing.runner import Outcome, Runner, fresh
@@ -22,8 +23,8 @@ from fuzzing.targets import TARGETS, Case, case_of
 
 KEPT = TESTS / "fuzzing_kept"
 """Inputs that failed once; tests/test_fuzzing.py tries each again."""
-SHRINKING = 15.0
-"""Seconds that are spent on one failure."""
+SHRINKING, OVERHEAD = 15.0, 0.002
+"""Seconds of a core that are spent on one failure, about."""
 TOLD = 30.0
 """Seconds between two words of how it goes."""
 
@@ -92,14 +93,25 @@ def _settle(seed: int, case: Case, outcome: Outcome, into: Path) -> None:
     if not again.failed:
         print(f"\nseed {seed}, {case.target}: {outcome.kind} in {outcome.place}, but not alone", flush=True)
         return
-    with Runner() as runner:
-        given = smallest(
-            case.given, lambda less: runner.outcome(Case(case.target, less)).signature == again.signature, SHRINKING
-        )
+    given = shrunk(case, again)
     print(f"\nseed {seed}, {case.target}: {again.kind} in {again.place}", flush=True)
     print(json.dumps(given)[:2000])
     print(again.message.rstrip(), flush=True)
     print(f"kept as {kept(seed, Case(case.target, given), again, into)}", flush=True)
+
+
+def shrunk(case: Case, outcome: Outcome) -> Any:
+    """The smallest input that is known to fail like this one."""
+    spent = 0.0
+    with Runner() as runner:
+
+        def fails(given: Any) -> bool:
+            nonlocal spent
+            found = runner.outcome(Case(case.target, given))
+            spent += found.seconds + OVERHEAD
+            return found.signature == outcome.signature
+
+        return smallest(case.given, fails, lambda: spent < SHRINKING)
 
 
 def kept(seed: int, case: Case, outcome: Outcome, into: Path) -> Path:

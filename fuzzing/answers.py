@@ -76,10 +76,13 @@ def answered(config: object) -> Found:
     """
     found = estimate(config)  # type: ignore[arg-type]
     for each in found.readings:
-        expect(0 <= each.low <= each.expected <= each.high, f"{each.name}: {each.low}, {each.expected}, {each.high}")
-        expect(all(type(end) is int for end in (each.low, each.expected, each.high)), f"{each.name} is not whole bytes")
+        expect(
+            0 <= each.low <= each.expected <= each.high,
+            f"a range: {each.name} is {each.low}, {each.expected}, {each.high}",
+        )
+        expect(all(type(end) is int for end in (each.low, each.expected, each.high)), f"no whole bytes: {each.name}")
     expected = [each.expected for each in found.readings]
-    expect(expected == sorted(expected), f"allocated, reserved and device are not in this order: {expected}")
+    expect(expected == sorted(expected), f"not in order: allocated, reserved and device are {expected}")
     expect(all(entry.bytes >= 0 for entry in found.ledger.entries), "an entry of the ledger is negative")
     if isinstance(found, Estimate):
         expect(found.ledger.total == found.peak.peak, "the ledger is not what is allocated at the peak")
@@ -117,7 +120,7 @@ def refusal(error: MemcoreError) -> str:
     expect(problems, "a refusal without a problem")
     for each in problems:
         expect(each.message.strip(), f"a problem without a message: {each.path!r}")
-        expect(len(str(each)) < LONGEST, f"a message of {len(str(each))} characters: {str(each)[:200]}")
+        expect(len(str(each)) < LONGEST, f"a long message: {len(str(each))} characters: {str(each)[:200]}")
     return str(error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import repeat
 from typing import Any
 
 from fuzzing.answers import expect
@@ -24,7 +25,7 @@ def of_drill(given: Any) -> None:
     while way == "hang":
         pass
     if way == "stick":  # in C, where no signal of Python arrives
-        _ = 3 ** (10**8) % 7
+        max(repeat(0))
     if way == "die":
         import os  # noqa: PLC0415
 

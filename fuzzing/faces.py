@@ -79,7 +79,7 @@ def of_explanation(given: Any) -> None:
             explained = data.explanation(found, moment)
             strict(explained)
             total = sum(explained["breakdown"].values())
-            expect(total == explained["bytes"] == moment.peak, f"the parts of {moment.phase} do not add up")
+            expect(total == explained["bytes"] == moment.peak, f"parts that do not add up: in {moment.phase}")
             text.explanation(found, moment)
 
 
@@ -99,12 +99,17 @@ def of_pictures(given: Any) -> None:
 
 def _well_formed(markup: str) -> None:
     plain = re.sub(r"<(br|input|img|hr)\b([^<>]*?)/?>", r"<\1\2/>", markup).replace("&nbsp;", " ")
+    plain = _NO_XML.sub("", plain)
     try:
         ET.fromstring(plain)  # noqa: S314 - memcore's own
     except ET.ParseError as error:
         line, column = error.position
         near = plain.split("\n")[line - 1][max(0, column - 60) : column + 60]
         raise BrokenError(f"markup is not well-formed: {error}: {near}") from error
+
+
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+"""Characters that HTML takes and XML does not."""
 
 
 def of_exports(given: Any) -> None:
@@ -155,9 +160,7 @@ def _comes_back(config: Config, written: str) -> None:
         again = Config.from_dict({"model": config.model, **back.config})
     for path, value in _flat(config.to_dict()):
         if path not in ("model", "engine.framework", "engine.framework_version"):
-            expect(
-                again.get(path) == value, f"{back.tool.name} brings {path} back as {again.get(path)!r}, not {value!r}"
-            )
+            expect(again.get(path) == value, f"{back.tool.name} brings {path} back: {again.get(path)!r} of {value!r}")
 
 
 def _flat(plain: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -188,14 +191,9 @@ def of_command(given: Any) -> None:
         ways.append((["estimate", f"#{fragment}", "--json"], ""))
     for arguments, typed in ways:
         code, printed = command(arguments, typed)
-        expect(
-            code == status,
-            f"memcore {arguments[0]} {arguments[1][:80]} ends with {code}, not {status}: {printed[:500]}",
-        )
-        expect(
-            json.loads(printed) == summary,
-            f"memcore estimate {arguments[1][:80]} says something else than Python",
-        )
+        way = f"the command with {'a file' if typed else 'a link'}"
+        expect(code == status, f"{way} has another status: {code} instead of {status}: {printed[:500]}")
+        expect(json.loads(printed) == summary, f"{way} says something else: memcore estimate {arguments[1][:200]}")
 
 
 def command(arguments: list[str], typed: str = "") -> tuple[int, str]:
@@ -240,7 +238,7 @@ def of_advice(given: Any) -> None:
         _well_formed(f"<div>{advice_html(found)}</div>")
     for each in found.advice[:2]:
         again = estimate(each.config)
-        expect(again.device.expected == each.after.device.expected, f"{each.title} is promised other bytes")
+        expect(again.device.expected == each.after.device.expected, f"advice promises other bytes: {each.title}")
 
 
 def of_solution(given: Any) -> None:
@@ -249,9 +247,9 @@ def of_solution(given: Any) -> None:
     strict(solution_data(found))
     expect(solution_text(found).strip(), "a solution without text")
     if found.value is not None and found.found is not None:
-        expect(found.found.fits, f"{found.value} does not fit")
+        expect(found.found.fits, f"a solution that does not fit: {found.value}")
     if found.beyond is not None and not isinstance(found.limit, MemcoreError) and found.limit is not None:
-        expect(not found.limit.fits, f"{found.beyond} fits too")
+        expect(not found.limit.fits, f"more fits, too: {found.beyond} beside {found.value}")
 
 
 def of_search(given: Any) -> None:

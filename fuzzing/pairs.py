@@ -21,8 +21,9 @@ def of_pair(given: Any) -> None:
         put(changed, path, value)
     before, after = answered(base), answered(changed)
     needed, then = MEASURES[name](before), MEASURES[name](after)
-    what = f"{given['changes']}: {needed} bytes become {then}"
-    expect(then >= needed if name == "more work" else then <= needed, f"{name}: {what}")
+    more = name == "more work"
+    what = f"{name} on {before.job.engine.name}: with {given['changes']}, {needed} bytes become {then}"
+    expect(then >= needed if more else then <= needed, what)
 
 
 def _allocated(found: Found) -> int:

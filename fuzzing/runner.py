@@ -9,7 +9,6 @@ import sys
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 from fuzzing.targets import Case
 from fuzzing.worker import GRACE, ROOT, SECONDS
@@ -45,7 +44,8 @@ class Outcome:
 class Runner:
     """A worker, started again when it is used up or dead."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.seconds = seconds
         self._process: subprocess.Popen[str] | None = None
         self._left = 0
 
@@ -62,7 +62,7 @@ class Runner:
         process = self._process
         if process is None or self._left <= 0:
             self.stop()
-            process = self._process = _started()
+            process = self._process = _started(self.seconds)
             self._left = FRESH
         self._left -= 1
         started = time.monotonic()
@@ -86,7 +86,7 @@ class Runner:
         if seconds >= PATIENCE:
             return Outcome("over time", "waiting", f"no outcome after {seconds:.0f} s", seconds)
         if code in _OVER_TIME:
-            return Outcome("over time", "outside Python", f"beyond {SECONDS + GRACE:g} s", seconds)
+            return Outcome("over time", "outside Python", f"beyond {self.seconds + GRACE:g} s", seconds)
         return Outcome("crash", f"process ended with {code}", "", seconds)
 
     def stop(self) -> None:
@@ -104,9 +104,9 @@ _OVER_TIME = (-24, 152)
 """Ended by SIGXCPU."""
 
 
-def _started() -> subprocess.Popen[str]:
+def _started(seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "fuzzing.worker"],
+        [sys.executable, "-m", "fuzzing.worker", str(seconds)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -120,8 +120,3 @@ def fresh(case: Case) -> Outcome:
     """What comes of an input in a process that has seen no other."""
     with Runner() as runner:
         return runner.outcome(case)
-
-
-def is_json(given: Any) -> bool:
-    """Whether an input survives the way to a worker."""
-    return json.dumps(json.loads(json.dumps(given))) == json.dumps(given)

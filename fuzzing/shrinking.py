@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,14 +10,13 @@ SIMPLE = (0, 1, "", "a")
 """What stands for a value that does not matter."""
 
 
-def smallest(given: Any, fails: Fails, seconds: float) -> Any:
-    """What is left of an input; the search ends after so many seconds with what it has by then."""
-    until = time.monotonic() + seconds
+def smallest(given: Any, fails: Fails, goes_on: Callable[[], bool]) -> Any:
+    """What is left of an input; the search ends with what it has as soon as it does not go on."""
     found, again = given, True
     while again:
         again = False
         for smaller in _smaller(found):
-            if time.monotonic() > until:
+            if not goes_on():
                 return found
             if fails(smaller):
                 found, again = smaller, True

@@ -26,7 +26,7 @@ from fuzzing.targets import TARGETS
 from memcore.errors import MemcoreError
 
 SECONDS, BYTES = 5.0, 2**30
-"""Of the processor, and of memory beyond what the worker has when it starts."""
+"""Of the processor, where the command line says nothing else, and of memory beyond what a worker starts with."""
 GRACE = 2.0
 """Seconds from the alarm to the end of the process."""
 SHOWN = 1500
@@ -40,31 +40,32 @@ class OverLimitError(BaseException):
 
 def main() -> None:
     """Try what comes in until nothing does."""
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
     cases, outcomes = sys.stdin, os.fdopen(os.dup(1), "w", encoding="utf-8")
     sys.stdin, sys.stdout = io.StringIO(), io.StringIO()
     _limit_memory()
     signal.signal(signal.SIGPROF, _alarm)
     for line in cases:
         case = json.loads(line)
-        outcomes.write(json.dumps(tried(case["target"], case["given"])) + "\n")
+        outcomes.write(json.dumps(tried(case["target"], case["given"], seconds)) + "\n")
         outcomes.flush()
 
 
-def tried(target: str, given: Any) -> dict[str, Any]:
+def tried(target: str, given: Any, seconds: float = SECONDS) -> dict[str, Any]:
     """What comes of an input: answered, refused or a kind of failure, with its place and the time that it took."""
     start = time.process_time()
     kind, place, message = "answered", "", ""
     try:
-        with _limited():
+        with _limited(seconds):
             TARGETS[target].check(given)
     except OverLimitError as error:
-        kind, place, message = "over time", _place(error.__traceback__), f"beyond {SECONDS:g} s"
+        kind, place, message = "over time", _place(error.__traceback__), f"beyond {seconds:g} s"
     except MemoryError as error:
         kind, place, message = "over memory", _place(error.__traceback__), f"beyond {BYTES / 2**30:g} GiB"
     except MemcoreError as error:
         kind, place, message = _refused(error)
     except BrokenError as error:
-        kind, place, message = "broken", _place(error.__traceback__), str(error)
+        kind, place, message = "broken", str(error).partition(":")[0][:80], str(error)
     except CrashError as error:
         kind, place, message = "crash", str(error).rpartition("(")[2].partition(":")[0], str(error)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is a failure
@@ -77,15 +78,15 @@ def _refused(error: MemcoreError) -> tuple[str, str, str]:
     try:
         return "refused", "", refusal(error)[:200]
     except BrokenError as broken:
-        return "broken", _place(error.__traceback__), str(broken)
+        return "broken", f"a refusal in {_place(error.__traceback__)}", str(broken)
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def _limited(seconds: float) -> Iterator[None]:
     """An alarm after the allowed time, again and again; and the kernel's own a little later."""
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + SECONDS + GRACE) + 1, most))
-    signal.setitimer(signal.ITIMER_PROF, SECONDS, 0.2)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds + GRACE) + 1, most))
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
         yield
     finally:
@@ -105,7 +106,9 @@ def _limit_memory() -> None:
 
 def _place(trace: TracebackType | None) -> str:
     """The innermost function of memcore, or of what checks it."""
-    frames = [each for each in extract_tb(trace) if Path(each.filename).is_relative_to(ROOT)]
+    frames = [
+        each for each in extract_tb(trace) if Path(each.filename).is_relative_to(ROOT) and each.filename != __file__
+    ]
     inside = [each for each in frames if Path(each.filename).is_relative_to(ROOT / "memcore")] or frames
     return f"{Path(inside[-1].filename).relative_to(ROOT)}:{inside[-1].name}" if inside else ""
 
