@@ -22,7 +22,7 @@ from memcore.advising.advise import advise
 from memcore.cli import main
 from memcore.config.quick import quick
 from memcore.config.settings import Config
-from memcore.config.url import LONGEST, decode_fragment, encode_fragment
+from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import Estimate, estimate
 from memcore.formats import TOOLS, exported, imported
@@ -51,6 +51,8 @@ from memcore.words.page import speaking
 OWN_MISTAKE = "this is a mistake in memcore"
 """How the command line says that it crashed."""
 LINK = "https://example.org/#v1&model=gpt2"
+LONGEST_LINK = 2**16
+"""Characters; memcore reads no more."""
 _EXAMPLE = {"model": "gpt2", "training": {"sequence_length": 128}}
 
 
@@ -180,14 +182,14 @@ def of_command(given: Any) -> None:
     given = settled(given)
     config = Config.from_dict(given)
     fragment = encode_fragment(config)
-    if len(fragment) <= LONGEST:
+    if len(fragment) <= LONGEST_LINK:
         expect(decode_fragment(fragment) == config, "a link is another job")
     expect(Config.from_dict(config.to_dict()) == config, "a dictionary is another job")
     found = answered(config)
     summary = json.loads(strict(said(found)))
     status = {True: 0, False: 1, None: 0}[found.fits]
     ways = [(["estimate", "-", "--json"], json.dumps(given))]
-    if len(fragment) <= LONGEST:
+    if len(fragment) <= LONGEST_LINK:
         ways.append((["estimate", f"#{fragment}", "--json"], ""))
     for arguments, typed in ways:
         code, printed = command(arguments, typed)
