@@ -7,20 +7,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from memcore.config.kinds import (
-    Choice,
-    Counted,
-    Flag,
-    FlagOrCount,
-    Integer,
-    Kind,
-    Layout,
-    Listed,
-    ModelName,
-    Names,
-    Number,
-    Version,
-)
+from memcore.config.kinds import Kind
 from memcore.config.settings import SETTINGS
 
 SIZES = (1, 1, 1, 2, 2, 3, 4, 8, 16, 64, 100, 128, 1000, 1024, 4096)
@@ -46,23 +33,13 @@ VERSIONS = ("0.19.0", "0.6.3.post1", "v0.9.2", "2.1", "4.57.1", "1", "0.0", 1, 2
 
 def right(kind: Kind, rng: Random) -> Any:
     """A value that a setting takes."""
-    found = next((make for each, make in _RIGHT.items() if isinstance(kind, each)), None)
-    return found(kind, rng) if found else rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"])
+    return RIGHT[type(kind).__name__](kind, rng)
 
 
 def extreme(kind: Kind, rng: Random) -> Any:
     """A value at the edge of what a setting takes, or the right one of a kind that has no edges."""
-    if isinstance(kind, Integer):
-        return rng.choice([kind.minimum, kind.maximum, kind.maximum - 1, 2 ** rng.randrange(54), *LARGE])
-    if isinstance(kind, Number):
-        return rng.choice([kind.minimum, kind.maximum, 1e-9, 5e-324, kind.maximum / 2, 1e4])
-    if isinstance(kind, Layout):
-        return rng.choice([f"Et*{10 ** rng.randrange(1, 10)}|L", [10**9], [0] * 500, "(" * 300, "Et*2|" * 300 + "L"])
-    if isinstance(kind, Names):
-        return ["q_proj"] * 300
-    if isinstance(kind, (FlagOrCount, Version)):
-        return rng.choice([0, 1, 2, 2**53, 10**30])
-    return right(kind, rng)
+    make = _EXTREME.get(type(kind).__name__, right)
+    return make(kind, rng)
 
 
 def wrong(rng: Random) -> Any:
@@ -86,16 +63,38 @@ def _layout(kind: Any, rng: Random) -> Any:
     return rng.choice(LAYOUTS) if rng.random() < 0.7 else [rng.randrange(4) for _ in range(rng.randrange(1, 6))]
 
 
-_RIGHT: Mapping[type, Callable[[Any, Random], Any]] = {
-    Flag: lambda kind, rng: rng.random() < 0.5,
-    Choice: lambda kind, rng: rng.choice(kind.options),
-    Counted: lambda kind, rng: rng.choice([*kind.options, f"{kind.prefix}:{rng.randrange(1, 64)}"]),
-    FlagOrCount: lambda kind, rng: rng.choice([True, False, 2, 4, 8]),
-    Integer: _whole,
-    Number: _number,
-    Listed: lambda kind, rng: rng.choice(list(kind.titles)),
-    Names: lambda kind, rng: rng.choice([rng.choice(NAMES), rng.sample(NAMES, 2)]),
-    Layout: _layout,
-    Version: lambda kind, rng: rng.choice(VERSIONS),
-    ModelName: lambda kind, rng: "gpt2",
+def _edge(kind: Any, rng: Random) -> int:
+    return int(rng.choice([kind.minimum, kind.maximum, kind.maximum - 1, 2 ** rng.randrange(54), *LARGE]))
+
+
+def _edge_of_numbers(kind: Any, rng: Random) -> float:
+    return float(rng.choice([kind.minimum, kind.maximum, 1e-9, 5e-324, kind.maximum / 2, 1e4]))
+
+
+def _long_layout(kind: Any, rng: Random) -> Any:
+    return rng.choice([f"Et*{10 ** rng.randrange(1, 10)}|L", [10**9], [0] * 500, "(" * 300, "Et*2|" * 300 + "L"])
+
+
+_EXTREME: Mapping[str, Callable[[Any, Random], Any]] = {
+    "Integer": _edge,
+    "Number": _edge_of_numbers,
+    "Layout": _long_layout,
+    "Names": lambda kind, rng: ["q_proj"] * 300,
+    "FlagOrCount": lambda kind, rng: rng.choice([0, 1, 2, 2**53, 10**30]),
+    "Version": lambda kind, rng: rng.choice([0, 1, 2, 2**53, 10**30]),
 }
+RIGHT: Mapping[str, Callable[[Any, Random], Any]] = {
+    "Flag": lambda kind, rng: rng.random() < 0.5,
+    "Choice": lambda kind, rng: rng.choice(kind.options),
+    "Counted": lambda kind, rng: rng.choice([*kind.options, f"{kind.prefix}:{rng.randrange(1, 64)}"]),
+    "FlagOrCount": lambda kind, rng: rng.choice([True, False, 2, 4, 8]),
+    "Integer": _whole,
+    "Number": _number,
+    "Listed": lambda kind, rng: rng.choice(list(kind.titles)),
+    "Names": lambda kind, rng: rng.choice([rng.choice(NAMES), rng.sample(NAMES, 2)]),
+    "Layout": _layout,
+    "Version": lambda kind, rng: rng.choice(VERSIONS),
+    "ModelName": lambda kind, rng: "gpt2",
+    "Text": lambda kind, rng: rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"]),
+}
+"""How to make what a setting takes, by the name of its kind."""

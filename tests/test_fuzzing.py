@@ -5,6 +5,8 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
+from random import Random
 
 import pytest
 
@@ -12,6 +14,8 @@ from fuzzing.__main__ import KEPT, kept, run, shrunk, told
 from fuzzing.runner import Runner, fresh
 from fuzzing.shrinking import smallest
 from fuzzing.targets import TARGETS, Case, case_of
+from fuzzing.values import extreme, right, wrong
+from memcore.config.settings import SETTINGS
 
 pytestmark = pytest.mark.machine
 TRIED = {name: 6 * target.weight for name, target in TARGETS.items() if target.weight}
@@ -131,3 +135,14 @@ def test_a_run_tells_what_it_tried(tmp_path, capsys):
     assert heading.split() == ["inputs", "answered", "refused", "failed", "longest", "seed"]
     assert row.split()[:2] == ["quick", "20"]
     assert int(row.split()[2]) + int(row.split()[3]) == 20
+
+
+def test_every_setting_has_values():
+    """Right ones, extremes of what is allowed, and wrong ones; most right ones are taken."""
+    rng, taken = Random(0), Counter()
+    for setting in SETTINGS.values():
+        for make in (right, extreme, lambda kind, rng: wrong(rng)):
+            with suppress(ValueError):
+                setting.kind.check(make(setting.kind, rng))
+                taken[make.__name__] += 1
+    assert taken["right"] > 0.95 * len(SETTINGS) > taken["<lambda>"]
