@@ -38,8 +38,8 @@ def right(kind: Kind, rng: Random) -> Any:
 
 def extreme(kind: Kind, rng: Random) -> Any:
     """A value at the edge of what a setting takes, or the right one of a kind that has no edges."""
-    make = _EXTREME.get(type(kind).__name__, right)
-    return make(kind, rng)
+    name = type(kind).__name__
+    return (_EXTREME.get(name) or RIGHT[name])(kind, rng)
 
 
 def wrong(rng: Random) -> Any:
