@@ -37,4 +37,4 @@ def of_drill(given: Any) -> None:
 def _fill() -> None:
     held = []
     while True:
-        held.append(bytearray(2**24))
+        held.append(bytes(2**24))

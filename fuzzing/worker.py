@@ -27,7 +27,7 @@ from memcore.errors import MemcoreError
 
 SECONDS, BYTES = 5.0, 2**30
 """Of the processor, where the command line says nothing else, and of memory beyond what a worker starts with."""
-GRACE = 2.0
+GRACE = 1.0
 """Seconds from the alarm to the end of the process."""
 SHOWN = 1500
 """Characters of a failure that are told."""
