@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -45,7 +46,7 @@ PYSCRIPT_PARTS = ("core", "error")
 
 PLAIN_FILES = (
     "accuracy.html", "app.js", "controls.js", "early.js", "files.js", "icon.svg", "main.py", "manifest.webmanifest",
-    "own.js", "start.js", "view.js", "zip.js",
+    "own.js", "start.js", "trouble.js", "view.js", "waiting.js", "zip.js",
 )  # fmt: skip
 """Files of the page that are published as they are."""
 
@@ -211,6 +212,11 @@ def sha256(path: Path) -> bytes:
     return hashlib.sha256(path.read_bytes()).digest()
 
 
+def integrity(path: Path) -> str:
+    """The hash of a file as browsers compare it with what they get: a page never mixes with another version's files."""
+    return "sha256-" + base64.b64encode(sha256(path)).decode()
+
+
 def write_site(wheel: Path) -> None:
     """The page itself, with the answer for the example already in it."""
     folder = home(wheel)
@@ -223,9 +229,11 @@ def write_site(wheel: Path) -> None:
     rendered = render(wheel)
     # PyScript asks for its chunks one after another, when the page is busy.
     chunks = [
-        f'<link rel="modulepreload" href="./pyscript/{path.name}">' for path in sorted((DIST / "pyscript").iterdir())
+        f'<link rel="modulepreload" href="./pyscript/{path.name}" integrity="{integrity(path)}">'
+        for path in sorted((DIST / "pyscript").iterdir())
     ]
-    parts = {**rendered["sections"], "wheel": address, "pyscript": "\n".join(chunks)}
+    hashes = {f"hash:{name}": integrity(DIST / name) for name in PLAIN_FILES}
+    parts = {**rendered["sections"], **hashes, "wheel": address, "pyscript": "\n".join(chunks)}
     fill(SITE / "index.html", DIST / "index.html", parts)
     (DIST / "style.css").write_text((SITE / "style.css").read_text(encoding="utf-8") + rendered["colours"], "utf-8")
     (DIST / "schema.json").write_text(json.dumps(rendered["schema"], indent=2) + "\n", "utf-8")
@@ -262,12 +270,14 @@ def fill(template: Path, target: Path, parts: dict[str, str]) -> None:
 def write_service_worker() -> None:
     """The service worker with the hash of every file that it keeps."""
     files = {
-        path.relative_to(DIST).as_posix(): "sha256-" + base64.b64encode(sha256(path)).decode()
+        path.relative_to(DIST).as_posix(): integrity(path)
         for path in sorted(DIST.rglob("*"))
         if path.is_file() and path.name != ".nojekyll"
     }
-    (DIST / "files.json").write_text(json.dumps([*files, "files.json", "sw.js"]), encoding="utf-8")
+    (DIST / "files.json").write_text(json.dumps(files, indent=0), encoding="utf-8")
+    inflated = hashlib.sha256(gzip.decompress((DIST / "pyodide" / "memory.bin").read_bytes())).digest()
     text = (SITE / "sw.js").read_text(encoding="utf-8").replace("/* memcore:files */ {}", json.dumps(files, indent=2))
+    text = text.replace("memcore:inflated", f"sha256-{base64.b64encode(inflated).decode()}")
     (DIST / "sw.js").write_text(text, encoding="utf-8")
 
 

@@ -1,39 +1,117 @@
-// Carries messages between Python's worker and the page, and keeps the page for offline use.
-import { started } from "./start.js";
-import { byId, say, show, word } from "./view.js";
-import { listen, opening } from "./controls.js";
+// Carries messages between Python's worker and the page, stops the worker at a click if it takes too long, and keeps the
+// page for offline use.
+import { byId, show } from "./view.js";
+import { listen, opening, reopen, reopening } from "./controls.js";
+import { draft, keep } from "./own.js";
+import { askedAnew, clearBusy, follow, isWithheld, refuse, showBusy, showStopped, tell } from "./waiting.js";
 
+const SLOW = 3000; // milliseconds after which an answer takes long
+const ANSWERED = new Set(["start", "open", "edit", "task", "preset", "reset", "set", "propose", "import", "language"]);
+const asked = new Map(); // what Python has not finished, and since when, by number
 const waiting = [];
-let worker = null;
-let live = false;
+let [worker, live, count] = [null, false, 0];
+let stopped = null; // what was asked when Python was stopped
 
 // A message for Python; until it has answered the first one, messages wait, and of edits only the last one.
 export function send(message) {
-  if (live) return worker.postMessage(JSON.stringify(message));
+  if (ANSWERED.has(message.do)) {
+    clearBusy(true);
+    askedAnew();
+  }
+  if (live) return post(message);
   const last = waiting.at(-1);
   if (last?.do === "edit" && message.do === "edit") waiting.pop();
   waiting.push(message);
   return undefined;
 }
 
+function post(message) {
+  count += 1;
+  asked.set(count, { message, since: performance.now() });
+  worker.postMessage(JSON.stringify({ ...message, number: count }));
+}
+
 listen(send);
 document.documentElement.dataset.state = "loading";
-byId("progress-text").textContent = word("loading");
+byId("progress-text").textContent = tell(isWithheld() ? "loading-link" : "loading");
+begin((starting) => starting.started, opening);
+setInterval(look, 500);
 
-started.then((created) => {
-  worker = created;
-  worker.onmessage = ({ data }) => {
-    if (typeof data === "string") show(JSON.parse(data), send);
-  };
-  worker.postMessage(JSON.stringify(opening()));
-}).catch((error) => say(String(error)));
+// A worker with Python, and the first message for it.
+async function begin(start, first) {
+  try {
+    const created = await start(await import("./start.js"));
+    worker = created;
+    created.onmessage = ({ data }) => {
+      if (typeof data === "string" && created === worker) receive(JSON.parse(data));
+    };
+    await created.ready;
+    document.documentElement.dataset.python = "up";
+    post(first());
+  } catch (error) {
+    dispatchEvent(new CustomEvent("memcore:failed", { detail: error?.message ?? String(error) }));
+  }
+}
 
+function receive(patch) {
+  dispatchEvent(new Event("memcore:alive"));
+  show(patch, send);
+  follow(patch);
+  if (!asked.delete(patch.finished)) return;
+  if (![...asked.values()].some(({ message }) => ANSWERED.has(message.do))) refuse();
+}
+
+// Every piece of work leaves room for others, so that a word from Python that is long in coming means that it is stuck.
+function look() {
+  const open = [...asked.values()];
+  const pings = open.filter(({ message }) => message.do === "ping");
+  if (live && open.length && !pings.length) post({ do: "ping" });
+  const slow = [...jobs(), ...pings].map(({ since }) => performance.now() - since).find((time) => time > SLOW);
+  if (slow) showBusy(Math.floor(slow / 1000));
+  else clearBusy(false);
+}
+
+const jobs = () => [...asked.values()].filter(({ message }) => ANSWERED.has(message.do));
+
+// Python cannot be interrupted: its worker ends, and another one begins where the page is. What was edited meanwhile is
+// answered, what was stopped is not.
+function stop() {
+  const open = [...asked.values()].filter(({ message }) => message.do !== "ping");
+  const [first, ...later] = jobs().length ? jobs() : open;
+  worker.terminate();
+  [worker, live] = [null, false];
+  asked.clear();
+  delete document.documentElement.dataset.python;
+  document.documentElement.dataset.state = "loading";
+  byId("progress").hidden = false;
+  byId("progress-text").textContent = tell("loading-again");
+  showStopped(first ? Math.floor((performance.now() - first.since) / 1000) : 0);
+  stopped = first?.message;
+  const newest = later.findLast(({ message }) => ANSWERED.has(message.do));
+  if (newest) send(newest.message);
+  const link = isWithheld() ? "" : `#${document.body.dataset.fragment}`;
+  begin(({ startPython }) => startPython(), () => reopening(link));
+}
+
+byId("stop").addEventListener("click", stop);
+byId("again").addEventListener("click", () => {
+  if (stopped?.do === "start") reopen(stopped);
+  else if (stopped) send(stopped);
+});
+
+let first = true;
 addEventListener("memcore:live", () => {
   live = true;
+  const { pins, plain } = draft();
+  if (pins?.length) send({ do: "restore", pins });
+  if (plain) keep({ plain: undefined });
   for (const message of waiting.splice(0)) send(message);
+  if (!first) return;
+  first = false;
   afterPause(300, () => send({ do: "practise" }));
   afterPause(1000, watchForUpdates);
-}, { once: true });
+  afterPause(10_000, () => navigator.serviceWorker?.controller?.postMessage("verify"));
+});
 
 // What nobody waits for begins when nothing has been edited for so many milliseconds.
 function afterPause(length, begin) {

@@ -1,7 +1,8 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
 import { listenToFiles } from "./files.js";
-import { draft, keep, own, recall, remember, whenOtherTabsKeep } from "./own.js";
-import { byId, control, copy, place, save, say, select, showMini, word } from "./view.js";
+import { draft, keep, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
+import { byId, control, copy, forget, place, save, say, select, show, showMini, word } from "./view.js";
+import { expectAnother } from "./waiting.js";
 
 const LONG = 8000; // characters of a link that some programs cut
 let send = () => {};
@@ -21,21 +22,32 @@ export function listen(carrier) {
   listenToFiles(send);
   addEventListener("popstate", () => open(location.hash));
   addEventListener("beforeprint", beforePrint);
-  addEventListener("memcore:live", () => {
-    const { pins } = draft();
-    if (pins?.length) send({ do: "restore", pins });
-  }, { once: true });
   document.addEventListener("keydown", pressed);
 }
 
 // The first message: the link of the address, else what is in the form by now; a draft if the form was left with one.
 export function opening() {
-  const language = own.language || (navigator.language?.startsWith("zh") ? "zh" : "en");
   const { hash, texts: left } = draft();
   const touched = place.entry > 0;
   const texts = touched ? readForm() : hash === location.hash && left ? left : null;
   if (location.hash && !history.state?.depth && !hash) byId("shared").hidden = false;
-  return { do: "start", link: location.hash, texts, language, entry: place.entry };
+  return { do: "start", link: location.hash, texts, language: language(), entry: place.entry };
+}
+
+// Python begins again and knows nothing of what it was asked before: only the job that the page shows is told to it.
+export function reopening(link) {
+  for (const id of ["advice", "curve"]) byId(`${id}-earlier`).hidden = !byId(id).childElementCount;
+  byId("reconciled").replaceChildren();
+  forget("reconciled");
+  if (!byId("drawer").hidden) closeDialog("drawer");
+  if (!byId("cancel").hidden) show({ progress: null }, send);
+  return { do: "start", again: true, link, language: language() };
+}
+
+// Asks again for what the page was opened with.
+export function reopen({ link, texts }) {
+  if (texts) send({ do: "edit", texts, entry: place.entry });
+  else open(link);
 }
 
 // Another plan is another entry of the history, so that undo takes it back.
@@ -50,6 +62,7 @@ function open(link) {
   keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
   byId("undo").disabled = !history.state?.depth;
   send({ do: "open", link });
+  expectAnother();
 }
 
 export const readForm = () => Object.fromEntries(

@@ -1,22 +1,54 @@
-// Before the first paint: the ground that was chosen, and groups of the form as they were left. Where there is little
-// room they are folded, so that the answer is near.
-let kept = {};
-try {
-  kept = JSON.parse(localStorage.getItem("memcore")) ?? {};
-} catch {
-  // Storage is blocked or damaged: the system's ground.
+// Before the first paint: the ground that was chosen, groups of the form as they were left, and nothing of the example's
+// answer where the address asks about another job. Where there is little room groups are folded, so that the answer is
+// near.
+{
+  const root = document.documentElement;
+  const stored = (name) => {
+    try {
+      return JSON.parse(window[name].getItem("memcore")) ?? {};
+    } catch {
+      return {}; // Storage is blocked or damaged.
+    }
+  };
+  const kept = stored("localStorage");
+  const draft = stored("sessionStorage");
+  if (kept.theme === "light" || kept.theme === "dark") root.dataset.theme = kept.theme;
+
+  const drafted = Boolean(draft.texts) && draft.hash === location.hash;
+  if (drafted || location.hash.length > 1) root.dataset.job = "computing";
+
+  // The form can be used once it shows the job that is asked about.
+  const withhold = () => {
+    const [verdict, form, progress] = ["verdict", "config", "progress-text"].map((id) => document.getElementById(id));
+    if (root.dataset.job !== "computing" || !form || form.inert) return;
+    if (!drafted && location.hash === `#${document.body.dataset.fragment}`) {
+      delete root.dataset.job;
+      return;
+    }
+    const chinese = (kept.language || navigator.language || "").startsWith("zh");
+    const words = JSON.parse(document.body.dataset.waiting)[chinese ? "zh" : "en"];
+    const headline = Object.assign(document.createElement("p"), { className: "headline pending", textContent: words.computing });
+    verdict.replaceChildren(headline);
+    for (const name of Object.keys(verdict.dataset)) if (name !== "tLabel") delete verdict.dataset[name];
+    progress.textContent = words["loading-link"];
+    form.inert = true;
+  };
+
+  const folded = matchMedia("(max-width: 59.99rem)").matches;
+  const fold = () => {
+    for (const group of document.querySelectorAll("details[id^=group-]:not([data-kept])")) {
+      group.dataset.kept = "";
+      group.open = kept.groups?.[group.id] ?? (group.open && !folded);
+    }
+  };
+  const arrange = () => {
+    withhold();
+    fold();
+  };
+  const reading = new MutationObserver(arrange);
+  reading.observe(root, { childList: true, subtree: true });
+  addEventListener("DOMContentLoaded", () => {
+    reading.disconnect();
+    arrange();
+  });
 }
-if (kept.theme === "light" || kept.theme === "dark") document.documentElement.dataset.theme = kept.theme;
-const folded = matchMedia("(max-width: 59.99rem)").matches;
-const fold = () => {
-  for (const group of document.querySelectorAll("details[id^=group-]:not([data-kept])")) {
-    group.dataset.kept = "";
-    group.open = kept.groups?.[group.id] ?? (group.open && !folded);
-  }
-};
-const reading = new MutationObserver(fold);
-reading.observe(document.documentElement, { childList: true, subtree: true });
-addEventListener("DOMContentLoaded", () => {
-  reading.disconnect();
-  fold();
-});

@@ -13,9 +13,10 @@ running = set()
 
 
 async def serve(text):
-    """Answer a message; between two pieces others may be answered."""
+    """Answer a message, and say when that is done; between two pieces others may be answered."""
+    message = json.loads(text)
     try:
-        for patch in handle(session, json.loads(text)):
+        for patch in handle(session, message):
             if patch:
                 xworker.postMessage(json.dumps(patch))
             await asyncio.sleep(0)
@@ -23,6 +24,8 @@ async def serve(text):
         failure = f"memcore failed: {error!r:.300}. Please report it."
         xworker.postMessage(json.dumps({"say": failure, "live": True}))  # what is typed next may be answered
         raise
+    finally:
+        xworker.postMessage(json.dumps({"finished": message.get("number")}))
 
 
 def received(event):

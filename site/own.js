@@ -2,6 +2,8 @@
 const KEY = "memcore";
 export const own = { theme: "auto", language: "", shortcuts: true, plans: [], groups: {} };
 
+export const language = () => own.language || (navigator.language?.startsWith("zh") ? "zh" : "en");
+
 // Storage may be blocked, full or damaged: the page works without it.
 function stored(name) {
   try {

@@ -1,9 +1,14 @@
 // Keeps the whole page for offline use. Files are cached by the hash of their content: an update fetches only what has
-// changed, and a deployment that is half done never mixes versions.
+// changed, and a deployment that is half done never mixes versions. What is kept is compared with its hash when it is put
+// in, when the page is idle and when it does not start, because storage may be damaged.
 const FILES = /* memcore:files */ {};
+const INFLATED_HASH = "memcore:inflated";
 const CACHE = "memcore-files";
+const REST = 5000; // milliseconds that a page has for itself before its small files are checked
 const INFLATED = "pyodide/memory.bin"; // kept inflated too: whoever asks for that need not inflate it
 
+const SMALL = Object.keys(FILES).filter((path) => !path.startsWith("pyodide/")); // a page may not start without them
+const pause = (time) => new Promise((done) => { setTimeout(done, time); });
 const address = (path) => new URL(path, self.registration.scope).href;
 const key = (hash) => new URL(`./by-hash/${encodeURIComponent(hash)}`, self.registration.scope).href;
 const inflatedKey = (hash) => `${key(hash)}?inflated`;
@@ -17,20 +22,57 @@ async function fetchChecked(path, hash) {
   }
 }
 
+async function hashOf(response) {
+  const found = new Uint8Array(await crypto.subtle.digest("SHA-256", await response.arrayBuffer()));
+  return `sha256-${btoa(String.fromCharCode(...found))}`;
+}
+
+async function isKept(cache, place, hash) {
+  const found = await cache.match(place);
+  return Boolean(found) && (await hashOf(found).catch(() => "")) === hash;
+}
+
 async function install() {
   const cache = await caches.open(CACHE);
   for (const [path, hash] of Object.entries(FILES)) {
     if (await cache.match(key(hash))) continue;
     const response = await fetchChecked(path, hash);
     if (!response.ok) throw new Error(`${path}: ${response.status}`);
-    if (path === INFLATED) await cache.put(inflatedKey(hash), inflated(response.clone()));
     await cache.put(key(hash), response);
   }
+  await inflate(cache);
 }
 
-function inflated(response) {
+async function inflate(cache) {
+  const place = inflatedKey(FILES[INFLATED]);
+  if (await cache.match(place)) return;
+  const { body } = await cache.match(key(FILES[INFLATED]));
   const headers = { "content-type": "application/octet-stream", inflated: "yes" };
-  return new Response(response.body.pipeThrough(new DecompressionStream("gzip")), { headers });
+  await cache.put(place, new Response(body.pipeThrough(new DecompressionStream("gzip")), { headers }));
+  if (!(await isKept(cache, place, INFLATED_HASH))) await cache.delete(place);
+}
+
+// Checks what is kept, and fetches again what is not what it was. Whoever asks meanwhile gets it from the server.
+let verifying = null;
+function verify(paths) {
+  verifying ??= renewed(paths).finally(() => { verifying = null; });
+  return verifying;
+}
+
+async function renewed(paths) {
+  const cache = await caches.open(CACHE);
+  const damaged = [];
+  for (const path of paths) {
+    if (await isKept(cache, key(FILES[path]), FILES[path])) continue;
+    await cache.delete(key(FILES[path]));
+    damaged.push(path);
+  }
+  if (paths.includes(INFLATED) && !(await isKept(cache, inflatedKey(FILES[INFLATED]), INFLATED_HASH))) {
+    await cache.delete(inflatedKey(FILES[INFLATED]));
+    if (!damaged.includes(INFLATED)) damaged.push(INFLATED);
+  }
+  if (damaged.length) await install();
+  return damaged;
 }
 
 async function activate() {
@@ -51,6 +93,7 @@ let opened = null;
 async function answer(request, hash) {
   opened ??= caches.open(CACHE);
   const cache = await opened;
+  if (request.mode === "navigate" && !(await isKept(cache, key(hash), hash))) await cache.delete(key(hash));
   const found = request.url.endsWith("?inflated") ? await cache.match(inflatedKey(hash)) : undefined;
   return found ?? (await cache.match(key(hash))) ?? fetch(request);
 }
@@ -59,9 +102,14 @@ self.addEventListener("install", (event) => event.waitUntil(install()));
 self.addEventListener("activate", (event) => event.waitUntil(activate()));
 self.addEventListener("message", (event) => {
   if (event.data === "skipWaiting") self.skipWaiting();
+  if (event.data !== "verify") return;
+  const reply = (found) => event.ports[0]?.postMessage(found);
+  event.waitUntil(verify(Object.keys(FILES)).then(reply, () => reply([])));
 });
 self.addEventListener("fetch", (event) => {
   const path = event.request.method === "GET" ? pathOf(event.request) : null;
   const hash = path === null ? undefined : FILES[path];
-  if (hash) event.respondWith(answer(event.request, hash));
+  if (!hash) return;
+  event.respondWith(answer(event.request, hash));
+  if (event.request.mode === "navigate") event.waitUntil(pause(REST).then(() => verify(SMALL)).catch(() => {}));
 });

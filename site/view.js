@@ -10,6 +10,9 @@ const kept = new Map();
 let words = JSON.parse(document.body.dataset.words);
 export const word = (key) => words[key] ?? "";
 
+// What Python says of this part next is shown, even if it is what it said last.
+export const forget = (id) => kept.delete(id);
+
 export function show(patch, send) {
   for (const [kind, content] of Object.entries(patch)) SHOW[kind]?.(content, patch, send);
 }

@@ -14,7 +14,7 @@ function crcOf(bytes) {
 const little = (size, value) => Array.from({ length: size }, (_, place) => (value >>> (8 * place)) & 255);
 
 export async function zip() {
-  const names = await (await fetch("./files.json")).json();
+  const names = [...Object.keys(await (await fetch("./files.json")).json()), "files.json", "sw.js"];
   const parts = [];
   const directory = [];
   let offset = 0;

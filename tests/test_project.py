@@ -60,6 +60,7 @@ LAYERS = (
         "words.models",
         "words.page",
         "words.sentences",
+        "words.waiting",
     },
     {"serving.formats", "serving.gguf_types", "serving.gguf_mixes"},
     {"hardware", "optimizers", "optimizers.states"},

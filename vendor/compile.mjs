@@ -6,6 +6,7 @@
 // Writes library.zip, which holds bytecode of the standard library and of the installed package, without what a page
 // never imports; and memory.bin, the memory without its zeros, compressed, made by a second Pyodide that boots from the first file. Then
 // a third one wakes up from that memory and answers.
+import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { basename, resolve } from "node:path";
@@ -105,13 +106,13 @@ gc.collect()
 gc.freeze()  # what is kept stays: the collector need not look at it again in the middle of an edit
 `);
 const memory = answered.makeMemorySnapshot();
-const kept = filled(memory);
+const kept = filled(memory).map(([from, to]) => [from, to, hashOf(memory.subarray(from, to))]);
 const bytes = Buffer.concat(kept.map(([from, to]) => memory.subarray(from, to)));
 writeFileSync(`${output}/memory.bin`, gzipSync(bytes, { level: 9 }));
 
 const script = `${output}/python.mjs`;
 const text = readFileSync(script, "utf8");
-writeFileSync(script, text.replace("LENGTH = 0;", `LENGTH = ${memory.length};`).replace("KEPT = [];", `KEPT = ${JSON.stringify(kept)};`));
+writeFileSync(script, text.replace("LENGTH = 0;", `LENGTH = ${memory.length};`).replace("KEPT = [];", `KEPT = ${JSON.stringify(kept)};`).replace('LIBRARY = "";', `LIBRARY = "sha256-${hashOf(readFileSync(library))}";`));
 const { wake } = await import(pathToFileURL(script).href);
 const woken = await wake(Promise.resolve(new Blob([bytes]).stream()), options);
 woken.runPython(`
@@ -120,15 +121,20 @@ if not page.answer_config(page.example()).sections:
     raise SystemExit("no answer")
 `);
 
-// Where a memory is not zeros, from where to where: fewer zeros than a gap has do not end a stretch.
+function hashOf(bytes) {
+  return createHash("sha256").update(bytes).digest("base64");
+}
+
+// Where a memory is not zeros, from where to where: fewer zeros than a gap has do not end a stretch. A long one is cut,
+// so that its pieces can be checked while the rest arrives.
 function filled(memory) {
-  const [step, gap] = [4096, 2 ** 18];
+  const [step, gap, most] = [4096, 2 ** 18, 2 ** 22];
   const stretches = [];
   for (let at = 0; at < memory.length; at += step) {
     if (!memory.subarray(at, at + step).some(Boolean)) continue;
     const end = Math.min(at + step, memory.length);
     const last = stretches.at(-1);
-    if (last && at - last[1] < gap) last[1] = end;
+    if (last && at - last[1] < gap && end - last[0] <= most) last[1] = end;
     else stretches.push([at, end]);
   }
   return stretches;

@@ -208,8 +208,6 @@ def open_link(session: Session, message: Message) -> Iterator[Patch]:
         return
     found = read_fragment(link)
     if found.config is None:
-        if session.config is None:
-            yield from load(session, page.fill(page.example()), {**message, "entry": None})
         yield _link_patch(session, found, link)
         return
     yield from load(session, page.fill(found.config), message)

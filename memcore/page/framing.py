@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
+from memcore.estimation import estimate
 from memcore.page.answering import answer_form, form_of, load, open_link, values_of
 from memcore.page.presets import presets
 from memcore.page.reconciling import reading_options
@@ -13,7 +15,7 @@ from memcore.page.session import Message, Patch, Session
 from memcore.page.tasks import task_of, titles
 from memcore.render.form import Values, form
 from memcore.render.markup import html_table
-from memcore.render.page import Form
+from memcore.render.page import Form, example, fill
 from memcore.words import page as words
 from memcore.words.page import say
 
@@ -42,6 +44,10 @@ def start(session: Session, message: Message) -> Iterator[Patch]:
     """The page has opened: its link, what was typed meanwhile, or the example."""
     session.language = str(message.get("language") or "en")
     yield {}  # the next step speaks it
+    if message.get("again"):
+        yield {"live": True}
+        recall(session, str(message.get("link") or ""))
+        return
     if not message.get("link") and not message.get("texts") and session.language in _KEPT:
         kept, patches = _KEPT[session.language]
         session.resume(kept)
@@ -54,11 +60,18 @@ def start(session: Session, message: Message) -> Iterator[Patch]:
     yield {"live": True}
 
 
+def recall(session: Session, link: str) -> None:
+    """Know again what the page shows, after Python was stopped and started anew; no link, no answer."""
+    if link:
+        session.config = decode_fragment(link)
+        session.fragment, session.found = encode_fragment(session.config), estimate(session.config)
+
+
 def _opened(session: Session, message: Message) -> Iterator[Patch]:
     """The answer that the page opens with, in its language."""
     link, texts = message.get("link", ""), message.get("texts")
     if session.language != "en":
-        yield from in_language(session, form_of(texts or {}))
+        yield from in_language(session, form_of(texts) if texts else fill(example()))
     if texts and not link:
         yield from load(session, form_of(texts), message)
         return

@@ -21,6 +21,7 @@ from memcore.render.page import defaults, example, sections
 from memcore.render.svg import COLOURS, STRIP_COLOURS
 from memcore.rules.versions import AS_OF
 from memcore.words import page as words
+from memcore.words.waiting import WORDS_OF_WAITING
 
 
 def parts() -> dict[str, Any]:
@@ -37,6 +38,7 @@ def parts() -> dict[str, Any]:
             **frame(),
             **{f"t:{key}": escape(text) for key, text in words.every().items()},
             "words": escape(json.dumps(words.every(), ensure_ascii=False)),
+            "waiting": escape(json.dumps(waiting(), ensure_ascii=False)),
             "fragment": encode_fragment(config),
             "help": frame()["help-body"],
             "curve-settings": curve_options(engine),
@@ -48,6 +50,15 @@ def parts() -> dict[str, Any]:
         "colours": colours(),
         "schema": json_schema(),
     }
+
+
+def waiting() -> dict[str, dict[str, str]]:
+    """What the page says before Python runs, or if it never does, in every language."""
+    texts: dict[str, dict[str, str]] = {}
+    for code in words.LANGUAGES:
+        with words.speaking(code):
+            texts[code] = {key: words.say(key) for key in WORDS_OF_WAITING}
+    return texts
 
 
 def colours() -> str:

@@ -17,6 +17,7 @@ from memcore.words.help import HELP_IN_CHINESE
 from memcore.words.labels import WORDS_OF_LABELS
 from memcore.words.logs import WORDS_OF_LOGS
 from memcore.words.serving import WORDS_OF_SERVING
+from memcore.words.waiting import WORDS_OF_WAITING
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
 _LANGUAGE: ContextVar[str] = ContextVar("language", default="en")
@@ -104,6 +105,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     **WORDS_OF_LABELS,
     **WORDS_OF_LOGS,
     **WORDS_OF_SERVING,
+    **WORDS_OF_WAITING,
     # The frame of the page
     "skip": ("Skip to the answer", "跳到结果"),
     "tagline": (
@@ -127,10 +129,6 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "theme-dark": ("dark", "深色"),
     "help": ("Keys and help", "快捷键与帮助"),
     "example-note": ("The answer below is for the example.", "下面是示例的结果。"),
-    "loading": (
-        "Loading Python (15 MB, once). The answer below is for the example.",
-        "正在加载 Python（15 MB，仅一次）。下面是示例的结果。",
-    ),
     "shared": (
         "You opened a shared plan. Your saved plans are untouched.",
         "您打开了一个共享方案，已保存的方案不受影响。",
