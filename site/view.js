@@ -147,7 +147,7 @@ export function showMini() {
   byId("mini").dataset.level = level;
   byId("mini-text").textContent = byId("verdict").querySelector(".headline")?.textContent ?? "";
   byId("mini-bar").hidden = !capacityBytes;
-  byId("mini-bar").value = Math.min(1, Number(deviceBytes) / Number(capacityBytes || 1));
+  byId("mini-bar").value = Math.min(1, Number(deviceBytes || 0) / Number(capacityBytes || 1));
 }
 
 // The address of an answer, and an entry of the history for each finished edit.

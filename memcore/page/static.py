@@ -57,7 +57,7 @@ def waiting() -> dict[str, dict[str, str]]:
     texts: dict[str, dict[str, str]] = {}
     for code in words.LANGUAGES:
         with words.speaking(code):
-            texts[code] = {key: words.say(key) for key in WORDS_OF_WAITING}
+            texts[code] = {key.removeprefix("wait-"): words.say(key) for key in WORDS_OF_WAITING}
     return texts
 
 
