@@ -190,7 +190,8 @@ def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds:
     mixers = {place.mixer for place in places if place.mixer} - set(family.mixers)
     if mixers:
         allowed = ", ".join(word for word, place in TYPES.items() if place.mixer in family.mixers)
-        reader.refuse(key, f"found layers with {min(mixers)} mixers, which the family does not have; allowed: {allowed}")
+        kind = f"found layers with {min(mixers)} mixers, which the family does not have"
+        reader.refuse(key, f"{kind}; allowed: {allowed}")
     others = {feed for feed in feeds if feed} - set(family.feeds)
     if others:
         message = f"found {min(others)} feed-forward layers, which the family does not have; allowed:"

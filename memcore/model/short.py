@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.model.reader import LARGEST
+from memcore.limits import INTEGER
 from memcore.units import shown
 
 KEYS: Mapping[str, str] = {
@@ -107,7 +107,7 @@ _COUNTED = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size
 def _size(config: Mapping[str, object], key: str) -> int:
     """A size; zero for what is none, and refused with the rest of the config."""
     found = config.get(key)
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= LARGEST else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= INTEGER else 0
 
 
 def _differs(stated: object, total: int, counted: int) -> bool:
