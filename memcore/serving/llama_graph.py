@@ -86,6 +86,8 @@ class Builder:
         self.block = ""
         """`blk.3.` while layer 3 is built."""
         self.inputs: dict[str, Tensor] = {}
+        self.windowed = any(each.sliding for each in caches.values())
+        """Some layers see a window."""
 
     def weight(self, name: str) -> Tensor:
         """A weight of the layer at hand, or one outside the layers."""

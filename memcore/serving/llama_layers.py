@@ -172,8 +172,7 @@ def _to_cache(to: Builder, part: Attention, index: int, values: tuple[Tensor, Te
     assert query is not None  # noqa: S101
     to.graph.expand(query)
     if value is not None and key is not None:
-        windowed = any(each.sliding for each in to.caches.values())
-        to.graph.expand(*((key, value) if windowed else (value, key)))
+        to.graph.expand(*((key, value) if to.windowed else (value, key)))
         to.store(cache, key, value)
     width, deep = to.size(part.heads.width), to.size(part.heads.value)
     found = to.attend(query, to.cached_keys(cache, width), to.cached_values(cache, deep), to.mask(cache), part=part)
@@ -277,12 +276,10 @@ def _chosen(to: Builder, part: Experts, tensor: Tensor) -> tuple[Tensor, Tensor]
     family = to.model.network.family
     logits = to.linear("ffn_gate_inp", tensor)
     late = family in {"gpt_oss", "llama4"}
-    sigmoid = family == "llama4" or "exp_probs_b" in "".join(
-        name for name in to.weights if name.startswith(f"{to.block}exp_probs_b")
-    )
+    bias = to.optional("exp_probs_b.bias")
+    sigmoid = family == "llama4" or bias is not None
     scores = logits if family == "gpt_oss" else apply("SIGMOID" if sigmoid else "SOFT_MAX", logits)
     selection = scores
-    bias = to.optional("exp_probs_b.bias")
     if bias is not None:
         selection = apply("ADD", scores, bias)
     if family == "llama4":

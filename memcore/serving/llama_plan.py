@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 
 from memcore.model.network import Layer, Model
@@ -93,8 +94,8 @@ _IK = replace(_OLD, fuses_norms=True, fuses_gates=True)
 RELEASES: Mapping[str, Release] = {"2026": Release(), "2025": _OLD, "ik": _IK}
 """llama.cpp of 2026 and 2025 by what it reserves, and ik_llama.cpp of 2025."""
 
-EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-"""The pattern behind `--cpu-moe`."""
+_EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
+"""What `--cpu-moe` means, with a layer's number."""
 
 
 class Layout:
@@ -109,7 +110,7 @@ class Layout:
         self.release = RELEASES[flags.release]
         self.context, self.cells = self._context()
         self.flash = supports_flash(model) if flags.flash is None else flags.flash
-        self._patterns = self._overrides()
+        self._patterns = [(re.compile(pattern), device) for pattern, device in flags.overrides]
 
     def _context(self) -> tuple[int, int]:
         """Tokens in all, and cells of each cache."""
@@ -119,11 +120,6 @@ class Layout:
             return context, context
         each = padded(context // flags.sequences, 256)
         return each * flags.sequences, each
-
-    def _overrides(self) -> list[tuple[re.Pattern[str], str]]:
-        found = [(re.compile(pattern), device) for pattern, device in self.flags.overrides]
-        layers = range(min(self.flags.host_experts, len(self.layers)))
-        return found + [(re.compile(rf"blk\.{layer}{EXPERTS}"), HOST) for layer in layers]
 
     @property
     def micro_batch(self) -> int:
@@ -135,11 +131,12 @@ class Layout:
         """Caches of their own."""
         return 1 if self.flags.unified else self.flags.sequences
 
-    @property
+    @cached_property
     def shares(self) -> tuple[float, ...]:
         """What each GPU has, up to which part of the whole."""
         shares = self.flags.shares or (1.0,) * len(self.gpus)
-        return tuple(each / sum(shares) for each in accumulate(shares))
+        whole = sum(shares)
+        return tuple(each / whole for each in accumulate(shares))
 
     def layer_device(self, layer: int) -> str:
         """The device of a layer; the output is the layer behind the last."""
@@ -162,6 +159,9 @@ class Layout:
         for pattern, device in self._patterns:
             if pattern.search(name):
                 return device
+        experts = _EXPERTS.search(name)
+        if experts is not None and int(experts[1]) < self.flags.host_experts:
+            return HOST
         if name.startswith("blk."):
             return self.layer_device(int(name.split(".")[1]))
         if name.startswith(("output", "token_embd_norm", "altup", "per_layer_model_proj", "per_layer_proj_norm")):

@@ -46,6 +46,8 @@ class Options:
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
 
 
+LAYERS, DEVICES = 512, 16
+"""The most that llama.cpp has room for: LLAMA_MAX_LAYERS of src/llama-hparams.h, llama_max_devices of llama.cpp."""
 _UNREAD = ("gpt_neo", "minimax", "mllama", "opt", "recurrent_gemma", "zamba2")
 """Families that are not among LLM_ARCH_NAMES of llama.cpp, src/llama-arch.cpp."""
 
@@ -55,6 +57,11 @@ def options(read: Defaults, basics: Basics) -> Options:
     family = basics.model.network.family
     if family in _UNREAD:
         raise UnsupportedError("engine.type", f"llama.cpp has no architecture for {family}; allowed: other servers")
+    if basics.model.num_layers > LAYERS:
+        message = f"found {basics.model.num_layers} layers; llama.cpp reads at most {LAYERS}"
+        raise UnsupportedError("model", message)
+    if (read.given("hardware.num_gpus") or 1) > DEVICES:
+        read.refuse("hardware.num_gpus", f"found {read.given('hardware.num_gpus')}; llama.cpp takes at most {DEVICES}")
     sequences = read.take("inference.batch_size", 1, "one sequence")
     given = read.given("inference.quantization")
     name = str(given or read.take("inference.quantization", "q4_k_m", "the most usual file")).upper()
