@@ -50,7 +50,9 @@ JOBS = {"megatron": RECOMPUTING, "deepspeed": ZERO, "large": LARGE, "small": SMA
 def test_savings_are_those_of_real_estimates(job):
     """What is said to be saved is the difference of two estimates, and the changed config is one that works."""
     now = estimate(job)
-    for each in advise(job).advice:
+    advice = advise(job).advice
+    assert advice
+    for each in advice:
         then = estimate(each.config)
         assert each.saving == now.allocated.expected - then.allocated.expected
         assert each.flags

@@ -117,6 +117,7 @@ def test_experts_in_a_pipeline():
         "hardware": {"num_gpus": 4},
     }
     found = estimate(job)
+    assert len(found.ranks) == 2
     assert all(rank.reserved >= rank.peak.peak for rank in found.ranks)
 
 

@@ -487,10 +487,12 @@ def test_there_and_back(engine):
     )
     found = exported(config)
     back = imported(found.text).config
-    for path in SETTINGS:
-        if config.get(path) is not None and path not in (*found.left_out, "engine.type", "model"):
-            section, _, name = path.partition(".")
-            assert back[section][name] == config.get(path)
+    aside = {*found.left_out, "engine.type", "model"}
+    said = [path for path in SETTINGS if config.get(path) is not None and path not in aside]
+    assert said
+    for path in said:
+        section, _, name = path.partition(".")
+        assert back[section][name] == config.get(path)
 
 
 @pytest.mark.parametrize(

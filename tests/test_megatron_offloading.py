@@ -142,6 +142,8 @@ def test_nothing_is_lost(modules, stages, recompute, latent):
         **offloading(*modules, model=model, training=training, moe_grouped_gemm=True),
         "parallelism": {"pipeline_parallel_size": stages},
     }
-    for rank in estimate(job).ranks:
+    ranks = estimate(job).ranks
+    assert len(ranks) == stages
+    for rank in ranks:
         assert all(recorded.moments[-1].end == 0 for recorded in rank.recorded)
         assert sum(entry.bytes for entry in rank.ledger(rank.peak).entries) == rank.peak.peak

@@ -188,6 +188,7 @@ def test_parameters_stay_whole_under_fsdp():
     config = job(engine="fsdp", training={"precision": "bf16-mixed"})
     config["hardware"] = {"num_gpus": 64}
     found = estimate(config)
+    assert found.ranks
     for rank in found.ranks:
         held = rank.ledger(rank.peak)
         whole = sum(entry.bytes for entry in held.entries if entry.rule == "accumulated_gradient")
@@ -198,7 +199,9 @@ def test_parameters_stay_whole_under_fsdp():
 def test_the_ledger_adds_up_on_every_stage(config):
     """Every byte of every moment has a name."""
     config = {**config, "parallelism": {"pipeline_parallel_size": 8}}
-    for rank in estimate(config).ranks:
+    ranks = estimate(config).ranks
+    assert len(ranks) == 8
+    for rank in ranks:
         for moment in rank.moments:
             assert rank.ledger(moment).total == moment.peak
         assert rank.reserved >= rank.peak.peak
@@ -241,7 +244,9 @@ def test_every_second_layer_of_a_stage():
     """Each stage counts its own layers: of 3 in each of two stages the second has a checkpoint, so that 2 keep all."""
     config = job(stages=2, micro_batches=2, training={"activation_checkpointing": {"policy": "selective", "every": 2}})
     config["model"] |= {"num_hidden_layers": 6}
-    for rank in estimate(config).ranks:
+    ranks = estimate(config).ranks
+    assert len(ranks) == 2
+    for rank in ranks:
         assert [len(run) for run in rank.job.share.network.runs] == [2, 1]
         assert rank.job.share.repeats == (1, 1)
         assert rank.job.recipe.checkpoints.skipped == {(0, 0), (1, 0)}

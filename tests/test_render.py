@@ -62,7 +62,9 @@ HOSTILE = "\"><img src=x onerror=alert(1)><script>alert(2)</script>&amp;'{}%s"
 def test_hostile_names_stay_text():
     """A model's name and its keys never become markup."""
     found = estimate({"model": {**TINY, "_name": HOSTILE}, "training": {"sequence_length": 64}})
-    for part in [*html.sections(found).values(), *html.attributes(found).values()]:
+    parts = [*html.sections(found).values(), *html.attributes(found).values()]
+    assert parts
+    for part in parts:
         assert "<img" not in part
         assert "<script" not in part
 

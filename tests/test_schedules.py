@@ -82,7 +82,9 @@ def test_ranks_hold_all_layers(name):
 def test_receive_buffers_of_every_stage():
     """Of four stages each has a buffer for hidden states and gradients and each micro-batch, but for the outer ends."""
     one = 1 * 1024 * 512 * 2
-    for rank in looped().ranks:
+    ranks = looped().ranks
+    assert ranks
+    for rank in ranks:
         assert sum(entry.bytes for entry in rank.persistent.receive_buffers()) == 8 * 3 * one
 
 

@@ -212,6 +212,7 @@ def test_tokens_of_start_up_logs():
 
 def test_the_identity_of_the_logs():
     """Given a log's own weights and activations, bytes for each token are right to a thousandth."""
+    compared = 0
     for case in CASES:
         parts, tokens = (
             case["measured"].get("components", {}),
@@ -223,6 +224,8 @@ def test_the_identity_of_the_logs():
         blocks = parts["kv_cache"] // found.pool.bytes_each
         groups = found.pool.tokens / (found.pool.capacity * 16)
         assert blocks * groups * 16 == pytest.approx(tokens, rel=1e-3), case["id"]
+        compared += 1
+    assert compared > 10
 
 
 def test_every_case_is_expressed():

@@ -693,6 +693,7 @@ def test_unknown_messages_do_nothing():
     before = len(visit.patches)
     visit.do("nonsense").do("solve", path="model").do("curve", value="engine.type").do("say", key="nothing")
     visit.do("propose", key="none", entry=1).do("preset", name="none", entry=1)
+    assert len(visit.patches) > before
     assert all(patch == {} for patch in visit.patches[before:])
     assert all(channel for channel, _ in ACTIONS.values())
 
@@ -823,18 +824,18 @@ def test_no_text_is_translated_twice():
 def test_a_server_answers_in_chinese():
     """Its verdict, its answers, its headings and every row of its ledger."""
     with speaking("zh"):
-        for preset in presets().values():
-            found = estimate(preset.config)
-            if not isinstance(found, ServingEstimate):
-                continue
+        every = {name: estimate(preset.config) for name, preset in presets().items()}
+        servers = {name: found for name, found in every.items() if isinstance(found, ServingEstimate)}
+        assert servers
+        for name, found in servers.items():
             said = serving_verdict(found)
-            assert all(CHINESE.search(text) for text in (said.headline, said.reason)), preset.name
-            assert all(CHINESE.search(each.question) for each in answers(found)), preset.name
+            assert all(CHINESE.search(text) for text in (said.headline, said.reason)), name
+            assert all(CHINESE.search(each.question) for each in answers(found)), name
             for entry in found.ledger.entries:
                 assert not entry.why or CHINESE.search(translated(entry.why)), entry.why
-            assert all(CHINESE.search(translated(name)) for name in found.ledger.by_category), preset.name
+            assert all(CHINESE.search(translated(each)) for each in found.ledger.by_category), name
             html = "".join("".join(part.values()) for part in serving_stages(found))
-            assert not re.search(r">(Question|Answers|Users|Why|Held)<| users? at ", html), preset.name
+            assert not re.search(r">(Question|Answers|Users|Why|Held)<| users? at ", html), name
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
