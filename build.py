@@ -102,11 +102,11 @@ def prepare_measuring() -> None:
     """An environment with PyTorch for validation/, if it can be had; unless it is up to date.
 
     torch is installed without its dependencies: the lock has those that the CPU needs. A build of torch for CUDA does
-    not load without CUDA's libraries, which are too large to fetch for a test.
+    not load without CUDA's libraries, which are too large to fetch for a test, so one for the CPU is tried first.
     """
-    locks = (ROOT / "requirements-torch.txt", ROOT / "requirements-validation.txt")
+    cpu, torch, lock = (ROOT / f"requirements-{name}.txt" for name in ("torch-cpu", "torch", "validation"))
     stamp = MEASURING / "installed.sha256"
-    content = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()
+    content = hashlib.sha256(cpu.read_bytes() + torch.read_bytes() + lock.read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text() == content:
         return
     print("setting up .venv-validation", flush=True)
@@ -114,10 +114,12 @@ def prepare_measuring() -> None:
         MEASURING.unlink()
     venv.create(MEASURING, with_pip=True, clear=True)
     python = MEASURING / PYTHON.relative_to(ENVIRONMENT)
+    pip = (python, "-m", "pip", "install", "--require-hashes", "--no-deps", "--quiet", "--disable-pip-version-check",
+           "-r")  # fmt: skip
     try:
-        for lock in locks:
-            run(python, "-m", "pip", "install", "--require-hashes", "--no-deps", "--quiet",
-                "--disable-pip-version-check", "-r", lock)  # fmt: skip
+        if subprocess.run([*pip, cpu], cwd=ROOT, check=False, capture_output=True).returncode:
+            run(*pip, torch)
+        run(*pip, lock)
         run(python, "-c", "import torch")
     except subprocess.CalledProcessError as error:
         shutil.rmtree(MEASURING)

@@ -230,6 +230,7 @@ def hashed(name):
     [
         "requirements-dev.txt",
         "requirements-validation.txt",
+        "requirements-torch-cpu.txt",
         "requirements-torch.txt",
         "requirements-test.txt",
         "vendor/requirements.txt",
@@ -256,7 +257,9 @@ def test_every_installation_asks_for_hashes():
 def test_one_version_of_torch():
     """What is resolved for and what is installed are the same release."""
     wanted = (ROOT / "requirements-validation.in").read_text(encoding="utf-8")
-    assert f"\ntorch=={hashed('requirements-torch.txt')['torch'][0]}\n" in wanted
+    torch, cpu = (hashed(f"requirements-{name}.txt")["torch"][0] for name in ("torch", "torch-cpu"))
+    assert f"\ntorch=={torch}\n" in wanted
+    assert cpu == f"{torch}+cpu"
 
 
 def test_the_readme_warns_of_the_name():
