@@ -13,6 +13,7 @@ from memcore.job.defaults import Defaults
 from memcore.job.expert_parallel import layer_code
 from memcore.job.frameworks import KERNELS
 from memcore.job.frozen import quantized_model, stored_dtype
+from memcore.layers.litgpt import check as check_litgpt
 from memcore.model.adapters import (
     ALL,
     Adapter,
@@ -325,10 +326,12 @@ def _prompted(read: Defaults, model: Model) -> Model:
             read.refuse(f"{path}.{name}", f"{kind!r} has none; leave it out")
     if [len(run) for run in model.network.runs] != [1] or model.num_layers <= FIRST_PROMPTED:
         raise UnsupportedError(f"{path}.type", f"found {kind!r}; {model.name} has several kinds of layers, or too few")
+    fused = litgpt(model, ())
+    check_litgpt(fused.network)
     tokens = read.take(f"{path}.num_virtual_tokens", 10)
     stored = read.given("training.parameter_dtype") or read.given("training.precision") or "bf16"
     dtype = read.take(f"{path}.dtype", stored if stored in FLOATING else "fp32")
-    return prompted(litgpt(model, ()), tokens, dtype, second=kind.endswith("v2"))
+    return prompted(fused, tokens, dtype, second=kind.endswith("v2"))
 
 
 def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequence[str], Model]:

@@ -78,7 +78,9 @@ def _recorded(context: Context, mask: str) -> Iterator[Piece]:
     if mask == "full":
         yield "np", "bt", pictures.count
         return
-    yield "pw", "tw", pictures.windows
+    if pictures.windows:
+        yield "pw", "tw", pictures.windows
     if pictures.cut:
         yield "pe", "te", pictures.cut
+    if pictures.cut or not pictures.windows:  # an image smaller than a window is one cut at both edges
         yield "pc", "bt", pictures.count
