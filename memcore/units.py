@@ -107,14 +107,14 @@ def shown(value: object) -> str:
     """A value as a message quotes it: up to 80 characters, and of longer numbers six digits.
 
     >>> shown("8k"), shown(-(10**400)), shown([10**5000])
-    ("'8k'", '-1e+400', 'a list with numbers of thousands of digits')
+    ("'8k'", '-1e+400', 'list(…)')
     """
     if isinstance(value, int) and abs(value) >= 10**40:
         return approximate(value)
     try:
         return f"{value!r:.80}"
     except ValueError:  # Python writes no integers of more than 4300 digits
-        return f"a {type(value).__name__} with numbers of thousands of digits"
+        return f"{type(value).__name__}(…)"
 
 
 def format_count(value: int) -> str:

@@ -8,7 +8,8 @@ import pytest
 from memcore import cli
 from memcore.cli import main
 from memcore.config.settings import Config
-from memcore.errors import ConfigError, meaning, nearest
+from memcore.config.url import decode_fragment
+from memcore.errors import ConfigError, MemcoreError, meaning, nearest
 from memcore.estimation import estimate
 from memcore.formats.sources import read_source
 from memcore.model.catalog import content_of, find_model
@@ -240,3 +241,127 @@ def test_layouts_that_do_not_add_up(model, engine, sizes, gpus, message):
                 "hardware": {"num_gpus": gpus},
             }
         )
+
+
+SMALL = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+         "intermediate_size": 128, "vocab_size": 99}  # fmt: skip
+DOTS = {"model_type": "dots1", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 99}
+NEMOTRON = {"model_type": "nemotron_h", "hidden_size": 64, "vocab_size": 99}
+DEEPSEEK = {"model_type": "deepseek_v3", "num_hidden_layers": 3, "first_k_dense_replace": 3, "tie_word_embeddings": False}
+SHORT = {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
+HUGE = 10**400
+LINEAR = ["linear_attention", "linear_attention"]
+REFUSED = [
+    # What stands in a config where something else is expected
+    ({"engine": "pytorch_ddp"}, "engine: expected an object, found a text"),
+    ({"engine": "ddp", "training": {"dtype": "bf16"}}, "engine: expected an object, found a text"),
+    ({"engine": 5, "training": {"dtype": "bf16"}}, "engine: expected an object, found a number"),
+    ({"hardware": "h100-sxm-80gb", "training": {"dtype": "bf16"}}, "hardware: expected an object, found a text"),
+    ({"hardware": [8], "engine": {"type": "pytorch"}}, "hardware: expected an object, found a list"),
+    ({"parallelism": 1.5, "engine": {"type": "pytorch"}}, "parallelism: expected an object, found a number"),
+    ({"training": "bf16", "engine": {"type": "pytorch"}}, "training: expected an object, found a text"),
+    # The same in another calculator's file
+    ({"training": {"dtype": []}}, "training.precision: found []; allowed: fp32"),
+    ({"training": {"dtype": {"name": "bf16"}}}, "training.precision: found {'name': 'bf16'}; allowed: fp32"),
+    ({"engine": {"type": "fsdp", "sharding_strategy": []}}, "engine.sharding_strategy: unknown key"),
+    ({"engine": {"type": "pytorch", "zero_stage": "2"}, "parallelism": {"tensor_parallel_size": "2"}},
+     "parallelism.tensor_parallel_size: expected a whole number, found '2'"),
+    ({"engine": {"type": "pytorch"}, "hardware": {"num_gpus": 4}, "parallelism": {"data_parallel_size": [4]}},
+     "parallelism.data_parallel_size: expected a whole number, found [4]"),
+    ({"engine": {"type": "deepspeed", "sharding_strategy": None, "zero_stage": "2"},
+      "parallelism": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}}, "engine.zero_stage: "),
+    ({"model": {**SHORT, "moe_enabled": "yes"}}, "model.moe_enabled: expected true or false, found 'yes'"),
+    ({"model": {**SHORT, "hidden_size": None, "moe_enabled": True}},
+     "model: a mixture of experts needs hidden_size"),
+    ({"model": {**SHORT, "hidden_size": "64", "moe_enabled": True}},
+     "model.hidden_size: expected a positive integer, found '64'"),
+    ({"model": {"num_parameters": "7B", "moe_enabled": True}},
+     "model: a mixture of experts needs num_layers, hidden_size, num_attention_heads"),
+    # Numbers that are no floats any more, or that Python does not write
+    ({"training": {"sequence_length": HUGE}}, "training.sequence_length: expected a whole number of at most "
+     "9007199254740992, found 1e+400"),
+    ({"training": {"sequence_length": -(10**5000)}}, "training.sequence_length: expected a whole number of at least 1, "
+     "found -1e+5000"),
+    ({"hardware": {"gpu_memory_gb": 12 * 10**4999}}, "hardware.gpu_memory_gb: expected a number from 0.1 to 10000, "
+     "found 1.2e+5000"),
+    ({"training": {"precision": 10**5000}}, "training.precision: found 1e+5000; allowed: fp32"),
+    ({"training": {"trainable": [10**5000]}}, "training.trainable: expected a name or a list of names, found list("),
+    ({"engine": {"type": "fsdp", "reshard_after_forward": HUGE}}, "engine.reshard_after_forward: expected a whole number "
+     "of at most 9007199254740992, found 1e+400"),
+    ({"engine": {"type": "vllm", "version": HUGE}}, "engine.version: expected a whole number of at most"),
+    ({"parallelism": {"pipeline_layout": [HUGE, 1]}}, "parallelism.pipeline_layout: expected a whole number of at most"),
+    ({"engine": {"type": "pytorch", "zero_stage": 10**5000}, "training": {"sequence_length": 0}},
+     "training.sequence_length: expected a whole number of at least 1, found 0"),
+    ({"model": {"num_parameters": HUGE}}, "model.num_parameters: expected at most 1e+22, found 1e+400"),
+    ({"model": {**SHORT, "num_parameters": "7B", "hidden_size": HUGE}},
+     "model.hidden_size: expected an integer of at most 9007199254740992, found 1e+400"),
+    ({"model": {**SHORT, "num_parameters": "7B", "num_layers": 0}},
+     "model.num_hidden_layers: expected a positive integer, found 0"),
+    ({"model": {"num_parameters": "7B", "vocab_size": HUGE}}, "model.vocab_size: expected an integer of at most"),
+    ({"model": {**SMALL, "hidden_size": HUGE}}, "model.hidden_size: expected an integer of at most"),
+    # Parts that do not go together
+    ({"parallelism": {"tensor_parallel_size": 2, "ulysses_parallel_size": 2}, "engine": {"type": "deepspeed"}},
+     "parallelism.ulysses_parallel_size: found 2 with parallelism.tensor_parallel_size 2; the two are not supported"),
+    ({"model": {**DOTS, "layer_types": LINEAR}},
+     "model.layer_types: found layers with linear mixers, which the family does not have; allowed: full_attention"),
+    ({"model": {**DOTS, "layer_types": ["full_attention", "mamba"]}}, "model.layer_types: found layers with linear"),
+    ({"model": {**DOTS, "layer_types": ["mlp", "full_attention"]}}, "model.layer_types: found 'mlp'; allowed:"),
+    ({"model": {**NEMOTRON, "layers_block_type": ["hybrid", "mlp"]}}, "model.layers_block_type: found 'hybrid'; allowed:"),
+    ({"model": DEEPSEEK, "training": {"implementation": "lit-gpt", "adapter": "llama-adapter"}},
+     "training.implementation: LitGPT's layers need attention in every layer"),
+    ({"model": "phi-2", "engine": {"type": "llama.cpp", "cache_type_k": "q6_k"}},
+     "engine.cache_type_k: found 'q6_k', whose blocks of 256 elements do not divide rows of 80; allowed: f32, f16, bf16"),
+    ({"model": "phi-2", "engine": {"type": "llama.cpp"}, "inference": {"kv_cache_dtype": "q8_0"}},
+     "inference.kv_cache_dtype: found 'q8_0', whose blocks of 32 elements do not divide rows of 80"),
+    ({"model": "llama-3.1-8b", "engine": {"type": "llama.cpp", "cache_type_v": "iq4_nl", "flash_attn": False}},
+     "engine.cache_type_v: found 'iq4_nl', which needs flash attention; allowed: f32, f16, bf16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED, ids=[message[:60] for _, message in REFUSED])
+def test_what_cannot_be_is_refused_by_its_key(given, message):
+    """Whatever stands there: never an error of Python."""
+    with pytest.raises(MemcoreError) as caught:
+        estimate({"model": SMALL, **given})
+    assert message in str(caught.value)
+
+
+ABSENT = [
+    ({"engine": None, "training": {"dtype": "bf16"}}, {"training": {"dtype": "bf16"}}),
+    ({"engine": {"type": None, "zero_stage": None}, "training": {"dtype": "bf16"}}, {"training": {"dtype": "bf16"}}),
+    ({"training": None, "parallelism": None, "hardware": None, "engine": {"type": "pytorch"}},
+     {"engine": {"type": "pytorch"}}),
+    ({"training": {"dtype": None, "optimizer": None, "sequence_length": 64}, "engine": {"type": "pytorch_ddp"}},
+     {"training": {"sequence_length": 64}, "engine": {"type": "pytorch_ddp"}}),
+    ({"model": {**SHORT, "top_k": None, "moe_enabled": None, "intermediate_size": None}}, {"model": {**SHORT, "top_k": 2}}),
+    ({"engine": {"type": "deepspeed", "zero_stage": None}, "training": {"dtype": "bf16"},
+      "parallelism": {"tensor_parallel_size": None}}, {"engine": {"type": "deepspeed"}, "training": {"dtype": "bf16"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "same"), ABSENT)
+def test_null_means_absent(given, same):
+    """In every section, also of another calculator's file."""
+    assert Config.from_dict({"model": SMALL, **given}) == Config.from_dict({"model": SMALL, **same})
+
+
+def test_a_config_json_is_no_other_calculators_model():
+    """Old ones have `top_k` for sampling, and its words for experts are those of others' networks."""
+    model = {**SMALL, "top_k": 50, "num_experts": 4, "sliding_window": None}
+    assert Config.from_dict({"model": model}).training.precision is None
+    assert Config.from_dict({"model": model, "training": {"dtype": "bf16"}}).model == model
+
+
+def test_images_smaller_than_an_attention_window():
+    """Qwen2.5-VL: one window, cut at both edges."""
+    peaks = [
+        estimate({"model": "qwen2.5-vl-3b-instruct", "training": {"sequence_length": 256, "image_size": side}}).peak.peak
+        for side in (28, 84, 112)
+    ]
+    assert 0 < peaks[0] < peaks[1] < peaks[2]
+
+
+def test_numbers_of_thousands_of_digits_in_links():
+    """A product is worked out before it is compared."""
+    with pytest.raises(ConfigError, match=r"expected a whole number of at most 9007199254740992, found 1e\+320"):
+        decode_fragment("v1&model=gpt2&seq=1e160x1e160")

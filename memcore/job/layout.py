@@ -69,7 +69,7 @@ def ulysses(
         return None
     if tensor_ranks(read) > 1:
         message = f"found {ranks} with parallelism.tensor_parallel_size {tensor_ranks(read)}"
-        raise UnsupportedError(ULYSSES, f"{message}; the two are not supported together yet, leave one of them out")
+        raise UnsupportedError(ULYSSES, f"{message}; the two are not supported together yet; leave one of them out")
     mixers = [layer.mixer for layer in model.network.kinds]
     if implementation not in ("transformers", "liger") or not all(isinstance(mixer, Attention) for mixer in mixers):
         message = f"found {ranks}; modelled for attention over heads of transformers' and Liger's layers"

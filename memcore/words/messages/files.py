@@ -96,6 +96,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "model: a mixture of experts with as many key as query heads, counted from its sizes": (
         "model：键头与查询头同样多的混合专家模型，由尺寸计算"
     ),
+    "a mixture of experts needs {names:s}": "混合专家模型需要 {names}",
     "{name}, not quantized": "{name}，未量化",
     "{count} is what the file states": "文件所写为 {count}",
     "found {value}, which is not modelled": "为 {value}，未建模",

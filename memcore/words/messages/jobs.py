@@ -161,6 +161,11 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "modelled for attention over heads of transformers' and Liger's layers": (
         "仅对 transformers 与 Liger 的层的按头注意力建模"
     ),
+    "found {ranks} with parallelism.tensor_parallel_size {tensor}": (
+        "值为 {ranks}，而 parallelism.tensor_parallel_size 为 {tensor}"
+    ),
+    "the two are not supported together yet": "暂不支持两者同时使用",
+    "leave one of them out": "请去掉其中之一",
     "Ulysses takes {kernels:s}": "Ulysses 可用 {kernels}",
     "Ulysses with sliding windows is modelled for 'flash' only": "带滑动窗口的 Ulysses 仅对 'flash' 建模",
     "a mask of the whole sequence is not modelled with Ulysses": "整个序列的掩码与 Ulysses 的组合未建模",

@@ -134,6 +134,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "unknown": "未知",
     "a model has a model_type, or of {names:s}": "模型应有 model_type，或以下之中：{names}",
     "a short form needs num_parameters or {names:s}": "简写形式需要 num_parameters 或 {names}",
+    "expected at most {most}, found {value}": "应不大于 {most}，实为 {value}",
+    "found layers with {kind} mixers, which the family does not have": "含有 {kind} 混合层，而该模型家族没有",
+    "found {kind} feed-forward layers, which the family does not have": "含有 {kind} 前馈层，而该模型家族没有",
     "expected a number of parameters such as 7B or 350M, found {value}": "应为参数量，如 7B 或 350M，实为 {value}",
     "its sizes make {counted} parameters, where num_parameters says {stated}": (
         "其尺寸合 {counted} 个参数，而 num_parameters 为 {stated}"

@@ -19,6 +19,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "llama.cpp has no architecture for {family}": "llama.cpp 没有 {family} 的架构",
     "allowed: other servers": "允许：其他推理服务",
     "llama.cpp reads GGUF types: {types:s}": "llama.cpp 可读 GGUF 类型：{types}",
+    "found {name}, whose blocks of {count} elements do not divide rows of {width}": (
+        "值为 {name}，每块 {count} 个元素，不能整除宽 {width} 的行"
+    ),
+    "found {name}, which needs flash attention": "值为 {name}，需要启用 flash attention",
     "llama.cpp caches in {types:s}": "llama.cpp 的缓存可用 {types}",
     "the indexer of sparse attention": "稀疏注意力的索引器",
     "{name}'s further parts of a layer": "{name} 层的其他部分",
