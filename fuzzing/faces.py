@@ -304,14 +304,14 @@ def of_file(given: Any) -> None:
         exchanging.understood(written, Form({"hardware.num_gpus": "8"}))
     config, notes = read_source(written, given.get("name", "the file"), given.get("gpus"))
     expect(all(each.strip() for each in notes), "an empty note")
-    answered({"model": "gpt2", **config})
+    answered(settled({"model": "gpt2", **config}))
 
 
 def of_link(given: Any) -> None:
     """A link: what is understood of it makes the same link again."""
     config = decode_fragment(given["link"])
     expect(decode_fragment(encode_fragment(config)) == config, "a link is another job")
-    answered(config)
+    answered(settled(config.to_dict()))
 
 
 def of_model(given: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fuzzing.answers import Found, answered, expect, said, settled
 from fuzzing.jobs import put
+from memcore.errors import UnsupportedError
 
 WORK = ("training.micro_batch_size", "training.sequence_length", "training.gradient_accumulation_steps")
 """More of it never needs less."""
@@ -31,9 +32,11 @@ def _allocated(found: Found) -> int:
 
 
 def _kept(found: Found) -> int:
-    """Bytes of the rank that holds most when its first forward pass ends."""
+    """Bytes of the rank that holds most when its forward pass ends."""
     end = said(found).get("end_of_forward_bytes")
-    return int(end) if end is not None else 0
+    if end is None:
+        raise UnsupportedError("engine.type", "has no single end of its forward pass")
+    return int(end)
 
 
 MEASURES: Mapping[str, Callable[[Found], int]] = {

@@ -48,10 +48,15 @@ def _advice(rng: Random) -> Any:
     return {"config": jobs.job(rng, most=4), "ladder": rng.random() < 0.5}
 
 
+SOLVED = ("training.micro_batch_size", "training.sequence_length", "hardware.num_gpus", "model.layers",
+          "hardware.accelerator", "inference.max_model_len", "inference.batch_size", "hardware.gpu_memory_gb")  # fmt: skip
+"""What people solve for, as often as all else together."""
+
+
 def _solution(rng: Random) -> Any:
     return {
         "config": jobs.job(rng, most=4),
-        "setting": rng.choice(SOLVABLE),
+        "setting": rng.choice([*SOLVABLE, *(each for each in SOLVED for _ in range(len(SOLVABLE) // len(SOLVED)))]),
         "smallest": rng.choice([None, None, True, False]),
     }
 
@@ -154,6 +159,8 @@ def _more_ranks(rng: Random) -> Any:
 
 def _checkpointed(rng: Random) -> Any:
     config = _trained(rng)
+    config["parallelism"] = {}  # with a pipeline another stage may hold most
+    config["training"].pop("offload", None)
     put(config, "training.activation_checkpointing", {"policy": "none"})
     return {"pair": "checkpointing", "config": config, "changes": {"training.activation_checkpointing.policy": "full"}}
 
