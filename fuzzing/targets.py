@@ -48,8 +48,10 @@ def _advice(rng: Random) -> Any:
     return {"config": jobs.job(rng, most=4), "ladder": rng.random() < 0.5}
 
 
-SOLVED = ("training.micro_batch_size", "training.sequence_length", "hardware.num_gpus", "model.layers",
-          "hardware.accelerator", "inference.max_model_len", "inference.batch_size", "hardware.gpu_memory_gb")  # fmt: skip
+SOLVED = (
+    "training.micro_batch_size", "training.sequence_length", "hardware.num_gpus", "model.layers", "hardware.accelerator",
+    "inference.max_model_len", "inference.batch_size", "hardware.gpu_memory_gb",
+)  # fmt: skip
 """What people solve for, as often as all else together."""
 
 
