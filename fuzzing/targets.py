@@ -49,8 +49,8 @@ def _advice(rng: Random) -> Any:
 
 
 SOLVED = (
-    "training.micro_batch_size", "training.sequence_length", "hardware.num_gpus", "model.layers", "hardware.accelerator",
-    "inference.max_model_len", "inference.batch_size", "hardware.gpu_memory_gb",
+    "training.micro_batch_size", "training.sequence_length", "hardware.num_gpus", "model.layers",
+    "hardware.accelerator", "hardware.gpu_memory_gb", "inference.max_model_len", "inference.batch_size",
 )  # fmt: skip
 """What people solve for, as often as all else together."""
 
