@@ -3,7 +3,7 @@
 import { byId, show } from "./view.js";
 import { listen, opening, reopen, reopening } from "./controls.js";
 import { draft, keep } from "./own.js";
-import { askedAnew, clearBusy, follow, isWithheld, refuse, showBusy, showStopped, tell } from "./waiting.js";
+import { askedAnew, clearBusy, follow, isWithheld, refuse, showBusy, showStopped, tell, withhold } from "./waiting.js";
 
 const SLOW = 3000; // milliseconds after which an answer takes long
 const ANSWERED = new Set(["start", "open", "edit", "task", "preset", "reset", "set", "propose", "import", "language"]);
@@ -32,6 +32,7 @@ function post(message) {
 }
 
 listen(send);
+if (!isWithheld() && !["", `#${document.body.dataset.fragment}`].includes(location.hash)) withhold("computing", "computing");
 document.documentElement.dataset.state = "loading";
 byId("progress-text").textContent = tell(isWithheld() ? "loading-link" : "loading");
 begin((starting) => starting.started, opening);
@@ -42,10 +43,15 @@ async function begin(start, first) {
   try {
     const created = await start(await import("./start.js"));
     worker = created;
+    let ready = false;
     created.onmessage = ({ data }) => {
-      if (typeof data === "string" && created === worker) receive(JSON.parse(data));
+      if (typeof data !== "string" || created !== worker) return;
+      const patch = JSON.parse(data);
+      ready ||= Boolean(patch.ready);
+      receive(patch);
     };
     await created.ready;
+    if (!ready) throw new Error("main.py ended with an error"); // PyScript prints it
     document.documentElement.dataset.python = "up";
     post(first());
   } catch (error) {

@@ -37,3 +37,4 @@ def received(event):
 
 
 xworker.onmessage = received
+xworker.postMessage(json.dumps({"ready": True}))

@@ -1,6 +1,6 @@
 // Says what failed if the page does not start, and tries again. It needs no other file of the page.
 {
-  const QUIET = 7000; // milliseconds without a sign of life after which the page says so
+  const QUIET = 8000; // milliseconds without a sign of life after which the page says so
   const PATIENCE = 8000; // milliseconds for the service worker to check what it keeps
   const LATER = /^(wheels\/|accuracy|schema|icon|manifest|zip)/u; // files that no start needs
   const root = document.documentElement;
