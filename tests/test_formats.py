@@ -520,6 +520,7 @@ def test_what_is_left_open_is_said_where_a_tool_means_another_thing(capsys):
     assert main(["convert", "--model", "llama-3.1-8b", "--seq", "64"]) == 0
     assert capsys.readouterr().out == (
         'model_name_or_path: "meta-llama/Llama-3.1-8B"\nmax_length: 64\nper_device_train_batch_size: 1\n'
+        'dtype: "bfloat16"\noptim: "adamw_torch_fused"\ngradient_checkpointing: false\n'
     )
 
 

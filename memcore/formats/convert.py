@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import shlex
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, Problem
-from memcore.formats.derived import derived, unread, whole_batch
-from memcore.formats.readers import read_file
+from memcore.formats.derived import data_ranks, derived, gpus_of, unread
+from memcore.formats.readers import flat as flattened
+from memcore.formats.readers import read_command, read_file
+from memcore.formats.saying import Said, keys_of, said
+from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
-from memcore.formats.tools import TOOLS, tool_of
+from memcore.formats.tools import TOOLS, runs, tool_of
+from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.model.catalog import full_name
 
 _UNSET = ("auto", "default", -1)
@@ -45,7 +50,11 @@ class Exported:
     tool: Tool
     text: str
     left_out: tuple[str, ...]
-    """Settings that the tool has no key for."""
+    """Settings that are not in the text, or are something else to who reads it."""
+    reasons: tuple[str, ...] = ()
+    """Why, for each of them."""
+    command: str = ""
+    """What starts the tool with its file on all GPUs, where the text is not a command itself."""
 
 
 def imported(text: str, gpus: int | None = None) -> Imported:
@@ -60,6 +69,11 @@ def imported(text: str, gpus: int | None = None) -> Imported:
     said: list[str] = []
     syntax, found = read_file(text, said)
     tool = _recognized(syntax, found)
+    return _read(tool, {**_started(tool, text), **found}, gpus, said)
+
+
+def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
+    """What a tool's keys say of a job, behind what was `said` of the text."""
     notes = tuple(said)
     if tool.settled is not None:
         found, settled = tool.settled(found)
@@ -75,13 +89,29 @@ def imported(text: str, gpus: int | None = None) -> Imported:
     notes += tuple(unread(tool, found, flat, gpus))
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine = {} if tool.engines[0] == "none" else {"engine.type": tool.engines[0]}
-    config = _nested({**engine, **assumed, **_unscaled(tool, flat)})
+    config = nested({**engine, **assumed, **_unscaled(tool, flat)})
     model = _model(tool, found)
     if model is not None:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
     unknown = [name for name in found if name not in known and not _ignored(tool, name)]
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), tuple(unknown), notes)
+
+
+_RUN = "# run: "
+"""What begins the line of a file that says how it is started."""
+_NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines)[ =]([1-9]\d{0,6})\b")
+
+
+def _started(tool: Tool, text: str) -> dict[str, int]:
+    """The GPUs and nodes of the command that a file names as its own."""
+    line = next((each for each in text.splitlines() if each.startswith(_RUN)), "")
+    said = {name: int(count) for name, count in _NUMBERS.findall(line.lower())}
+    nodes = said.get("nnodes") or said.get("num_machines") or 1
+    gpus = said.get("num_processes") or said.get("nproc_per_node", 0) * nodes
+    counts = {GPUS: gpus, PER_NODE: gpus // nodes if nodes > 1 else 0}
+    known = {key.name for key in tool.keys}
+    return {name: count for name, count in counts.items() if count and name in known}
 
 
 def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
@@ -120,10 +150,12 @@ def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str
     for meaning in tool.meanings:
         if all(name in found and found[name] == value for name, value in meaning.keys.items()):
             for path, value in meaning.sets.items():
-                yield next(iter(meaning.keys)), path, value
+                yield from ((name, path, value) for name in meaning.keys)
 
 
 def _ours(key: Key, name: str, value: Any) -> Any:
+    if key.joined and isinstance(value, str) and "," in value:
+        return [each.strip() for each in value.split(",")]
     if key.in_capitals and isinstance(value, str):
         return value.upper()
     if key.values is None:
@@ -152,19 +184,10 @@ def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
     return found.get(tool.model) if tool.model else None
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    for path, value in flat.items():
-        *sections, last = path.split(".")
-        here = config
-        for section in sections:
-            here = here.setdefault(section, {})
-        here[last] = value
-    return config
-
-
 def flag(config: Config, path: str, value: Any = None) -> str | None:
-    """A setting as the tool that runs a config calls it, with a value if one is given; None if it has no such key.
+    """A setting as the tool of a config writes it: its key's name, or with a value the key that is set.
+
+    None if the tool has no key for it.
 
     >>> flag(Config.from_dict({"model": "gpt2", "engine": {"type": "vllm"}}), "inference.max_model_len", 4096)
     '--max-model-len 4096'
@@ -172,52 +195,35 @@ def flag(config: Config, path: str, value: Any = None) -> str | None:
     tool = tool_of(config)
     if value is None:
         return tool.named.get(path)
-    said = list(_said(tool, config.replaced(path, value), path))
-    return " ".join(_argument(name, said_as) for name, said_as in said) or None
-
-
-_OURS: Mapping[str, Any] = {
-    "training.dropout.hidden": 0.0,
-    "training.dropout.attention": 0.0,
-    "parallelism.pipeline_schedule": "1f1b",
-}
-"""What a missing setting means here, where nothing is noted of it."""
+    keys = keys_of(tool, config.replaced(path, value), path, {})
+    return " ".join(argument(name, said_as) for name, said_as in keys) or None
 
 
 def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | None = None) -> Exported:
     """A config in the words of the tool that runs it, or of another one.
 
     Where a missing key means something else to the tool than to the config, it is said: `taken` is what an estimate of
-    the config took for settings that it leaves open.
+    the config took for settings that it leaves open. What is left out is what the text, read again, does not say.
+
+    >>> exported(Config.from_dict({"model": "gpt2", "engine": {"type": "vllm"}})).text
+    'vllm serve openai-community/gpt2\\n'
 
     Raises ConfigError for a tool that is not known, or that does not run the config's engine.
     """
+    taken = taken or {}
+    if config.engine.type is None and taken.get("engine.type"):
+        config = config.replaced("engine.type", taken["engine.type"])
     tool = tool_of(config) if to is None else _named(to)
-    engine = config.engine.type or "none"
-    if engine not in tool.engines:
-        runs = ", ".join(tool.engines)
-        raise ConfigError([Problem("engine.type", f"found {engine!r}; {tool.title} is for {runs}")])
-    known = {**_OURS, **(taken or {})}
-    for path, theirs in tool.defaults.items():
-        if path in known and config.get(path) is None and known[path] != theirs:
-            config = config.replaced(path, known[path])
-    given = [path for path in SETTINGS if path != "model" and config.get(path) is not None]
-    said: dict[str, Any] = {}
-    left_out = []
-    for path in given:
-        found = dict(_said(tool, config, path))
-        said |= found
-        if not found and path not in ("engine.type", "engine.framework", "engine.framework_version"):
-            left_out.append(path)
-    model = _said_model(tool, config)
-    left_out += [] if model else ["model"]
-    said = {**model, **said}
-    said |= dict(needed for name, needed in tool.alongside.items() if name in said)
-    whole = whole_batch(config)
-    if tool.batch and whole is not None and "training.gradient_accumulation_steps" in left_out:
-        said[tool.batch] = whole
-        left_out.remove("training.gradient_accumulation_steps")
-    return Exported(tool, _written(tool, said), tuple(left_out))
+    if not runs(tool, config):
+        raise _not_run(tool, config, to)
+    told = said(tool, config, taken)
+    text, back = _written(tool, told)
+    lost = _lost(tool, told.config, back)
+    given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
+    assumed = [path for path in SETTINGS if path in lost and path not in given]
+    reasons = tuple(f"{path}: {lost[path]}" for path in (*given, *assumed))
+    command = "" if tool.syntax == "argv" else told.command
+    return Exported(tool, text, (*given, *assumed), reasons, command)
 
 
 def _named(to: str) -> Tool:
@@ -226,71 +232,101 @@ def _named(to: str) -> Tool:
     return TOOLS[to]
 
 
-def _said(tool: Tool, config: Config, path: str) -> Iterator[tuple[str, Any]]:
-    """The keys that say one setting."""
-    value = config.get(path)
-    for key in tool.keys:
-        if key.path == path and not key.name.startswith("*") and (key.values is None or value in key.values):
-            if key.off is not None:
-                yield from [(key.name, True)] if value else [(key.off, True)] if key.off else []
-            else:
-                times = (config.get(key.times) or 1) if key.times else 1
-                yield key.name, value * times if times != 1 else value if key.values is None else key.values[value]
-            return
-    for meaning in tool.meanings:
-        if path in meaning.sets and all(config.get(each) == wanted for each, wanted in meaning.sets.items()):
-            yield from meaning.keys.items()
-            return
+def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
+    engine = config.engine.type or "none"
+    if to is not None:
+        return ConfigError([Problem("engine.type", f"found {engine!r}; {tool.title} is for {', '.join(tool.engines)}")])
+    known = sorted({each for other in TOOLS.values() for each in other.engines})
+    return ConfigError([Problem("engine.type", f"found {engine!r}, which has no file; exported are {', '.join(known)}")])
 
 
-def _said_model(tool: Tool, config: Config) -> dict[str, Any]:
-    model = config.model
-    if isinstance(model, str):
-        return {tool.model: full_name(model)} if tool.model else {}
-    if tool.dimensions and model.get("model_type") == (tool.family or tool.name):
-        return {theirs: model[ours] for theirs, ours in tool.dimensions.items() if model.get(ours) not in (None, False)}
-    return {}
-
-
-def _written(tool: Tool, said: Mapping[str, Any]) -> str:
+def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
+    """The text, and what is read of it."""
+    plain = {name: value for name, value in told.keys.items() if not name.startswith("*")}
     if tool.syntax == "argv":
-        words = [tool.program, shlex.quote(str(said["*"]))] if "*" in said else [tool.program]
-        arguments = [_argument(name, value) for name, value in said.items() if not name.startswith("*")]
-        return " \\\n  ".join([" ".join(words), *arguments]) + "\n"
-    nested = _nested({name: value for name, value in said.items() if not name.startswith("*")})
+        text = as_command(told.command, plain)
+        return text, _read(tool, read_command(text))
+    content = nested(plain)
+    run = f"{_RUN}{told.command}\n" if told.command else ""
+    known = {key.name for key in tool.keys}
+    started = {name: count for name, count in told.started.items() if name in known and run}
     if tool.syntax == "json":
-        return json.dumps(nested, indent=2) + "\n"
-    return _toml(nested) if tool.syntax == "toml" else _yaml(nested)
+        return as_json(content), _read(tool, flattened(content))
+    back = _read(tool, {**started, **flattened(content)})
+    return run + (as_toml(content) if tool.syntax == "toml" else as_yaml(content)), back
 
 
-def _argument(name: str, value: Any) -> str:
-    if not name.startswith("-"):
-        return f"{name}: {_text(value)}"
-    if value is True:
-        return name
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return " ".join([name, *(shlex.quote(str(each)) for each in values)])
+def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
+    """Settings that are not read again as they were, and why."""
+    back = _config_of(read)
+    lost = {}
+    for path in SETTINGS:
+        value = config.get(path)
+        if value is None or (path == "model" and _same_model(value, read.config.get("model"))):
+            continue
+        if path == "model":
+            lost[path] = f"{tool.title} has no key for it"
+        elif _meant(tool, back, path) not in (value, _spelled(tool, path, value)) and not _follows(config, back, path):
+            lost[path] = _why(tool, path, value)
+    return lost
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
+def _spelled(tool: Tool, path: str, value: object) -> object:
+    """A value in the form that the tool has for it, which is read as it is."""
+    spelled = next((key.spelled for key in tool.keys if key.path == path and key.spelled is not None), None)
+    return value if spelled is None else spelled(value)
 
 
-def _toml(nested: Mapping[str, Any]) -> str:
-    tables = [
-        "\n".join([f"[{name}]", *(f"{key} = {_text(value)}" for key, value in table.items())])
-        for name, table in nested.items()
-    ]
-    return "\n\n".join(tables) + "\n"
+def _why(tool: Tool, path: str, value: object) -> str:
+    if path in tool.named:
+        return f"{tool.title} has no word for {value!r}, or not beside the other settings"
+    return f"{tool.title} has no key for it"
 
 
-def _yaml(nested: Mapping[str, Any], indent: str = "") -> str:
-    lines = []
-    for key, value in nested.items():
-        if isinstance(value, Mapping):
-            lines.append(f"{indent}{key}:\n{_yaml(value, indent + '  ')}")
-        else:
-            lines.append(f"{indent}{key}: {_text(value)}\n")
-    return "".join(lines)
+def _config_of(read: Imported) -> Config:
+    """What was read, without what no config holds."""
+    config = Config(model="?")
+    for path, value in flattened(read.config).items():
+        if path in SETTINGS and path != "model":
+            with suppress(ConfigError):
+                config = config.replaced(path, value)
+    return config
+
+
+def _meant(tool: Tool, back: Config, path: str) -> object:
+    """The value of a setting after reading; where it is not said, what the tool does without it."""
+    value = back.get(path)
+    if value is not None or path in tool.unsaid:
+        return tool.unsaid.get(path) if value is None else value
+    return _without(path)
+
+
+@lru_cache(maxsize=512)
+def _without(path: str) -> object:
+    """What a missing setting means, where the schema says it in one word."""
+    each = SETTINGS[path]
+    try:
+        return each.kind.parse(each.default) if each.default in _IN_ONE_WORD else None
+    except ValueError:
+        return None
+
+
+_IN_ONE_WORD = ("true", "false", "none", "1")
+
+
+def _follows(config: Config, back: Config, path: str) -> bool:
+    """Whether a number of GPUs or ranks follows from what else was read."""
+    if path == "hardware.num_gpus":
+        return gpus_of(back) == config.get(path)
+    if path == "engine.type":
+        return config.get(path) == "none" and back.get(path) is None
+    if path in ("parallelism.data_parallel_size", "parallelism.data_parallel_shard_size"):
+        return data_ranks(back) == config.get(path) and back.get(path) is None
+    return False
+
+
+def _same_model(model: object, back: object) -> bool:
+    if isinstance(model, str):
+        return isinstance(back, str) and full_name(back) == full_name(model)
+    kept = {name: value for name, value in model.items() if value not in (None, False)} if isinstance(model, Mapping) else {}
+    return isinstance(back, Mapping) and all(back.get(name) == value for name, value in kept.items())

@@ -12,6 +12,7 @@ from memcore.formats.tool import Tool
 _MODEL_RANKS = tuple(f"parallelism.{name}_parallel_size" for name in ("tensor", "pipeline", "context", "ulysses"))
 _SEVERAL = frozenset({"ddp", "fsdp", "deepspeed", "megatron", "megatron-fsdp", "megatron-deepspeed", "nanotron"})
 _GPUS, _SHARE = "hardware.num_gpus", "training.gradient_accumulation_steps"
+_DATA, _EACH = "parallelism.data_parallel_size", "training.micro_batch_size"
 
 
 def derived(
@@ -24,6 +25,10 @@ def derived(
     world = gpus or flat.get(_GPUS) or _started(tool, found, flat)
     if world and not flat.get(_GPUS) and all(name in found for name in tool.world) and tool.world:
         yield tool.world[0], _GPUS, world
+    if world is None:
+        world = _sharing(tool, found, flat)
+        if world is not None:
+            yield tool.batch, _GPUS, world
     steps = _accumulated(tool, found, flat, world)
     if steps is not None:
         yield tool.batch, _SHARE, steps
@@ -34,7 +39,7 @@ def derived(
 
 def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: int | None) -> Iterator[str]:
     """What to say of keys that would have given something, and of GPUs that nobody has counted."""
-    sizes = {_GPUS, "parallelism.data_parallel_size"}
+    sizes = {_GPUS, _DATA}
     if gpus is None and not sizes & set(flat) and flat.get("engine.type", tool.engines[0]) in _SEVERAL:
         yield "how many GPUs there are is not said; name them with --gpus"
     started = None if gpus else _product(found, tool.world)
@@ -48,6 +53,17 @@ def _started(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> i
     """The GPUs that a command starts; None if its groups do not divide them, as where nodes are set elsewhere."""
     world = _product(found, tool.world)
     return world if world and _ranks(flat, world) else None
+
+
+def _sharing(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:
+    """The GPUs that a whole step's sequences are for, where a file says those of a GPU and its micro-batches too."""
+    whole, each, steps = _count(found.get(tool.batch)), _count(flat.get(_EACH)), _count(flat.get(_SHARE))
+    if whole is None or each is None or steps is None or whole % (each * steps):
+        return None
+    world = whole // (each * steps)
+    for path in _MODEL_RANKS:
+        world *= _count(flat.get(path)) or 1
+    return world
 
 
 def _product(found: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
@@ -78,7 +94,7 @@ def _accumulated(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], 
     whole, ranks = _count(found.get(tool.batch)), _ranks(flat, world) if world else None
     if whole is None or ranks is None or flat.get(_SHARE):
         return None
-    each = _count(flat.get("training.micro_batch_size")) or 1
+    each = _count(flat.get(_EACH)) or 1
     if whole % (each * ranks):
         message = f"found {whole}, which {ranks} data-parallel ranks with {each} sequences each do not divide"
         raise ConfigError([Problem(tool.batch, message)])
@@ -97,9 +113,29 @@ def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> in
     return layers // (each * stages)
 
 
+def gpus_of(config: Config) -> int | None:
+    """The GPUs of a job: as many as it says, else as its groups have; None where it says neither."""
+    flat = _sizes(config)
+    product = flat[_DATA] or 1
+    for path in _MODEL_RANKS:
+        product *= flat[path] or 1
+    given: int | None = flat[_GPUS]
+    return given or (product if product > 1 else None)
+
+
+def data_ranks(config: Config) -> int | None:
+    """Ranks that work on different sequences; None where GPUs are not known, or not shared out evenly."""
+    flat, gpus = _sizes(config), gpus_of(config)
+    ranks: int | None = flat[_DATA]
+    return ranks or (None if gpus is None else _ranks(flat, gpus))
+
+
 def whole_batch(config: Config) -> int | None:
     """The sequences of a step on all GPUs; None where the config does not say how many GPUs there are."""
-    flat = {path: config.get(path) for path in (*_MODEL_RANKS, "parallelism.data_parallel_size", _GPUS, _SHARE)}
-    ranks = flat["parallelism.data_parallel_size"] or (_ranks(flat, flat[_GPUS]) if flat[_GPUS] else None)
-    each, steps = config.get("training.micro_batch_size") or 1, flat[_SHARE]
+    ranks, steps = data_ranks(config), config.get(_SHARE)
+    each = config.get(_EACH) or 1
     return each * steps * ranks if steps and ranks else None
+
+
+def _sizes(config: Config) -> dict[str, Any]:
+    return {path: config.get(path) for path in (*_MODEL_RANKS, _DATA, _GPUS)}

@@ -178,12 +178,23 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     return None, "--vocab-size is not given, and the tokenizer's is not known: add it to the command"
 
 
+def _stages(layout: str | list[int]) -> str:
+    """Megatron's text of a pipeline: the embedding, transformer layers of each stage, the loss.
+
+    >>> _stages([2, 3])
+    'Et*2|t*3L'
+    """
+    return layout if isinstance(layout, str) else f"E{'|'.join(f't*{count}' if count else '' for count in layout)}L"
+
+
 MEGATRON = Tool(
     name="megatron",
     title="Megatron-LM",
     syntax="argv",
     engines=("megatron", "megatron-fsdp"),
     program="torchrun pretrain_gpt.py",
+    launch="torchrun --nproc_per_node {each} --nnodes {nodes} pretrain_gpt.py",
+    scripts={"bert": "pretrain_bert.py", "t5": "pretrain_t5.py", "hybrid": "pretrain_hybrid.py"},
     prefixes=("pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "pretrain_bert.py", "pretrain_t5.py"),
     tells=("--tensor-model-parallel-size", "--num-layers", "--hidden-size", "--micro-batch-size"),
     dimensions={
@@ -211,7 +222,7 @@ MEGATRON = Tool(
         Key(path="parallelism.expert_parallel_size", name="--expert-model-parallel-size"),
         Key(path="parallelism.expert_tensor_parallel_size", name="--expert-tensor-parallel-size"),
         Key(path="parallelism.virtual_pipeline_parallel_size", name="--num-virtual-stages-per-pipeline-rank"),
-        Key(path="parallelism.pipeline_layout", name="--pipeline-model-parallel-layout"),
+        Key(path="parallelism.pipeline_layout", name="--pipeline-model-parallel-layout", spelled=_stages),
         Key(path="parallelism.sequence_parallel", name="--sequence-parallel", off=""),
         Key(path="engine.distributed_optimizer", name="--use-distributed-optimizer", off=""),
         Key(path="engine.moe_token_dispatcher", name="--moe-token-dispatcher-type"),
@@ -245,6 +256,7 @@ MEGATRON = Tool(
         Meaning(sets={"engine.type": "megatron-fsdp"}, keys={"--use-megatron-fsdp": True}),
     ),
     defaults={"training.dropout.hidden": 0.1, "training.dropout.attention": 0.1, "training.precision": "fp32"},
+    unsaid={"training.micro_batch_size": None, "training.sequence_length": None},
     ignored=("-?", "--lr*", "--min-lr", "--decoupled-*", "--weight-decay*", "--clip-grad", "--adam-*",
              "--sgd-momentum", "--init-method-*", "--train-*", "--save*", "--load*", "--no-load-*", "--no-save-*",
              "--data-*", "--split", "--tokenizer-*", "--tiktoken-*", "--vocab-file", "--merge-file", "--log-*",

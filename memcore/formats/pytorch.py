@@ -1,6 +1,6 @@
 """torchtitan's and DeepSpeed's files."""
 
-from memcore.formats.settled import BUDGET, BY_BUDGET, MODE, MODEL, RANKS, automatic, flavored
+from memcore.formats.settled import BUDGET, BY_BUDGET, FLAVORS, GPUS, MODE, MODEL, PER_NODE, RANKS, automatic, flavored
 from memcore.formats.tool import Key, Meaning, Tool
 
 _CHECKPOINTS = "training.activation_checkpointing"
@@ -25,11 +25,20 @@ TORCHTITAN = Tool(
     implementations=("torchtitan",),
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
+    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
+    models=FLAVORS,
+    copies="parallelism.data_parallel_replicate_degree",
     keys=(
+        Key(path="hardware.num_gpus", name=GPUS),
+        Key(path="hardware.gpus_per_node", name=PER_NODE),
         Key(path="training.micro_batch_size", name="training.local_batch_size", also=("training.batch_size",)),
         Key(path="training.sequence_length", name="training.seq_len"),
         Key(path="training.compile", name="compile.enable", also=("training.compile",)),
-        Key(path="training.optimizer.implementation", name="optimizer.implementation"),
+        Key(
+            path="training.optimizer.implementation",
+            name="optimizer.implementation",
+            values={name: name for name in ("fused", "foreach", "for-loop")},
+        ),
         Key(
             path="training.optimizer.name",
             name="optimizer.name",
@@ -78,7 +87,8 @@ TORCHTITAN = Tool(
         Meaning(sets={f"{_CHECKPOINTS}.every": 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
         Meaning(sets={f"{_CHECKPOINTS}.every": 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
         *_COMPILED,
-        Meaning(sets={"training.precision": "fp8-mixed"}, keys={"model.converters": "float8"}),
+        Meaning(sets={"training.precision": "fp32"}, keys={"training.mixed_precision_param": "float32"}),
+        Meaning(sets={"training.precision": "fp8-mixed"}, keys={"model.converters": ["quantize.linear.float8"]}),
     ),
     model=MODEL,
     settled=flavored,
@@ -86,6 +96,7 @@ TORCHTITAN = Tool(
     batch="training.global_batch_size",
     defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048,
               "training.implementation": "torchtitan", f"{_CHECKPOINTS}.policy": "selective"},
+    unsaid={"training.precision": "bf16-mixed"},
     ignored=("job.*", "profiling.*", "metrics.*", "lr_scheduler.*", "checkpoint.*", "comm.*", "validation.*",
              "activation_checkpoint.visualize_memory_budget_pareto",
              "optimizer.lr", "optimizer.eps", "training.steps", "training.max_norm", "training.dataset",
@@ -101,6 +112,7 @@ DEEPSPEED = Tool(
     syntax="json",
     engines=("deepspeed", "megatron-deepspeed"),
     tells=("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"),
+    launch="deepspeed --num_nodes {nodes} --num_gpus {each} train.py --deepspeed {file}",
     keys=(
         Key(path="training.micro_batch_size", name="train_micro_batch_size_per_gpu"),
         Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
@@ -132,10 +144,18 @@ DEEPSPEED = Tool(
     meanings=(
         Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16.enabled": True}),
         Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16.enabled": True}),
+        Meaning(sets={"training.gradient_clipping": True}, keys={"gradient_clipping": 1.0}),
+        Meaning(sets={"training.gradient_clipping": False}, keys={"gradient_clipping": 0}),
     ),
     settled=automatic,
     batch="train_batch_size",
     defaults={"training.precision": "fp32"},
+    unsaid={
+        "engine.zero_stage": None,
+        "training.micro_batch_size": None,
+        "training.gradient_accumulation_steps": None,
+        "training.gradient_clipping": False,
+    },
     ignored=("optimizer.params.*", "scheduler.*", "steps_per_print", "wall_clock_breakdown",
              "gradient_clipping", "fp16.loss_scale*", "fp16.initial_scale_power", "fp16.hysteresis",
              "fp16.min_loss_scale", "fp16.auto_cast", "zero_allow_untested_optimizer",

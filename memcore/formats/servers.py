@@ -44,6 +44,7 @@ VLLM = Tool(
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--seed", "--download-dir", "--trust-remote-code",
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
+    unsaid={"parallelism.tensor_parallel_size": 1},
     source="vllm, engine/arg_utils.py",
 )  # fmt: skip
 
@@ -79,6 +80,7 @@ SGLANG = Tool(
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),
+    unsaid={"parallelism.tensor_parallel_size": 1},
     source="sglang, server_args.py",
 )  # fmt: skip
 
@@ -100,6 +102,7 @@ TENSORRT_LLM = Tool(
         Key(path="engine.free_gpu_memory_fraction", name="--kv_cache_free_gpu_memory_fraction"),
     ),
     ignored=("--host", "--port", "--backend", "--log_level", "--trust_remote_code", "--tokenizer"),
+    unsaid={"parallelism.tensor_parallel_size": 1},
     source="TensorRT-LLM, commands/serve.py",
 )
 

@@ -15,6 +15,8 @@ from memcore.model.usual_targets import targets_of_peft
 
 GPUS = "*gpus"
 """The key of the processes that a launcher starts."""
+PER_NODE = "*per_node"
+"""The key of those on each of several nodes."""
 Settled = tuple[Mapping[str, Any], tuple[str, ...]]
 ENGINE, VERSION, RESHARD, OFFLOAD, CHECKPOINTS = "*engine", "*version", "*reshard", "*offload", "*checkpoints"
 STAGE, OPTIMIZER, PARAMETERS, RANKS, MODEL = "*stage", "*optimizer", "*parameters", "*ranks", "*"
@@ -34,12 +36,16 @@ _OWN_CHECKPOINTS = tuple(
     for name in ("partition_activations", "cpu_checkpointing", "contiguous_memory_optimization")
 )
 _BY_LAYER = "TRANSFORMER_BASED_WRAP"
-_TITAN = {
-    **{("llama3", size): f"meta-llama/Llama-3.1-{size}" for size in ("8B", "70B", "405B")},
-    **{("qwen3", size): f"Qwen/Qwen3-{size}"
-       for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B")},
-    ("deepseek_v3", "671B"): "deepseek-ai/DeepSeek-V3",
-}  # fmt: skip
+FLAVORS: Mapping[str, Mapping[str, str]] = {
+    full: {"model.name": name, "model.flavor": size}
+    for name, start, sizes in (
+        ("llama3", "meta-llama/Llama-3.1", ("8B", "70B", "405B")),
+        ("qwen3", "Qwen/Qwen3", ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B")),
+        ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
+    )
+    for size in sizes
+    for full in ([start] if name == "deepseek_v3" else [f"{start}-{size}"])
+}
 """torchtitan's flavors (models/*/__init__.py) that are models of the catalog."""
 
 
@@ -63,7 +69,8 @@ def sharded(found: Mapping[str, Any]) -> Settled:
         plain, more = _zero(other)
         settled |= plain
         notes += more
-    settled |= {key: value for key, value in found.items() if key.startswith("deepspeed.")}
+    inside = {key: value for key, value in found.items() if key.startswith("deepspeed.")}
+    settled |= {**inside, ENGINE: "deepspeed"} if inside else {}
     if ENGINE not in settled and found.get(GPUS, 1) != 1:
         settled[ENGINE] = "ddp"
         notes.append("several processes without FSDP or DeepSpeed: taken as DDP")
@@ -187,7 +194,8 @@ def automatic(found: Mapping[str, Any]) -> Settled:
 def flavored(found: Mapping[str, Any]) -> Settled:
     """torchtitan's flavor of a model, copies of the shards, and float8 products."""
     settled = dict(found)
-    name = _TITAN.get((str(found.get("model.name")), str(found.get("model.flavor"))))
+    flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
+    name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
     if name is not None:
         settled |= {MODEL: name}
         del settled["model.name"], settled["model.flavor"]
@@ -202,8 +210,8 @@ def flavored(found: Mapping[str, Any]) -> Settled:
         settled[RANKS] = copies * shards
     converters = found.get("model.converters")
     listed = converters.split(",") if isinstance(converters, str) else converters
-    if listed in ([], ["float8"], ["quantize.linear.float8"]):
-        settled["model.converters"] = "float8" if listed else ""
+    if listed in ([], ["float8"]):
+        settled["model.converters"] = ["quantize.linear.float8"] if listed else ""
     _of_mode(settled)
     return settled, ()
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 Syntax = Literal["argv", "json", "yaml", "toml"]
+_ENDINGS: Mapping[Syntax, str] = {"argv": "sh", "json": "json", "yaml": "yaml", "toml": "toml"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,10 @@ class Key:
     """The flag that says no, where a bare flag says yes."""
     times: str | None = None
     """Theirs is ours times this setting."""
+    joined: bool = False
+    """Several names are one text, with commas between them."""
+    spelled: Callable[[Any], Any] | None = None
+    """How ours is written, where the tool has another form of it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,6 +63,10 @@ class Tool:
     """Keys by any of which its files are known."""
     program: str = ""
     """How its command line begins; the model follows where the tool takes it so."""
+    launch: str = ""
+    """How it is started on several GPUs, with names in braces: `all` of them, `nodes`, `each` node's, and the file."""
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    """Programs for other architectures than the usual one."""
     model: str | None = None
     """The key of the model, or `*` where it follows the program."""
     dimensions: Mapping[str, str] = field(default_factory=dict)
@@ -66,6 +75,12 @@ class Tool:
     """The model_type of such a network, where that is not the tool's name."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What its absent keys mean, where that is not what a missing setting means."""
+    without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What to say where a setting is absent, if the tool would take it to be there."""
+    models: Mapping[str, Mapping[str, Any]] | None = None
+    """Models that it knows by names of its own, by hub id, and the keys that name them."""
+    unsaid: Mapping[str, Any] = field(default_factory=dict)
+    """What it does where a setting is not said, if that is not what an estimate takes; None where releases differ."""
     ignored: tuple[str, ...] = ()
     """Keys that memory does not depend on; `a.*` is all below."""
     settled: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None
@@ -76,11 +91,18 @@ class Tool:
     """Keys whose product is the number of GPUs."""
     batch: str = ""
     """The key of the sequences of a step on all GPUs."""
+    copies: str = ""
+    """The key of the groups that each hold all shards."""
     per_chunk: str = ""
     """The key of the layers in a chunk of a pipeline stage."""
     prefixes: tuple[str, ...] = ()
     """Programs by which a command line is known."""
     source: str
+
+    @property
+    def file(self) -> str:
+        """What its file is called."""
+        return f"{self.name}.{_ENDINGS[self.syntax]}"
 
     @cached_property
     def named(self) -> Mapping[str, str]:

@@ -22,6 +22,11 @@ TOOLS: Mapping[str, Tool] = {
 """By name, in the order in which a file is compared with them."""
 
 
+def runs(tool: Tool, config: Config) -> bool:
+    """Whether a tool runs the engine of a config."""
+    return (config.engine.type or "none") in tool.engines
+
+
 def tool_of(config: Config) -> Tool:
     """The tool that runs a config: its engine's own, torchtitan for its layers, else a Hugging Face script."""
     engine = config.engine.type or "none"

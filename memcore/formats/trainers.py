@@ -1,5 +1,8 @@
 """What people fine-tune with: accelerate, the Hugging Face Trainer and TRL, LLaMA-Factory, axolotl."""
 
+from dataclasses import replace
+
+from memcore.formats.pytorch import DEEPSPEED
 from memcore.formats.settled import (
     CHECKPOINTS,
     ENGINE,
@@ -7,6 +10,7 @@ from memcore.formats.settled import (
     OFFLOAD,
     OPTIMIZER,
     PARAMETERS,
+    PER_NODE,
     RESHARD,
     STAGE,
     VERSION,
@@ -19,21 +23,53 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 
 _CHECKPOINTS = "training.activation_checkpointing"
-_SCRIPT = ("none", "ddp", "fsdp")
+_SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
 _FSDP = (
     Key(path="hardware.num_gpus", name=GPUS),
+    Key(path="hardware.gpus_per_node", name=PER_NODE),
     Key(path="engine.type", name=ENGINE),
     Key(path="engine.version", name=VERSION),
     Key(path="engine.reshard_after_forward", name=RESHARD),
     Key(path="engine.cpu_offload", name=OFFLOAD),
 )
 _ZERO = (
-    Key(path="engine.zero_stage", name=STAGE, also=("deepspeed.zero_optimization.stage",)),
-    Key(
-        path="engine.offload_optimizer", name=OPTIMIZER, also=("deepspeed.zero_optimization.offload_optimizer.device",)
+    Key(path="engine.zero_stage", name=STAGE),
+    Key(path="engine.offload_optimizer", name=OPTIMIZER),
+    Key(path="engine.offload_param", name=PARAMETERS),
+    *(
+        replace(key, name=f"deepspeed.{key.name}")
+        for key in DEEPSPEED.keys
+        if key.name.startswith(("zero_optimization.", "data_types."))
     ),
-    Key(path="engine.offload_param", name=PARAMETERS, also=("deepspeed.zero_optimization.offload_param.device",)),
 )
+"""`deepspeed` names a file, or holds what that file would (transformers, training_args.py: `dict | str`)."""
+_SAID_ZERO = (
+    Meaning(
+        sets={"engine.type": "deepspeed"},
+        keys={f"deepspeed.{name}": "auto" for name in (
+            "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping", "bf16.enabled",
+            "fp16.enabled",
+        )},
+    ),
+)  # fmt: skip
+"""What DeepSpeed's file leaves to the trainer."""
+_OF_ZERO = tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size"))
+_UNSAID = {
+    name: None
+    for name in (
+        "engine.zero_stage",
+        "training.precision",
+        "training.optimizer.name",
+        "training.optimizer.implementation",
+        "training.sequence_length",
+        f"{_CHECKPOINTS}.policy",
+        f"{_CHECKPOINTS}.use_reentrant",
+        "training.adapter.rank",
+        "training.adapter.dropout",
+        "training.adapter.target_modules",
+    )
+}
+"""Settings whose defaults differ by release, or between transformers, TRL and what is built on them."""
 _SAID_FSDP = (
     Meaning(sets={"engine.type": "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
     Meaning(sets={"engine.version": 1}, keys={"fsdp_config.version": 1}),
@@ -42,6 +78,7 @@ _SAID_FSDP = (
     Meaning(sets={"engine.cpu_offload": True}, keys={"fsdp_config.offload_params": True}),
 )
 """How FSDP is written; what is read of it is settled before."""
+_UNCHECKPOINTED = Meaning(sets={f"{_CHECKPOINTS}.policy": "none"}, keys={"gradient_checkpointing": False})
 _PRECISIONS = (
     Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
     Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
@@ -62,6 +99,8 @@ ACCELERATE = Tool(
     engines=("fsdp", "ddp", "none", "deepspeed"),
     implementations=("transformers", "liger", "unsloth"),
     tells=("distributed_type", "compute_environment"),
+    launch="accelerate launch --config_file {file} --num_machines {nodes} train.py",
+    copies="parallelism_config.parallelism_config_dp_replicate_size",
     keys=(
         Key(
             path="engine.type",
@@ -87,13 +126,23 @@ ACCELERATE = Tool(
         Meaning(sets={"training.precision": "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
         Meaning(sets={"training.precision": "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
         Meaning(sets={"training.precision": "fp8-mixed"}, keys={"mixed_precision": "fp8"}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"fsdp_config.fsdp_activation_checkpointing": True}
+        Meaning(
+            sets={f"{_CHECKPOINTS}.policy": "full", "engine.type": "fsdp"},
+            keys={"distributed_type": "FSDP", "fsdp_config.fsdp_activation_checkpointing": True},
         ),
         Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
     ),
+    unsaid={
+        "hardware.num_gpus": None,
+        "engine.zero_stage": 2,
+        "engine.version": 1,
+        "training.precision": None,
+        "training.gradient_accumulation_steps": None,
+    },
     ignored=("compute_environment", "debug", "downcast_bf16", "machine_rank", "main_training_function",
              "rdzv_backend", "same_network", "tpu_*", "use_cpu", "enable_cpu_affinity", "main_process_port",
              "main_process_ip", "num_machines", "deepspeed_config.zero3_*",
+             "parallelism_config.parallelism_config_dp_replicate_size",
              "deepspeed_config.deepspeed_multinode_launcher", "deepspeed_config.deepspeed_config_file",
              "fsdp_config.fsdp_state_dict_type", "fsdp_config.fsdp_cpu_ram_efficient_loading",
              "fsdp_config.fsdp_sync_module_states"),
@@ -108,6 +157,7 @@ TRAINER = Tool(
     implementations=("transformers", "liger"),
     tells=("per_device_train_batch_size", "model_name_or_path"),
     model="model_name_or_path",
+    launch="torchrun --nnodes {nodes} --nproc_per_node {each} train.py --config {file}",
     keys=(
         Key(path="training.micro_batch_size", name="per_device_train_batch_size"),
         Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
@@ -119,10 +169,15 @@ TRAINER = Tool(
         Key(path="training.adapter.rank", name="lora_r"),
         Key(path="training.adapter.dropout", name="lora_dropout"),
         Key(path="training.adapter.target_modules", name="lora_target_modules"),
+        Key(path="training.adapter.target_parameters", name="lora_target_parameters"),
+        Key(path="training.adapter.modules_to_save", name="lora_modules_to_save"),
+        Key(path="training.adapter.use_rslora", name="use_rslora"),
         Key(path=f"{_CHECKPOINTS}.use_reentrant", name="gradient_checkpointing_kwargs.use_reentrant"),
     ),
     meanings=(
         *_PRECISIONS,
+        Meaning(sets={"training.precision": "fp32"}, keys={"dtype": "float32", "bf16": False}),
+        Meaning(sets={"training.precision": "tf32"}, keys={"dtype": "float32", "bf16": False, "tf32": True}),
         *(
             Meaning(sets={"training.precision": ours}, keys={name: theirs})
             for name in ("dtype", "torch_dtype")
@@ -130,6 +185,8 @@ TRAINER = Tool(
             if ours != "fp32"
         ),
         *_SAID_FSDP,
+        *_SAID_ZERO,
+        _UNCHECKPOINTED,
         Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
         Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
         Meaning(sets={"training.packed_sequences": True}, keys={"packing": True}),
@@ -137,15 +194,28 @@ TRAINER = Tool(
         Meaning(sets={"training.implementation": "liger"}, keys={"use_liger_kernel": True}),
         Meaning(sets={"training.offload.activations": "cpu"}, keys={"activation_offloading": True}),
         Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
+        Meaning(
+            sets={"training.quantization": "nf4-double"}, keys={"load_in_4bit": True, "use_bnb_nested_quant": True}
+        ),
+        Meaning(
+            sets={"training.quantization": "fp4"}, keys={"load_in_4bit": True, "bnb_4bit_quant_type": "fp4"}
+        ),
+        Meaning(
+            sets={"training.quantization": "fp4-double"},
+            keys={"load_in_4bit": True, "bnb_4bit_quant_type": "fp4", "use_bnb_nested_quant": True},
+        ),
         Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
         Meaning(sets={"training.adapter.type": "lora"}, keys={"use_peft": True}),
+        Meaning(sets={"training.adapter.type": "dora"}, keys={"use_peft": True, "use_dora": True}),
+        Meaning(sets={"training.gradient_clipping": False}, keys={"max_grad_norm": 0}),
         *(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
     settled=of_trl,
     defaults={"training.micro_batch_size": 8},
-    ignored=_TRAINED,
+    unsaid=_UNSAID,
+    ignored=(*_TRAINED, *_OF_ZERO, "lora_alpha", "lora_task_type"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
 )  # fmt: skip
 
@@ -157,6 +227,8 @@ LLAMA_FACTORY = Tool(
     implementations=("transformers", "liger"),
     tells=("finetuning_type", "cutoff_len"),
     model="model_name_or_path",
+    launch="FORCE_TORCHRUN=1 NNODES={nodes} NPROC_PER_NODE={each} llamafactory-cli train {file}",
+    without={"training.adapter.type": {"finetuning_type": "full"}},
     keys=(
         Key(path="training.micro_batch_size", name="per_device_train_batch_size"),
         Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
@@ -164,21 +236,29 @@ LLAMA_FACTORY = Tool(
         Key(path="training.packed_sequences", name="neat_packing"),
         Key(path="training.adapter.rank", name="lora_rank"),
         Key(path="training.adapter.dropout", name="lora_dropout"),
+        Key(path="training.adapter.target_modules", name="lora_target", joined=True),
+        Key(path="training.adapter.modules_to_save", name="additional_target", joined=True),
+        Key(path="training.adapter.use_rslora", name="use_rslora"),
+        Key(path=f"{_CHECKPOINTS}.use_reentrant", name="use_reentrant_gc"),
         *_FSDP,
         *_ZERO,
     ),
     meanings=(
         *_PRECISIONS,
+        *_SAID_FSDP,
+        *_SAID_ZERO,
         Meaning(sets={"training.precision": "bf16"}, keys={"pure_bf16": True}),
+        Meaning(sets={"training.adapter.type": "lora"}, keys={"finetuning_type": "lora"}),
         Meaning(sets={f"{_CHECKPOINTS}.policy": "none"}, keys={"disable_gradient_checkpointing": True}),
         Meaning(sets={"training.implementation": "liger"}, keys={"enable_liger_kernel": True}),
-        Meaning(sets={"training.adapter.type": "lora", "training.adapter.target_modules": "all-linear"},
-                keys={"finetuning_type": "lora", "lora_target": "all"}),
-        Meaning(sets={"training.adapter.type": "dora"}, keys={"use_dora": True}),
+        Meaning(sets={"training.adapter.target_modules": "all-linear"}, keys={"lora_target": "all"}),
+        Meaning(sets={"training.adapter.type": "dora"}, keys={"finetuning_type": "lora", "use_dora": True}),
         Meaning(sets={"training.quantization": "nf4-double"}, keys={"quantization_bit": 4}),
         Meaning(sets={"training.quantization": "nf4"}, keys={"quantization_bit": 4, "double_quantization": False}),
         Meaning(sets={"training.quantization": "int8"}, keys={"quantization_bit": 8}),
+        Meaning(sets={"training.gradient_clipping": False}, keys={"max_grad_norm": 0}),
         Meaning(sets={"training.attention": "flash"}, keys={"flash_attn": "fa2"}),
+        Meaning(sets={"training.attention": "sdpa"}, keys={"flash_attn": "sdpa"}),
         Meaning(sets={"training.attention": "math"}, keys={"flash_attn": "disabled"}),
         *(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
@@ -186,11 +266,14 @@ LLAMA_FACTORY = Tool(
     ),
     settled=factory,
     defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048, f"{_CHECKPOINTS}.policy": "full"},
-    ignored=(*_TRAINED, "stage", "lora_target", "lora_alpha", "template", "preprocessing_*", "max_samples",
+    unsaid=_UNSAID,
+    ignored=(*_TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*", "max_samples",
              "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
     source="LLaMA-Factory, hparams/",
 )  # fmt: skip
+
+_NESTED = "bnb_config_kwargs.bnb_4bit_use_double_quant"
 
 AXOLOTL = Tool(
     name="axolotl",
@@ -200,6 +283,8 @@ AXOLOTL = Tool(
     implementations=("transformers", "liger"),
     tells=("base_model",),
     model="base_model",
+    launch="accelerate launch --num_machines {nodes} --num_processes {all} -m axolotl.cli.train {file}",
+    copies="dp_replicate_size",
     keys=(
         Key(path="training.sequence_length", name="sequence_len"),
         Key(path="training.micro_batch_size", name="micro_batch_size"),
@@ -212,24 +297,41 @@ AXOLOTL = Tool(
         Key(path="parallelism.tensor_parallel_size", name="tensor_parallel_size"),
         Key(path="parallelism.context_parallel_size", name="context_parallel_size"),
         Key(path="parallelism.data_parallel_shard_size", name="dp_shard_size"),
+        Key(path="training.adapter.modules_to_save", name="lora_modules_to_save"),
+        Key(path="training.adapter.use_rslora", name="peft_use_rslora"),
         Key(path=f"{_CHECKPOINTS}.use_reentrant", name="gradient_checkpointing_kwargs.use_reentrant"),
         *_FSDP,
         *_ZERO,
     ),
     settled=sharded,
     meanings=(
+        *(
+            Meaning(
+                sets={"training.adapter.type": "lora", "training.quantization": name},
+                keys={"adapter": "qlora", "load_in_4bit": True, _NESTED: name == "nf4-double"},
+            )
+            for name in ("nf4", "nf4-double")
+        ),
         Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "lora"}),
         Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "qlora"}),
+        Meaning(sets={"training.adapter.type": "dora"}, keys={"adapter": "lora", "peft_use_dora": True}),
         Meaning(sets={"training.adapter.target_modules": "all-linear"}, keys={"lora_target_linear": True}),
         Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
+        Meaning(sets={"training.quantization": "nf4-double"}, keys={"load_in_4bit": True, _NESTED: True}),
         Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
         Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
         Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": "auto"}),
         Meaning(sets={"training.precision": "bf16"}, keys={"bf16": "full"}),
         Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
+        _UNCHECKPOINTED,
         Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
         Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
         *_SAID_FSDP,
+        *_SAID_ZERO,
+        Meaning(sets={"training.offload.activations": "cpu"}, keys={"activation_offloading": True}),
+        Meaning(sets={"training.gradient_clipping": False}, keys={"max_grad_norm": 0}),
+        Meaning(sets={"training.attention": "sdpa"}, keys={"attn_implementation": "sdpa"}),
+        Meaning(sets={"training.attention": "math"}, keys={"attn_implementation": "eager"}),
         Meaning(sets={"training.attention": "flash"}, keys={"flash_attention": True}),
         Meaning(sets={"training.attention": "flash"}, keys={"attn_implementation": "flash_attention_2"}),
         *(
@@ -237,7 +339,8 @@ AXOLOTL = Tool(
         ),
     ),
     defaults={"training.sequence_length": 512, "training.micro_batch_size": 1},
-    ignored=("datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
+    unsaid=_UNSAID,
+    ignored=(*_OF_ZERO, "datasets", "dp_replicate_size", "max_grad_norm", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
              "lr_scheduler", "num_epochs", "warmup_*", "evals_per_epoch", "saves_per_epoch", "logging_steps",
              "weight_decay", "special_tokens*", "lora_model_dir", "lora_alpha", "train_on_inputs", "group_by_length",
              "tf32", "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",

@@ -1,0 +1,149 @@
+"""A config in the keys of a tool, and the command that starts it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memcore.config.settings import SETTINGS, Config
+from memcore.formats.derived import data_ranks, gpus_of, whole_batch
+from memcore.formats.settled import GPUS, PER_NODE
+from memcore.formats.tool import Key, Tool
+from memcore.model.catalog import full_name
+
+_NODE = 8
+"""The most GPUs of a node where nothing is said."""
+_OURS: Mapping[str, Any] = {
+    "training.dropout.hidden": 0.0,
+    "training.dropout.attention": 0.0,
+    "training.micro_batch_size": 1,
+    "training.gradient_accumulation_steps": 1,
+    "parallelism.tensor_parallel_size": 1,
+    "parallelism.pipeline_parallel_size": 1,
+    "parallelism.pipeline_schedule": "1f1b",
+    "engine.version": 2,
+}
+"""What a missing setting means here, where nothing is noted of it."""
+_GPUS, _DATA = "hardware.num_gpus", "parallelism.data_parallel_size"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a tool is told of a job."""
+
+    config: Config
+    """The job, with what was assumed and has to be said."""
+    keys: Mapping[str, Any]
+    """The keys of the file, dotted, or of the command line; a model that follows the program is `*`."""
+    command: str
+    """What starts the tool; for a command line, what it begins with. Empty if nobody says on how many GPUs."""
+    started: Mapping[str, int]
+    """The GPUs and nodes that the command says, by the keys that it is read as."""
+
+
+def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
+    """What a tool is told of a job; `taken` is what an estimate takes for what the config leaves open."""
+    known = {**_OURS, **taken}
+    config = _with_assumed(tool, config, known)
+    keys: dict[str, Any] = dict(model_keys(tool, config))
+    for path in SETTINGS:
+        if path != "model" and config.get(path) is not None:
+            keys |= dict(keys_of(tool, config, path, known))
+    for path, absent in tool.without.items():
+        keys |= absent if config.get(path) is None else {}
+    keys |= dict(needed for name, needed in tool.alongside.items() if name in keys)
+    keys |= _in_all(tool, config, keys)
+    command, started = _command(tool, config, keys)
+    in_command = tool.world if started else ()
+    return Said(config, {name: value for name, value in keys.items() if name not in in_command}, command, started)
+
+
+def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Config:
+    """The config with what was assumed, where the tool would take something else."""
+    sizes = {_DATA: data_ranks(config), _GPUS: gpus_of(config)}
+    known = {**known, **{path: size for path, size in sizes.items() if size}}
+    for path, theirs in {**tool.defaults, **tool.unsaid}.items():
+        engines = SETTINGS[path].engines
+        applies = engines is None or (config.engine.type or "none") in engines
+        if applies and config.get(path) is None and known.get(path, theirs) != theirs:
+            config = config.replaced(path, known[path])
+    return config
+
+
+def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The keys that say one setting; none if the tool has no words for its value."""
+    value = config.get(path)
+    for key in tool.keys:
+        if key.path == path and not key.name.startswith("*") and (key.values is None or value in key.values):
+            if key.off is not None:
+                yield from [(key.name, True)] if value else [(key.off, True)] if key.off else []
+            else:
+                times = (config.get(key.times) or 1) if key.times else 1
+                yield key.name, value * times if times != 1 else _theirs(key, value)
+            return
+    meant = [each for each in tool.meanings if each.sets.get(path) == value and path in each.sets]
+    meant = [each for each in meant if not any(name.startswith("*") for name in each.keys)]
+    for stands_in in ({}, known, None):
+        for meaning in meant:
+            if all(_means(config, other, wanted, stands_in) for other, wanted in meaning.sets.items()):
+                yield from meaning.keys.items()
+                return
+
+
+def _theirs(key: Key, value: Any) -> Any:
+    if key.spelled is not None:
+        return key.spelled(value)
+    if key.joined and isinstance(value, list):
+        return ",".join(value)
+    return value if key.values is None else key.values[value]
+
+
+def _means(config: Config, path: str, wanted: object, stands_in: Mapping[str, Any] | None) -> bool:
+    """Whether a setting has a value, or is open and taken for it; without a mapping anything may be taken."""
+    given = config.get(path)
+    if given is not None:
+        return bool(given == wanted)
+    return stands_in is None or (path in stands_in and bool(stands_in[path] == wanted))
+
+
+def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
+    """The keys that name the model, or describe it."""
+    model = config.model
+    if isinstance(model, str):
+        if tool.models is not None:
+            return dict(tool.models.get(full_name(model), {}))
+        return {tool.model: full_name(model)} if tool.model else {}
+    if not tool.dimensions or model.get("model_type") != (tool.family or tool.name):
+        return {}
+    absent = (None, False) if tool.syntax == "argv" else (None,)
+    return {theirs: model[ours] for theirs, ours in tool.dimensions.items() if model.get(ours) not in absent}
+
+
+def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The sequences of a whole step, and how many groups hold all shards: what follows from several settings."""
+    whole = whole_batch(config)
+    if tool.batch and whole is not None:
+        yield tool.batch, whole
+    ranks, shards = data_ranks(config), config.get("parallelism.data_parallel_shard_size")
+    if tool.copies and ranks and shards and ranks > shards and ranks % shards == 0:
+        yield tool.copies, ranks // shards
+
+
+def _command(tool: Tool, config: Config, keys: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
+    """What starts the tool, and what that says."""
+    script = tool.scripts.get(str(keys.get("*architecture")), "")
+    gpus = gpus_of(config)
+    if tool.launch and gpus:
+        most = config.get("hardware.gpus_per_node") or _NODE
+        each = max(size for size in range(1, min(most, gpus) + 1) if gpus % size == 0)
+        nodes = gpus // each
+        words = tool.launch.format(all=gpus, nodes=nodes, each=each, file=tool.file)
+        return _renamed(tool, words, script), {GPUS: gpus, **({PER_NODE: each} if nodes > 1 else {})}
+    words = _renamed(tool, tool.program, script)
+    return f"{words} {shlex.quote(str(keys['*']))}" if "*" in keys else words, {}
+
+
+def _renamed(tool: Tool, words: str, script: str) -> str:
+    return words.replace(tool.prefixes[0], script) if script else words
