@@ -124,6 +124,11 @@ _SAMPLES = {
 }
 
 
+def setting_values(path):
+    """Values of a setting by its path."""
+    return _values(SETTINGS[path].kind)
+
+
 def _values(kind):
     """Values of a setting."""
     if type(kind) in _SAMPLES:

@@ -514,6 +514,8 @@ def test_what_torchtitan_compiles(components, expected):
 def test_what_is_left_open_is_said_where_a_tool_means_another_thing(capsys):
     """Megatron's precision and dropout are others, and it takes a model by its sizes alone."""
     assert main(["convert", "--model", "gpt2", "--engine", "megatron", "--seq", "64"]) == 0
+    assert "dropout" not in capsys.readouterr().out  # 0.1 in either
+    assert main(["convert", "--model", "llama-3.1-8b", "--engine", "megatron", "--seq", "64"]) == 0
     printed = capsys.readouterr()
     assert all(flag in printed.out for flag in ("--bf16", "--hidden-dropout 0.0", "--attention-dropout 0.0"))
     assert "model: Megatron-LM has no key for it" in printed.err

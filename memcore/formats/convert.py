@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -67,7 +67,7 @@ def imported(text: str, gpus: int | None = None) -> Imported:
     another network of it.
     """
     said: list[str] = []
-    syntax, found = read_file(text, said)
+    syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     tool = _recognized(syntax, found)
     return _read(tool, {**_started(tool, text), **found}, gpus, said)
 
@@ -96,6 +96,11 @@ def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: S
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
     unknown = [name for name in found if name not in known and not _ignored(tool, name)]
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), tuple(unknown), notes)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a text begins with a program, which may have no flags."""
+    return any(tool.program and text.lstrip().startswith(f"{tool.program} ") for tool in TOOLS.values())
 
 
 _RUN = "# run: "
@@ -266,7 +271,7 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
             continue
         if path == "model":
             lost[path] = f"{tool.title} has no key for it"
-        elif _meant(tool, back, path) not in (value, _spelled(tool, path, value)) and not _follows(config, back, path):
+        elif _meant(tool, back, path) not in (value, _spelled(tool, path, value)) and not _follows(tool, config, back, path):
             lost[path] = _why(tool, path, value)
     return lost
 
@@ -314,8 +319,11 @@ def _without(path: str) -> object:
 _IN_ONE_WORD = ("true", "false", "none", "1")
 
 
-def _follows(config: Config, back: Config, path: str) -> bool:
-    """Whether a number of GPUs or ranks follows from what else was read."""
+def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
+    """Whether a setting follows from what else was read, as numbers of GPUs and ranks do."""
+    if path in tool.implied:
+        others = tool.implied[path].get(config.get(path))
+        return others is not None and all(back.get(other) == value for other, value in others.items())
     if path == "hardware.num_gpus":
         return gpus_of(back) == config.get(path)
     if path == "engine.type":

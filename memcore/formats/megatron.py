@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,6 +75,7 @@ _ANOTHER = (
 )  # fmt: skip
 """What makes another network of it, or keeps other tensors: without, the answer would be one to another question."""
 _GROUPS = "--group-query-attention"
+_LAYOUT = "--pipeline-model-parallel-layout"
 _GPT2 = 50257
 """Words of the tokenizer that comes in two files, of words and of merges."""
 
@@ -113,6 +115,8 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
         settled.pop(strategy)
         notes.append(f"{strategy} counts with --use-megatron-fsdp only, and is left out")
     settled |= _uneven(settled)
+    if _LAYOUT in settled:
+        settled[_LAYOUT] = _counted(settled[_LAYOUT])
     if "--num-layers" in found or "--hidden-size" in found:
         words, why = _words(settled)
         settled |= {} if words is None else {"--vocab-size": words}
@@ -156,7 +160,7 @@ def _uneven(found: dict[str, Any]) -> dict[str, Any]:
     for name in names:
         found.pop(name, None)
     each = rest // between
-    return {"--pipeline-model-parallel-layout": [ends[0] or each, *[each] * (stages - 2), ends[1] or each]}
+    return {_LAYOUT: [ends[0] or each, *[each] * (stages - 2), ends[1] or each]}
 
 
 def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
@@ -176,6 +180,16 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     if "--merge-file" in found or found.get("--tokenizer-type") == "GPT2BPETokenizer":
         return _GPT2, f"--vocab-size is {_GPT2}: that of GPT-2's words and merges"
     return None, "--vocab-size is not given, and the tokenizer's is not known: add it to the command"
+
+
+_PLAIN = re.compile(r"E(t\*\d+)?(\|(t\*\d+)?)*L")
+
+
+def _counted(layout: object) -> object:
+    """A layout of nothing but numbers of layers as a list of them."""
+    if not isinstance(layout, str) or not _PLAIN.fullmatch(layout):
+        return layout
+    return [int(each[2:] or 0) for each in layout[1:-1].split("|")]
 
 
 def _stages(layout: str | list[int]) -> str:
@@ -222,7 +236,7 @@ MEGATRON = Tool(
         Key(path="parallelism.expert_parallel_size", name="--expert-model-parallel-size"),
         Key(path="parallelism.expert_tensor_parallel_size", name="--expert-tensor-parallel-size"),
         Key(path="parallelism.virtual_pipeline_parallel_size", name="--num-virtual-stages-per-pipeline-rank"),
-        Key(path="parallelism.pipeline_layout", name="--pipeline-model-parallel-layout", spelled=_stages),
+        Key(path="parallelism.pipeline_layout", name=_LAYOUT, spelled=_stages),
         Key(path="parallelism.sequence_parallel", name="--sequence-parallel", off=""),
         Key(path="engine.distributed_optimizer", name="--use-distributed-optimizer", off=""),
         Key(path="engine.moe_token_dispatcher", name="--moe-token-dispatcher-type"),

@@ -95,6 +95,12 @@ NANOTRON = Tool(
         "engine.tp_mode": "ALL_REDUCE",
         "parallelism.pipeline_schedule": "gpipe",
     },
+    implied={
+        "training.precision": {
+            "bf16-mixed": {"engine.accumulate_grad_in_fp32": True},
+            "bf16": {"engine.accumulate_grad_in_fp32": False},
+        }
+    },
     unsaid={
         "parallelism.data_parallel_size": None,
         "parallelism.tensor_parallel_size": None,

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from memcore.config.settings import SETTINGS, Config
+from memcore.errors import MemcoreError
 from memcore.formats.derived import data_ranks, gpus_of, whole_batch
 from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
-from memcore.model.catalog import full_name
+from memcore.model.catalog import find_model, full_name
 
 _NODE = 8
 """The most GPUs of a node where nothing is said."""
 _OURS: Mapping[str, Any] = {
-    "training.dropout.hidden": 0.0,
-    "training.dropout.attention": 0.0,
     "training.micro_batch_size": 1,
     "training.gradient_accumulation_steps": 1,
     "parallelism.tensor_parallel_size": 1,
@@ -27,6 +26,7 @@ _OURS: Mapping[str, Any] = {
 }
 """What a missing setting means here, where nothing is noted of it."""
 _GPUS, _DATA = "hardware.num_gpus", "parallelism.data_parallel_size"
+_HIDDEN, _SCORES = "training.dropout.hidden", "training.dropout.attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Said:
 
 def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
     """What a tool is told of a job; `taken` is what an estimate takes for what the config leaves open."""
-    known = {**_OURS, **taken}
+    known = {**_OURS, **_dropout(tool, config), **taken}
     config = _with_assumed(tool, config, known)
     keys: dict[str, Any] = dict(model_keys(tool, config))
     for path in SETTINGS:
@@ -58,6 +58,18 @@ def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
     command, started = _command(tool, config, keys)
     in_command = tool.world if started else ()
     return Said(config, {name: value for name, value in keys.items() if name not in in_command}, command, started)
+
+
+def _dropout(tool: Tool, config: Config) -> dict[str, float]:
+    """What the model's own config says of dropout, for tools that do not read it."""
+    if _HIDDEN not in tool.defaults:
+        return {}
+    try:
+        layers = find_model(config.model).network.kinds
+    except MemcoreError:
+        return {}
+    mixers = (getattr(mixer, "dropout", 0.0) for layer in layers for mixer in layer.mixers)
+    return {_HIDDEN: max(layer.dropout for layer in layers), _SCORES: max(mixers, default=0.0)}
 
 
 def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Config:
@@ -114,7 +126,8 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
     if isinstance(model, str):
         if tool.models is not None:
             return dict(tool.models.get(full_name(model), {}))
-        return {tool.model: full_name(model)} if tool.model else {}
+        tag = config.get(tool.tag) if tool.tag else None
+        return {tool.model: full_name(model) + (f":{tag.upper()}" if tag else "")} if tool.model else {}
     if not tool.dimensions or model.get("model_type") != (tool.family or tool.name):
         return {}
     absent = (None, False) if tool.syntax == "argv" else (None,)

@@ -1,7 +1,15 @@
 """Command lines of servers."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.formats.settled import GPUS, Settled
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
+
+_DEVICE, _WEIGHTS = "--device", "*weights"
 
 VLLM = Tool(
     name="vllm",
@@ -106,6 +114,27 @@ TENSORRT_LLM = Tool(
     source="TensorRT-LLM, commands/serve.py",
 )
 
+def _devices(count: int) -> str:
+    """llama.cpp's names of so many GPUs, which else are all that it finds.
+
+    >>> _devices(2)
+    'CUDA0,CUDA1'
+    """
+    return ",".join(f"CUDA{number}" for number in range(count))
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """llama.cpp's arguments with the format of the weights apart from the repository, and GPUs counted."""
+    settled = dict(found)
+    name, colon, weights = str(found.get("-hf", "")).rpartition(":")
+    if colon and "/" in name:
+        settled |= {"-hf": name, _WEIGHTS: weights.lower()}
+    devices = str(found.get(_DEVICE, found.get("-dev", ""))).split(",")
+    if all(each.startswith("CUDA") for each in devices):
+        settled = {key: value for key, value in settled.items() if key not in (_DEVICE, "-dev")} | {GPUS: len(devices)}
+    return settled, ()
+
+
 LLAMA_CPP = Tool(
     name="llama.cpp",
     title="llama.cpp",
@@ -115,7 +144,13 @@ LLAMA_CPP = Tool(
     prefixes=("llama-server", "llama-cli"),
     tells=("-ngl", "--n-gpu-layers", "-ctk", "-ub", "--n-cpu-moe"),
     model="-hf",
+    tag="inference.quantization",
+    settled=_settled,
+    unsaid={"inference.quantization": None},
     keys=(
+        Key(path="inference.quantization", name=_WEIGHTS),
+        Key(path="hardware.num_gpus", name=_DEVICE, spelled=_devices),
+        Key(path="hardware.num_gpus", name=GPUS),
         Key(
             path="inference.max_model_len", name="-c", also=("--ctx-size",), times="inference.batch_size",
         ),

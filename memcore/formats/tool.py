@@ -69,6 +69,8 @@ class Tool:
     """Programs for other architectures than the usual one."""
     model: str | None = None
     """The key of the model, or `*` where it follows the program."""
+    tag: str = ""
+    """The setting that follows the model's name behind a colon."""
     dimensions: Mapping[str, str] = field(default_factory=dict)
     """Keys that describe the network itself, and the keys of a model that they are."""
     family: str = ""
@@ -79,6 +81,8 @@ class Tool:
     """What to say where a setting is absent, if the tool would take it to be there."""
     models: Mapping[str, Mapping[str, Any]] | None = None
     """Models that it knows by names of its own, by hub id, and the keys that name them."""
+    implied: Mapping[str, Mapping[Any, Mapping[str, Any]]] = field(default_factory=dict)
+    """Settings that follow from others: by value, what the others are then."""
     unsaid: Mapping[str, Any] = field(default_factory=dict)
     """What it does where a setting is not said, if that is not what an estimate takes; None where releases differ."""
     ignored: tuple[str, ...] = ()

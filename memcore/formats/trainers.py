@@ -87,6 +87,7 @@ _KERNELS = (
     Meaning(sets={"training.attention": "flash"}, keys={"attn_implementation": "flash_attention_2"}),
     Meaning(sets={"training.attention": "sdpa"}, keys={"attn_implementation": "sdpa"}),
     Meaning(sets={"training.attention": "math"}, keys={"attn_implementation": "eager"}),
+    Meaning(sets={"training.attention": "flex"}, keys={"attn_implementation": "flex_attention"}),
 )
 _TRAINED = ("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "num_train_epochs",
             "max_steps", "logging_*", "save_*", "eval_*", "report_to", "seed", "dataset*", "weight_decay", "do_*",
@@ -330,10 +331,8 @@ AXOLOTL = Tool(
         *_SAID_ZERO,
         Meaning(sets={"training.offload.activations": "cpu"}, keys={"activation_offloading": True}),
         Meaning(sets={"training.gradient_clipping": False}, keys={"max_grad_norm": 0}),
-        Meaning(sets={"training.attention": "sdpa"}, keys={"attn_implementation": "sdpa"}),
-        Meaning(sets={"training.attention": "math"}, keys={"attn_implementation": "eager"}),
         Meaning(sets={"training.attention": "flash"}, keys={"flash_attention": True}),
-        Meaning(sets={"training.attention": "flash"}, keys={"attn_implementation": "flash_attention_2"}),
+        *_KERNELS,
         *(
             Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
