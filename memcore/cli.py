@@ -279,12 +279,22 @@ def _convert(options: argparse.Namespace) -> int:
     found = exported(config, options.to, _taken(config))
     if options.json:
         print_json(
-            {"config": config.to_dict(), "tool": found.tool.name, "text": found.text, "left_out": found.left_out}
+            {
+                "config": config.to_dict(),
+                "tool": found.tool.name,
+                "file": found.tool.file,
+                "text": found.text,
+                "command": found.command,
+                "left_out": found.left_out,
+                "reasons": found.reasons,
+            }
         )
         return FITS
     print(found.text, end="")
-    for path in found.left_out:
-        print(f"{path}: {found.tool.title} has no key for it", file=sys.stderr)
+    for reason in found.reasons:
+        print(reason, file=sys.stderr)
+    if found.command and found.tool.syntax == "json":  # which has no comments
+        print(f"run: {found.command}", file=sys.stderr)
     return FITS
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from memcore import escaping
 from memcore.advising.advise import advise
 from memcore.config.kinds import Integer
 from memcore.config.settings import Config
@@ -271,7 +271,7 @@ def print_json(found: object) -> None:
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Rows under their columns on standard output."""
-    csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+    sys.stdout.writelines(escaping.csv_line(row) for row in [columns, *rows])
 
 
 DECISIONS: Mapping[str, Decision] = {

@@ -36,6 +36,7 @@ LAYERS = (
         "reconciling.logs",
         "dtypes",
         "errors",
+        "escaping",
         "partitioner",
         "patterns",
         "rules",

@@ -284,7 +284,7 @@ def _spelled(tool: Tool, path: str, value: object) -> object:
 
 def _why(tool: Tool, path: str, value: object) -> str:
     if path in tool.named:
-        return f"{tool.title} has no word for {value!r}, or not beside the other settings"
+        return f"{tool.title} has no word for {value!r:.80} next to the other settings"
     return f"{tool.title} has no key for it"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import shlex
@@ -11,13 +9,16 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from html import escape, unescape
 from typing import Any
+from urllib.parse import quote
 
 import memcore
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import LINK, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
-from memcore.formats import Exported, exported, imported
+from memcore.escaping import csv_line, fenced, in_markdown
+from memcore.formats import Exported, exported, imported, runs, tool_of
+from memcore.formats.tool import Syntax
 from memcore.limits import CONFIG_LENGTH
 from memcore.page.answering import form_of, load, problem_patch
 from memcore.page.session import Found, Message, Patch, Session
@@ -133,9 +134,9 @@ def exports(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _link(session: Session, message: Message) -> str:
-    """The link of the job, in one line."""
-    base = "".join(str(message.get("base") or "").split())[:500]
-    return f"{base}#{session.fragment}"
+    """The link of the job, in one line, without what somebody has added to the page's address."""
+    base = "".join(str(message.get("base") or "").split())[:500].partition("#")[0].partition("?")[0]
+    return f"{quote(base, safe='/:%[]')}#{session.fragment}"
 
 
 def _button(kind: str, way: str) -> str:
@@ -151,10 +152,12 @@ FILES: Mapping[str, tuple[str, str]] = {
     "markdown": ("memcore.md", "text/markdown"),
     "python": ("memcore-plan.py", "text/x-python"),
     "cli": ("memcore.sh", "text/x-shellscript"),
-    "flags": ("flags.txt", "text/plain"),
     "svg": ("memcore.svg", "image/svg+xml"),
 }
-"""Name and type of each saved file."""
+"""Name and type of each saved file; that of a tool is called after the tool."""
+_TYPES: Mapping[Syntax, str] = {
+    "argv": "text/x-shellscript", "json": "application/json", "yaml": "application/yaml", "toml": "application/toml",
+}  # fmt: skip
 
 
 def export(session: Session, message: Message) -> Iterator[Patch]:
@@ -173,20 +176,17 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
         yield {"picture": {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "note": note}}
     elif message.get("way") == "copy":
         yield {"copy": text, "done": say("export-copied")}
-    elif kind in FILES:
-        name, mime = FILES[kind]
+    elif kind in FILES or (kind == "flags" and text):
+        tool = tool_of(_settled(config, found))
+        name, mime = FILES.get(kind) or (tool.file, _TYPES[tool.syntax])
         yield {"download": {"name": name, "type": mime, "text": text}}
 
 
 def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, str]]:
     """Every textual export by kind: its title and its content, stamped with version and link."""
     stamp, stamped = stamp_of(link), {**_summary(found), "made": today(), "link": link}
-    flags = exported(config, taken={each.path: each.value for each in found.assumptions})
     every = {
-        "flags": (
-            say("export-flags", engine=flags.tool.title),
-            _stamped(flags, stamp),
-        ),
+        "flags": _flags(config, found, stamp),
         "cli": (say("export-cli"), f"# {stamp}\n{command_line(config)}"),
         "python": (say("export-python"), python_snippet(config, stamp)),
         "markdown": (say("export-markdown"), markdown(found, link)),
@@ -194,6 +194,25 @@ def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, st
         "csv": (say("export-csv"), csv_of(found, stamp)),
     }
     return {kind: each for kind, each in every.items() if each[1]}
+
+
+def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
+    """What the job's own tool reads; empty for a script of one's own, which reads nothing."""
+    whole = _settled(config, found)
+    if not runs(tool_of(whole), whole):
+        return "", ""
+    flags = exported(whole, taken=_taken(found))
+    return say("export-flags", engine=flags.tool.title), _stamped(flags, stamp)
+
+
+def _settled(config: Config, found: Found) -> Config:
+    """The config with its engine, which decides the tool."""
+    engine = config.engine.type or _taken(found).get("engine.type")
+    return config.replaced("engine.type", engine) if engine else config
+
+
+def _taken(found: Found) -> dict[str, object]:
+    return {each.path: each.value for each in found.assumptions}
 
 
 def today() -> str:
@@ -214,7 +233,7 @@ def _stamped(found: Exported, stamp: str) -> str:
     """A tool's text with version and link, where its syntax has comments, and what the tool has no key for."""
     if found.tool.syntax == "json":
         return found.text
-    rest = f"# without a key of this tool: {', '.join(found.left_out)}\n" if found.left_out else ""
+    rest = "".join(f"# not said here: {each}\n" for each in found.reasons)
     return f"# {stamp}\n{found.text}{rest}"
 
 
@@ -239,27 +258,27 @@ def python_snippet(config: Config, stamp: str) -> str:
 def markdown(found: Found, link: str) -> str:
     """The verdict and the components as a table, for an issue."""
     said = _summary(found)
-    rows = "\n".join(f"| {name} | {format_bytes(size)} | {size} |" for name, size in found.ledger.by_category.items())
+    rows = "\n".join(
+        f"| {in_markdown(name)} | {format_bytes(size)} | {size} |" for name, size in found.ledger.by_category.items()
+    )
     return (
-        f"**{said['verdict']}** {said['reason']}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
+        f"**{in_markdown(said['verdict'])}** {in_markdown(said['reason'])}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
         f"memcore {memcore.__version__}, {today()} · [{_title(found)}]({link})\n"
     )
 
 
 def _title(found: Found) -> str:
-    return f"{found.job.model.name}".replace("[", "").replace("]", "")
+    return in_markdown(found.job.model.name)
 
 
 def csv_of(found: Found, stamp: str) -> str:
-    """Every tensor at the peak; a cell that a spreadsheet would take for a formula begins with a quote."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["component", "tensor", "module", "bytes", "formula", "source"])
-    for entry in found.ledger.entries:
-        cells = [entry.category, entry.title, entry.module, str(entry.bytes), entry.formula, entry.source]
-        writer.writerow([f"'{cell}" if cell[:1] in set("=+-@\t\r") else cell for cell in cells])
-    out.write(f"# {stamp}\n")
-    return out.getvalue()
+    """Every tensor at the peak, and the stamp in one cell."""
+    rows: list[list[object]] = [["component", "tensor", "module", "bytes", "formula", "source"]]
+    rows += (
+        [entry.category, entry.title, entry.module, entry.bytes, entry.formula, entry.source]
+        for entry in found.ledger.entries
+    )
+    return "".join(map(csv_line, [*rows, [f"# {stamp}"]]))
 
 
 def report(session: Session, message: Message) -> Iterator[Patch]:
@@ -270,6 +289,6 @@ def report(session: Session, message: Message) -> Iterator[Patch]:
     link = _link(session, message)
     text = (
         f"{markdown(found, link)}\nMeasured (max_memory_allocated, max_memory_reserved or nvidia-smi): \n"
-        f"Versions (torch, engine, driver): \n\n```json\n{json.dumps(config.to_dict(), indent=2)}\n```\n"
+        f"Versions (torch, engine, driver): \n\n{fenced(json.dumps(config.to_dict(), indent=2), 'json')}"
     )
     yield {"copy": text, "done": say("report-copied")}

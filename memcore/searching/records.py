@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterable, Mapping
 
+from memcore import escaping
 from memcore.searching.found import Found, Key, Measured
 from memcore.searching.layouts import Layout
 
@@ -49,10 +49,7 @@ def json_line(found: Found) -> str:
 
 def csv_line(found: Found | None = None) -> str:
     """A row of CSV, with its end; without a layout, the heading."""
-    text = io.StringIO()
-    row = COLUMNS if found is None else [_cell(each) for each in record(found).values()]
-    csv.writer(text, lineterminator="\n").writerow(row)
-    return text.getvalue()
+    return escaping.csv_line(COLUMNS if found is None else [_cell(each) for each in record(found).values()])
 
 
 def _cell(value: object) -> object:
