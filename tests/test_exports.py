@@ -1,9 +1,8 @@
-"""What is taken away: other tools' files, which their own parsers read and which come back as the same job."""
+"""Files for other tools: their own parsers read them, they come back as the same job, and say what they cannot."""
 
 import argparse
 import json
 import shlex
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -11,19 +10,29 @@ from hypothesis import strategies as st
 from strategies import setting_values
 
 from memcore import Config, estimate
+from memcore.cli import main
 from memcore.config.inference import SERVERS
 from memcore.config.settings import SETTINGS
-from memcore.errors import MemcoreError
+from memcore.errors import ConfigError, MemcoreError
+from memcore.estimation import Estimate
 from memcore.formats import TOOLS, exported, imported
+from memcore.formats.readers import flat, read_file
+from memcore.formats.writing import as_json, as_toml, as_yaml
 
 LLAMA = {"model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 1000}  # fmt: skip
 MEGATRON = {"model_type": "megatron", "num_layers": 4, "hidden_size": 128, "num_attention_heads": 4,
             "max_position_embeddings": 512, "vocab_size": 1024, "swiglu": True}  # fmt: skip
 MODELS = {"megatron": MEGATRON, "megatron-fsdp": MEGATRON, "nanotron": LLAMA}
-"""What the tools of these engines describe by its sizes; others name a model."""
+"""Models that the tools of these engines describe by their sizes; the others take a name."""
 PAIRS = [(name, engine) for name, tool in TOOLS.items() for engine in tool.engines]
-READS_TOML = sys.version_info >= (3, 11)
+FOLLOW = {
+    "hardware.num_gpus": "sizes of groups",
+    "parallelism.data_parallel_size": "GPUs and the other sizes",
+    "parallelism.data_parallel_shard_size": "GPUs and the other sizes",
+    "training.precision": "nanotron's dtype of summed gradients",
+}
+"""Settings that need not be said, and what says them."""
 
 
 def content_of(text, syntax):
@@ -33,6 +42,21 @@ def content_of(text, syntax):
     if syntax == "toml":
         return pytest.importorskip("tomllib").loads(text)
     return pytest.importorskip("yaml").safe_load(text)
+
+
+def arguments_of(tool, text):
+    """The arguments of a command line as argparse reads them, behind the words of the program."""
+    words = shlex.split(text.replace("\\\n", " "))
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    flags = {name: key for key in tool.keys for name in (key.name, key.off) if name and name.startswith("-")}
+    flags |= {name: None for meaning in tool.meanings for name in meaning.keys}
+    flags |= {name: None for name in (*tool.dimensions, tool.batch, tool.model, *tool.alongside) if name}
+    flags |= {name: None for name, _ in tool.alongside.values()}
+    for name in (name for name in flags if name.startswith("-")):
+        parser.add_argument(name, nargs="*")
+    script = next((number for number, word in enumerate(words) if word.endswith(".py")), 0)
+    first = next((number for number, word in enumerate(words) if number > script and word in flags), len(words))
+    return parser.parse_args(words[first:])
 
 
 def applies(path, engine):
@@ -50,3 +74,302 @@ def jobs(draw, engine):
     for path in draw(st.lists(st.sampled_from(paths), max_size=12, unique=True)):
         config = config.replaced(path, draw(setting_values(path)))
     return config
+
+
+def is_default(path, value):
+    """Whether a value is what the schema's words for a missing setting begin with."""
+    setting = SETTINGS[path]
+    return setting.default.split(";")[0].split(",")[0] == setting.kind.spell(value)
+
+
+@pytest.mark.parametrize(("name", "engine"), PAIRS)
+def test_there_and_back(name, engine):
+    """Each setting is read again as it was, or is named among those that are not."""
+
+    @settings(max_examples=25)
+    @given(jobs(engine))
+    def check(config):
+        found = exported(config, name)
+        back = Config.from_dict({"model": "gpt2", **imported(found.text).config})
+        assert [each.partition(":")[0] for each in found.reasons] == list(found.left_out)
+        for path in (path for path in SETTINGS if config.get(path) is not None and path != "model"):
+            value, again = config.get(path), back.get(path)
+            if path in found.left_out:
+                assert again != value, path
+            elif again is None:
+                assert is_default(path, value) or path in FOLLOW or path == "engine.type", path
+            else:
+                assert again == value, path
+
+    check()
+
+
+@pytest.mark.parametrize(("name", "engine"), PAIRS)
+def test_their_own_parsers_read_it(name, engine):
+    """A file means to a library what it means here; a command line has no argument that its tool does not know."""
+    tool = TOOLS[name]
+
+    @settings(max_examples=10)
+    @given(jobs(engine))
+    def check(config):
+        text = exported(config, name).text
+        if tool.syntax == "argv":
+            assert text.startswith(tool.program.split()[0])
+            arguments_of(tool, text)
+        else:
+            content = flat(content_of(text, tool.syntax))
+            assert content
+            assert content == read_file(text)[1]
+
+    check()
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.booleans() | st.integers(-(2**60), 2**60) | NUMBERS | st.text(max_size=30)
+CONTENTS = st.dictionaries(
+    st.text(max_size=20) | st.sampled_from(["on", "No", "y", "1", "a-b", "null", "~", "a.b", "- a", "#", "a: b"]),
+    st.recursive(
+        SCALARS,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4),
+        max_leaves=12,
+    ),
+    max_size=5,
+)
+
+
+@given(CONTENTS)
+def test_whatever_is_written_is_read_by_libraries(content):
+    """Nested tables, lists of tables, numbers with exponents, words that are keywords, and any letters."""
+    for syntax, written in (("json", as_json), ("yaml", as_yaml), ("toml", as_toml)):
+        assert content_of(written(content), syntax) == content
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"a": {"b": {"c": 1}}}, "[a.b]\nc = 1\n"),
+        ({"linear": {"float8": {"recipe": "rowwise"}}}, '[linear.float8]\nrecipe = "rowwise"\n'),
+        ({"a": {}, "b": [{"c": [1.5, True]}]}, "b = [{c = [1.5, true]}]\n\n[a]\n"),
+        ({"a b": 1e-5, "c": 1e16, "d": None}, '"a b" = 1.0e-05\nc = 1.0e+16\n'),
+        ({"a": "\x7f\n\"\\ \U0001f600"}, 'a = "\\u007f\\n\\"\\\\ \U0001f600"\n'),
+    ],
+)
+def test_toml(content, text):
+    """Tables below tables have their own headings; TOML has no null."""
+    assert as_toml(content) == text
+
+
+def answered(config):
+    """The bytes that a job needs, and what was assumed."""
+    found = estimate(config)
+    if isinstance(found, Estimate):
+        size = found.allocated.expected
+    else:
+        size = sum(rank.ledger.total for rank in found.budget.ranks)
+    return size, {each.path: each.value for each in found.assumptions}
+
+
+@st.composite
+def runs(draw, engine, name):
+    """A job of an engine that makes sense, with a few settings that many tools have."""
+    gpus = 1 if engine == "none" else draw(st.sampled_from([1, 2, 4, 16]))
+    values = {"engine.type": engine, "hardware.num_gpus": gpus}
+    for path, choices in (OF_SERVERS if engine in SERVERS else OF_TRAINING).items():
+        if applies(path, engine) and draw(st.booleans()):
+            values[path] = draw(st.sampled_from(choices))
+    values.setdefault(LENGTHS[engine in SERVERS], 512)
+    model = MODELS.get(engine, draw(st.sampled_from(["gpt2", "qwen3-0.6b"])))
+    if name == "torchtitan":
+        values["training.implementation"], model = "torchtitan", "llama-3.1-8b"
+    config = Config(model=model)
+    for path, value in values.items():
+        config = config.replaced(path, value)
+    return config
+
+
+LENGTHS = ("training.sequence_length", "inference.max_model_len")
+OF_SERVERS = {
+    "inference.max_model_len": [1024, 2048],
+    "inference.kv_cache_dtype": ["auto", "fp8", "bf16"],
+    "inference.quantization": ["fp8", "awq", "gptq", "nf4", "q8_0"],
+    "inference.weight_dtype": ["bf16", "fp16"],
+    "inference.batch_size": [1, 4],
+    "inference.max_num_seqs": [16, 256],
+    "parallelism.tensor_parallel_size": [1, 2],
+    "engine.enforce_eager": [True, False],
+    "engine.flash_attn": [True, False],
+    "engine.kv_unified": [True, False],
+    "engine.n_gpu_layers": [0, 4],
+}
+OF_TRAINING = {
+    "training.micro_batch_size": [1, 2, 8],
+    "training.gradient_accumulation_steps": [1, 4],
+    "training.precision": ["fp32", "bf16", "bf16-mixed", "fp16-mixed"],
+    "training.gradient_clipping": [True, False],
+    "training.attention": ["sdpa", "flash", "math"],
+    "training.implementation": ["transformers", "liger", "torchtitan"],
+    "training.packed_sequences": [True, False],
+    "training.activation_checkpointing.policy": ["none", "full", "selective"],
+    "training.activation_checkpointing.use_reentrant": [True, False],
+    "training.optimizer.name": ["adamw", "adamw-8bit", "adamw-4bit", "paged-adamw-8bit", "adafactor", "sgd", "lion"],
+    "training.adapter.type": ["lora", "dora"],
+    "training.adapter.rank": [8, 32],
+    "training.adapter.target_modules": ["all-linear", ["q_proj", "v_proj"]],
+    "training.quantization": ["nf4", "nf4-double", "int8"],
+    "parallelism.data_parallel_shard_size": [1, 2],
+    "parallelism.tensor_parallel_size": [1, 2],
+    "parallelism.pipeline_layout": [[2, 2], [1, 3]],
+    "engine.reshard_after_forward": [True, False],
+    "engine.cpu_offload": [True, False],
+    "engine.version": [1, 2],
+    "engine.zero_stage": [0, 1, 2, 3],
+    "engine.offload_optimizer": ["none", "cpu"],
+    "engine.reduce_bucket_size": [10**6, 5 * 10**8],
+    "engine.accumulate_grad_in_fp32": [True, False],
+    "engine.distributed_optimizer": [True, False],
+    "hardware.gpus_per_node": [4, 8],
+}
+
+
+@pytest.mark.parametrize(("name", "engine"), PAIRS)
+def test_what_is_exported_runs_the_job_that_was_estimated(name, engine):
+    """What is read again needs the same bytes, apart from settings of which it says that they are not carried."""
+    compared = []
+
+    @settings(max_examples=40)
+    @given(runs(engine, name))
+    def check(config):
+        try:
+            _, taken = answered(config)
+        except MemcoreError:
+            return
+        found = exported(config, name, taken)
+        back = imported(found.text).config
+        again = Config.from_dict({"model": "gpt2", **back})
+        for path in found.left_out:  # both jobs have what was read instead
+            config = config.replaced(path, again.get(path)) if path != "model" else config
+        try:
+            size, _ = answered(config)
+        except MemcoreError:
+            return
+        model = config.model if "model" in found.left_out else back["model"]
+        compared.append(size)
+        assert answered(Config.from_dict({**back, "model": model}))[0] == size
+
+    check()
+    assert compared
+
+
+def of(**sections):
+    """A config from its sections."""
+    return Config.from_dict({"model": "llama-3.1-8b", **sections})
+
+
+EIGHT = {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}
+LORA = {"adapter": {"type": "lora", "rank": 16}, "sequence_length": 1024}
+LINES = {
+    "vllm serve on two GPUs": (
+        of(engine={"type": "vllm"}, inference={"max_model_len": 4096}, hardware={**EIGHT, "num_gpus": 2}), None,
+        ("  --tensor-parallel-size 2",)),
+    "llama.cpp's file and GPUs": (
+        of(engine={"type": "llama.cpp"}, inference={"max_model_len": 4096}, hardware={**EIGHT, "num_gpus": 2}), None,
+        ("  -hf meta-llama/Llama-3.1-8B:Q4_K_M", "  --device CUDA0,CUDA1")),
+    "the Trainer's precision and launcher": (
+        of(training={"sequence_length": 1024}, engine={"type": "fsdp"}, hardware=EIGHT), None,
+        ("# run: torchrun --nnodes 1 --nproc_per_node 8 train.py --config trainer.yaml", "bf16: true",
+         'optim: "adamw_torch_fused"', "gradient_checkpointing: false")),
+    "an engine that was assumed": (
+        of(training={"sequence_length": 1024}, hardware=EIGHT), None, ('fsdp: "full_shard auto_wrap"', "  version: 2")),
+    "an optimizer without its implementation": (
+        of(training={"sequence_length": 1024, "optimizer": {"name": "adamw-8bit"}}), None, ('optim: "adamw_bnb_8bit"',)),
+    "axolotl on several nodes": (
+        of(training=LORA, engine={"type": "ddp"}, hardware={**EIGHT, "num_gpus": 16}), "axolotl",
+        ("# run: accelerate launch --num_machines 2 --num_processes 16 -m axolotl.cli.train axolotl.yaml",
+         'adapter: "lora"', "lora_target_linear: true")),
+    "LLaMA-Factory without an adapter": (
+        of(training={"sequence_length": 1024}, hardware={"num_gpus": 1}), "llama-factory",
+        ('finetuning_type: "full"', "disable_gradient_checkpointing: true", "pure_bf16: true")),
+    "LLaMA-Factory's names of layers": (
+        of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "v_proj"]}}), "llama-factory",
+        ('lora_target: "q_proj,v_proj"',)),
+    **{f"DeepSpeed inside {name}": (
+        of(training={"sequence_length": 1024}, engine={"type": "deepspeed", "zero_stage": 3}, hardware=EIGHT), name,
+        ("deepspeed:", "  zero_optimization:", "    stage: 3", '  train_micro_batch_size_per_gpu: "auto"', "bf16: true"))
+       for name in ("axolotl", "llama-factory", "trainer")},
+    "accelerate's version of FSDP": (
+        of(training={"sequence_length": 1024}, engine={"type": "fsdp"}, hardware=EIGHT), "accelerate",
+        ("num_processes: 8", "  fsdp_version: 2", 'mixed_precision: "bf16"')),
+    "torchtitan's flavor, copies of shards and float8": (
+        of(training={"sequence_length": 1024, "implementation": "torchtitan", "precision": "fp8-mixed"},
+           engine={"type": "fsdp", "enable_fsdp_float8_all_gather": True},
+           parallelism={"data_parallel_shard_size": 4}, hardware=EIGHT), None,
+        ('flavor = "8B"', "data_parallel_shard_degree = 4", "data_parallel_replicate_degree = 2",
+         "[quantize.linear.float8]", "enable_fsdp_float8_all_gather = true", 'mode = "none"',
+         'converters = ["quantize.linear.float8"]')),
+    "DeepSpeed's batch and clipping": (
+        of(training={"sequence_length": 1024, "micro_batch_size": 2}, engine={"type": "deepspeed"}, hardware=EIGHT),
+        None, ('  "train_batch_size": 16', '  "gradient_accumulation_steps": 1', '  "gradient_clipping": 1.0')),
+    "Megatron's launcher and stages": (
+        Config.from_dict({"model": MEGATRON, "training": {"sequence_length": 128}, "engine": {"type": "megatron"},
+                          "parallelism": {"pipeline_parallel_size": 2, "pipeline_layout": [1, 3]},
+                          "hardware": {"num_gpus": 16}}), None,
+        ("torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py", "  --micro-batch-size 1",
+         "  --pipeline-model-parallel-layout 'Et*1|t*3L'")),
+    "nanotron's sizes": (
+        Config.from_dict({"model": LLAMA, "training": {"sequence_length": 128}, "engine": {"type": "nanotron"},
+                          "hardware": {"num_gpus": 8}, "parallelism": {"tensor_parallel_size": 2}}), None,
+        ("  dp: 4", "  tp: 2", "  pp: 1", "  micro_batch_size: 1")),
+}  # fmt: skip
+"""A job, the tool if it is not the job's own, and lines of its file."""
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_what_is_said(case):
+    """What was assumed and is not what the tool does, and how it is started on all GPUs."""
+    config, to, lines = LINES[case]
+    found = exported(config, to, answered(config)[1])
+    assert set(lines) <= {each.rstrip(" \\,") for each in found.text.splitlines()}
+    without = {"model", "training.sequence_length"} if found.tool.name in ("accelerate", "deepspeed") else set()
+    assert set(found.left_out) <= {"hardware.accelerator", *without}
+
+
+def test_what_is_not_said_has_a_reason(tmp_path, capsys):
+    """A setting without a key, a value without a word, and GPUs of a file that has no comments."""
+    job = {
+        "model": "llama-3.1-8b",
+        "training": {"loss": "chunked:8", "sequence_length": 64, "optimizer": {"name": "soap"}},
+        "engine": {"type": "deepspeed"},
+        "hardware": {"num_gpus": 2},
+    }
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(job))
+    assert main(["convert", str(path), "--to", "trainer"]) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "training.optimizer.name: transformers.TrainingArguments and TRL has no word for 'soap' next to the other "
+        "settings"
+    )
+    assert main(["convert", str(path)]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "run: deepspeed --num_nodes 1 --num_gpus 2 train.py --deepspeed deepspeed.json"
+    )
+    with pytest.raises(ConfigError, match="found 'transformers', which has no file; exported are ddp, deepspeed"):
+        exported(of(engine={"type": "transformers"}))
+
+
+@pytest.mark.parametrize("layout", [[1, 3], [2, 2], [3, 1], [2, 0, 2, 0]])
+def test_layouts_in_either_form(layout):
+    """Numbers of layers and Megatron's text of them are the same pipeline."""
+    text = {4: "Et*2||t*2|L"}.get(len(layout), f"Et*{layout[0]}|t*{layout[-1]}L")
+    job = {
+        "model": MEGATRON,
+        "training": {"sequence_length": 128, "gradient_accumulation_steps": 4},
+        "engine": {"type": "megatron"},
+        "parallelism": {"pipeline_parallel_size": len(layout)},
+        "hardware": {"num_gpus": len(layout)},
+    }
+    parallel = job["parallelism"]
+    sizes = {
+        answered(Config.from_dict({**job, "parallelism": {**parallel, "pipeline_layout": each}}))[0]
+        for each in (layout, text)
+    }
+    assert len(sizes) == 1

@@ -22,6 +22,7 @@ _OURS: Mapping[str, Any] = {
     "parallelism.tensor_parallel_size": 1,
     "parallelism.pipeline_parallel_size": 1,
     "parallelism.pipeline_schedule": "1f1b",
+    "training.adapter.target_modules": "all-linear",
     "engine.version": 2,
 }
 """What a missing setting means here, where nothing is noted of it."""
@@ -47,7 +48,7 @@ def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
     """What a tool is told of a job; `taken` is what an estimate takes for what the config leaves open."""
     known = {**_OURS, **_dropout(tool, config), **taken}
     config = _with_assumed(tool, config, known)
-    keys: dict[str, Any] = dict(model_keys(tool, config))
+    keys: dict[str, Any] = {**model_keys(tool, config), **tool.always}
     for path in SETTINGS:
         if path != "model" and config.get(path) is not None:
             keys |= dict(keys_of(tool, config, path, known))
@@ -79,6 +80,7 @@ def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Confi
     for path, theirs in {**tool.defaults, **tool.unsaid}.items():
         engines = SETTINGS[path].engines
         applies = engines is None or (config.engine.type or "none") in engines
+        applies &= not path.startswith("training.adapter.") or config.training.adapter.type is not None
         if applies and config.get(path) is None and known.get(path, theirs) != theirs:
             config = config.replaced(path, known[path])
     return config
@@ -88,12 +90,13 @@ def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> 
     """The keys that say one setting; none if the tool has no words for its value."""
     value = config.get(path)
     for key in tool.keys:
-        if key.path == path and not key.name.startswith("*") and (key.values is None or value in key.values):
+        if key.path == path and not key.name.startswith("*") and _has_word(key, value):
             if key.off is not None:
                 yield from [(key.name, True)] if value else [(key.off, True)] if key.off else []
             else:
                 times = (config.get(key.times) or 1) if key.times else 1
-                yield key.name, value * times if times != 1 else _theirs(key, value)
+                theirs = value * times if times != 1 else _theirs(key, value)
+                yield from [] if theirs is None else [(key.name, theirs)]
             return
     meant = [each for each in tool.meanings if each.sets.get(path) == value and path in each.sets]
     meant = [each for each in meant if not any(name.startswith("*") for name in each.keys)]
@@ -102,6 +105,10 @@ def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> 
             if all(_means(config, other, wanted, stands_in) for other, wanted in meaning.sets.items()):
                 yield from meaning.keys.items()
                 return
+
+
+def _has_word(key: Key, value: Any) -> bool:
+    return value in key.values if key.values is not None else not key.but or value != key.but
 
 
 def _theirs(key: Key, value: Any) -> Any:

@@ -114,13 +114,13 @@ TENSORRT_LLM = Tool(
     source="TensorRT-LLM, commands/serve.py",
 )
 
-def _devices(count: int) -> str:
-    """llama.cpp's names of so many GPUs, which else are all that it finds.
+def _devices(count: int) -> str | None:
+    """llama.cpp's names of so many GPUs, which else are all that it finds; it knows at most 16 (ggml-cuda.h).
 
     >>> _devices(2)
     'CUDA0,CUDA1'
     """
-    return ",".join(f"CUDA{number}" for number in range(count))
+    return ",".join(f"CUDA{number}" for number in range(count)) if count <= 16 else None
 
 
 def _settled(found: Mapping[str, Any]) -> Settled:

@@ -27,6 +27,8 @@ class Key:
     """The flag that says no, where a bare flag says yes."""
     times: str | None = None
     """Theirs is ours times this setting."""
+    but: str = ""
+    """A value that it says with other keys, by a meaning."""
     joined: bool = False
     """Several names are one text, with commas between them."""
     spelled: Callable[[Any], Any] | None = None
@@ -77,6 +79,8 @@ class Tool:
     """The model_type of such a network, where that is not the tool's name."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What its absent keys mean, where that is not what a missing setting means."""
+    always: Mapping[str, Any] = field(default_factory=dict)
+    """Keys without which it runs nothing, whatever the job."""
     without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What to say where a setting is absent, if the tool would take it to be there."""
     models: Mapping[str, Mapping[str, Any]] | None = None

@@ -47,7 +47,7 @@ def as_yaml(content: Mapping[str, Any], indent: str = "") -> str:
       c: ["x"]
     "on": null
     """
-    lines = []
+    lines = [] if content else ["{}\n"]
     for key, value in content.items():
         name = key if _PLAIN.fullmatch(key) and key.lower() not in _WORDS else _string(key)
         if isinstance(value, Mapping) and value:
