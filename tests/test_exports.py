@@ -151,7 +151,7 @@ def test_whatever_is_written_is_read_by_libraries(content):
         ({"linear": {"float8": {"recipe": "rowwise"}}}, '[linear.float8]\nrecipe = "rowwise"\n'),
         ({"a": {}, "b": [{"c": [1.5, True]}]}, "b = [{c = [1.5, true]}]\n\n[a]\n"),
         ({"a b": 1e-5, "c": 1e16, "d": None}, '"a b" = 1.0e-05\nc = 1.0e+16\n'),
-        ({"a": "\x7f\n\"\\ \U0001f600"}, 'a = "\\u007f\\n\\"\\\\ \U0001f600"\n'),
+        ({"a": '\x7f\n"\\ \U0001f600'}, 'a = "\\u007f\\n\\"\\\\ \U0001f600"\n'),
     ],
 )
 def test_toml(content, text):

@@ -247,7 +247,12 @@ SMALL = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_
          "intermediate_size": 128, "vocab_size": 99}  # fmt: skip
 DOTS = {"model_type": "dots1", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 99}
 NEMOTRON = {"model_type": "nemotron_h", "hidden_size": 64, "vocab_size": 99}
-DEEPSEEK = {"model_type": "deepseek_v3", "num_hidden_layers": 3, "first_k_dense_replace": 3, "tie_word_embeddings": False}
+DEEPSEEK = {
+    "model_type": "deepseek_v3",
+    "num_hidden_layers": 3,
+    "first_k_dense_replace": 3,
+    "tie_word_embeddings": False,
+}
 SHORT = {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
 HUGE = 10**400
 LINEAR = ["linear_attention", "linear_attention"]
@@ -355,7 +360,9 @@ def test_a_config_json_is_no_other_calculators_model():
 def test_images_smaller_than_an_attention_window():
     """Qwen2.5-VL: one window, cut at both edges."""
     peaks = [
-        estimate({"model": "qwen2.5-vl-3b-instruct", "training": {"sequence_length": 256, "image_size": side}}).peak.peak
+        estimate(
+            {"model": "qwen2.5-vl-3b-instruct", "training": {"sequence_length": 256, "image_size": side}}
+        ).peak.peak
         for side in (28, 84, 112)
     ]
     assert 0 < peaks[0] < peaks[1] < peaks[2]

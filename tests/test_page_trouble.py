@@ -119,7 +119,9 @@ def test_a_memory_that_is_wrong_is_done_without(context, page, site, how):
     context.route("**/memory.bin?inflated", how)
     fetched = []
     page.on("request", lambda request: fetched.append(request.url.rpartition("/")[2]))
-    with page.expect_console_message(lambda message: "starts from nothing: Error: memory.bin" in message.text or "TypeError" in message.text):
+    with page.expect_console_message(
+        lambda message: "starts from nothing: Error: memory.bin" in message.text or "TypeError" in message.text
+    ):
         page.goto(f"{site}#{JOB}")
     expect(page.locator("html")).to_have_attribute("data-state", "live")
     answered(page, decode_fragment(JOB))

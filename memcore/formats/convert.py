@@ -242,7 +242,9 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     if to is not None:
         return ConfigError([Problem("engine.type", f"found {engine!r}; {tool.title} is for {', '.join(tool.engines)}")])
     known = sorted({each for other in TOOLS.values() for each in other.engines})
-    return ConfigError([Problem("engine.type", f"found {engine!r}, which has no file; exported are {', '.join(known)}")])
+    return ConfigError(
+        [Problem("engine.type", f"found {engine!r}, which has no file; exported are {', '.join(known)}")]
+    )
 
 
 def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
@@ -271,7 +273,9 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
             continue
         if path == "model":
             lost[path] = f"{tool.title} has no key for it"
-        elif _meant(tool, back, path) not in (value, _spelled(tool, path, value)) and not _follows(tool, config, back, path):
+        elif _meant(tool, back, path) not in (value, _spelled(tool, path, value)) and not _follows(
+            tool, config, back, path
+        ):
             lost[path] = _why(tool, path, value)
     return lost
 
@@ -336,5 +340,9 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
 def _same_model(model: object, back: object) -> bool:
     if isinstance(model, str):
         return isinstance(back, str) and full_name(back) == full_name(model)
-    kept = {name: value for name, value in model.items() if value not in (None, False)} if isinstance(model, Mapping) else {}
+    kept = (
+        {name: value for name, value in model.items() if value not in (None, False)}
+        if isinstance(model, Mapping)
+        else {}
+    )
     return isinstance(back, Mapping) and all(back.get(name) == value for name, value in kept.items())

@@ -114,6 +114,7 @@ TENSORRT_LLM = Tool(
     source="TensorRT-LLM, commands/serve.py",
 )
 
+
 def _devices(count: int) -> str | None:
     """llama.cpp's names of so many GPUs, which else are all that it finds; it knows at most 16 (ggml-cuda.h).
 

@@ -54,9 +54,8 @@ _SAID_ZERO = (
 )  # fmt: skip
 """What DeepSpeed's file leaves to the trainer."""
 _OF_ZERO = tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size"))
-_UNSAID = {
-    name: None
-    for name in (
+_UNSAID = dict.fromkeys(
+    (
         "engine.zero_stage",
         "training.precision",
         "training.optimizer.name",
@@ -68,7 +67,7 @@ _UNSAID = {
         "training.adapter.dropout",
         "training.adapter.target_modules",
     )
-}
+)
 """Settings whose defaults differ by release, or between transformers, TRL and what is built on them."""
 _SAID_FSDP = (
     Meaning(sets={"engine.type": "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
