@@ -57,11 +57,13 @@ STAGES = LAYERS
 """Of a pipeline, and chunks of one of its stages: each has a layer at least."""
 EXPERTS = 2**14
 """Routed experts of a layer: the most in a published model are 2,048."""
+STREAMS = 64
+"""Parallel residual streams (`altup_num_inputs`): published models have four."""
 VOCABULARY = 2**26
 """Words: the largest vocabulary of a published model has a million, tables of recommenders have tens of millions."""
 GPUS = 2**20
 """Of a job: several times as many as the largest cluster has."""
-MICRO_BATCHES = 2**16
+MICRO_BATCHES = 2**15
 """In a step of one rank. Batches that still train well have some 10^4 sequences on all ranks together."""
 SEQUENCES = 2**24
 """In a micro-batch, or of a server at once: its users."""
@@ -92,6 +94,7 @@ OF_MODEL: Mapping[str, int] = MappingProxyType(
         "layers": LAYERS,
         "experts": EXPERTS,
         "vocab_size": VOCABULARY,
+        "altup_num_inputs": STREAMS,
     }
 )
 """The largest value of a model's key, by how its canonical name ends; of all others it is INTEGER."""

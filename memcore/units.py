@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from math import log10
 
+from memcore.limits import whole
+
 KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 
@@ -38,7 +40,7 @@ def parse_bytes(text: str) -> int:
     number, unit = _split(text) or (0, "")
     factor = _BYTE_UNITS.get(unit)
     if factor is None:
-        raise ValueError(f"expected a number with a unit such as 80GiB or 80GB, found {text!r}")
+        raise ValueError(f"expected a number with a unit such as 80GiB or 80GB, found {text!r:.80}")
     return _whole(number * factor, text)
 
 
@@ -54,7 +56,7 @@ def parse_count(text: str) -> int:
     for factor in _PRODUCT.split(text):
         number, unit = _split(factor) or (0, "?")
         if unit not in _COUNT_UNITS:
-            raise ValueError(f"expected a whole number such as 8192, 8k or 7B, found {text!r}")
+            raise ValueError(f"expected a whole number such as 8192, 8k or 7B, found {text!r:.80}")
         total *= _whole(number * _COUNT_UNITS[unit], text)
     return total
 
@@ -65,12 +67,12 @@ def _split(text: str) -> tuple[float, str] | None:
     if match is None:
         return None
     digits = match[1].replace("_", "").replace(",", "")
-    return (float(digits) if re.search(r"[.eE]", digits) else int(digits)), match[2].lower()
+    return (float(digits) if re.search(r"[.eE]", digits) else whole(digits)), match[2].lower()
 
 
 def _whole(value: float, text: str) -> int:
     if value == float("inf") or value != int(value):
-        raise ValueError(f"expected a whole number, found {text!r}")
+        raise ValueError(f"expected a whole number, found {text!r:.80}")
     return int(value)
 
 
