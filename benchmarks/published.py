@@ -195,7 +195,7 @@ def _variant(questions: list[Question], found: Estimate, cheapest: Cost) -> Iter
     for price, each, question in sorted(alike, key=lambda one: one[0]):
         then = estimated(config_of(question.config, each, question.space.policies))
         if then is not None and then.fits:
-            policy = policy_of(question.found(each, question.cost(each), (then.allocated.expected, None, None)))
+            policy = policy_of(question.found(each, question.cost(each), (then.allocated.expected, None, True)))
             yield f"Of its division the cheapest that fits costs {price / cheapest.per_token:.3f}: {policy}.\n"
             return
     yield "Of its division nothing fits.\n"

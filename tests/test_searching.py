@@ -76,10 +76,11 @@ JOBS = {
 
 
 def space(job):
-    """The config and the layouts of a job's cluster."""
+    """The config and the layouts of a job's cluster, those that a search has of its layers."""
     config = Config.from_dict(job)
     found = estimate(config).job
-    return config, space_of(config, found, found.num_gpus)
+    row = "fsdp-transformers" if found.recipe.implementation == "transformers" else None
+    return config, space_of(config, found, found.num_gpus, row=row)
 
 
 @pytest.mark.parametrize("job", [DENSE, SPARSE, TRANSFORMERS], ids=["dense", "sparse", "transformers"])
