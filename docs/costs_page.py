@@ -118,8 +118,8 @@ Where published runs stand in this ranking, and why: [layouts](layouts.md).
 
 ## Several processes
 
-A search without `--every` takes seconds in one process: each measurement decides whether the next is needed. With
-`--every`, processes share the work, each with layouts of its own whose steps are recorded alike:
+A search without `--every` stays in one process: each measurement decides whether the next is needed. With `--every`,
+processes share the work, each with layouts of its own whose steps are recorded alike:
 
     memcore search --model llama-3.1-8b --gpus 8 --accelerator h100-sxm-80gb --seq 8k --every --jobs 2 --write sweep.jsonl
 
