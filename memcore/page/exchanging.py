@@ -32,7 +32,6 @@ from memcore.units import format_bytes
 from memcore.untrusted import MARK
 from memcore.words.page import complaint, say, translated
 
-_MARK = re.compile(r"<metadata[^>]*>(.*?)</metadata>", re.DOTALL)
 _STAMP = re.compile(r"#v[0-9]+&[^\s)\"'<>]+")
 """The link that every export is stamped with."""
 
@@ -72,9 +71,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
         raise ConfigError([Problem("file", f"longer than {CONFIG_LENGTH:,} characters")])
     if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:
         return page.fill(decode_fragment(stripped)), ""
-    found = _MARK.search(stripped)
-    if found is not None:
-        stripped = _unescaped(found[1])
+    stripped = _held(stripped) or stripped
     data = _object(stripped)
     if isinstance(data.get("config"), dict) and "memcore" in data:
         return page.fill(Config.from_dict(data["config"])), ""
@@ -108,6 +105,13 @@ def _of_tool(text: str, form: Form) -> tuple[Form, str]:
         said += " " + say("and-also").join(map(translated, found.notes))[:300]
     after = page.fill(config)
     return Form({**kept, **after.texts}, after.pasted), said
+
+
+def _held(picture: str) -> str:
+    """The config that a picture holds; empty if it holds none."""
+    inside = picture.partition("<metadata")[2].partition(">")[2]
+    text, closed, _ = inside.partition("</metadata>")
+    return _unescaped(text) if closed else ""
 
 
 def _unescaped(text: str) -> str:

@@ -9,17 +9,17 @@ commas between them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from memcore.words.answers import ANSWERS_IN_CHINESE
 
-_PIECE = re.compile(r"""(?:(?<!\w)(['"])(?:(?!\1)[^\\]|\\.)*\1(?!\w)|(?!; ).)+""", re.DOTALL)
-"""What stands between semicolons; those inside of quotes are a user's."""
+_OUTSIDE = re.compile(r"""[^'";]+|.""", re.DOTALL)
+"""What stands outside of quotes: a run without a sign that matters, or such a sign."""
 _ENGLISH = re.compile(r"(?<![^ ])[a-z][a-z'-]+(?![^ ,:)])")
 """A word that is no name."""
-_QUOTED = re.compile(r"""(['"])(?:(?!\1)[^\\]|\\.)*\1?""", re.DOTALL)
+_QUOTED = re.compile(r"""(['"])(?:(?!\1)[^\\]|\\.)*(\1)?""", re.DOTALL)
 """A user's words, which may have been cut off."""
 _PROSE = re.compile(r"(?<![.\w])(?!and |or )[a-z]+ (?!and |or )[a-z]{2,}")
 """Two words of English in a row, unlike names."""
@@ -128,7 +128,30 @@ def in_chinese(english: str) -> str:
     if len(english) > _LONGEST:
         return english
     whole = _answers().whole.get(english)
-    return whole or "；".join(_piece(each[0].strip()) for each in _PIECE.finditer(english))
+    return whole or "；".join(_piece(each.strip()) for each in _pieces(english))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """What stands between semicolons; those inside of quotes are a user's."""
+    start = at = 0
+    never: set[str] = set()
+    """Quotes that do not end: nor do those that begin behind them."""
+    while at < len(text):
+        quoted = _QUOTED.match(text, at) if text[at] not in never and not _in_word(text, at - 1) else None
+        if quoted is not None and quoted[2] and not _in_word(text, quoted.end()):
+            at = quoted.end()
+        elif text.startswith("; ", at):
+            yield text[start:at]
+            start = at = at + 2
+        else:
+            never |= {text[at]} if quoted is not None and not quoted[2] else set()
+            outside = _OUTSIDE.match(text, at)
+            at = outside.end() if outside else at + 1
+    yield text[start:]
+
+
+def _in_word(text: str, at: int) -> bool:
+    return 0 <= at < len(text) and (text[at].isalnum() or text[at] == "_")
 
 
 def _piece(text: str, deep: int = 0) -> str:
