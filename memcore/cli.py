@@ -278,23 +278,12 @@ def _convert(options: argparse.Namespace) -> int:
     config = _config(options)
     found = exported(config, options.to, _taken(config))
     if options.json:
-        print_json(
-            {
-                "config": config.to_dict(),
-                "tool": found.tool.name,
-                "file": found.tool.file,
-                "text": found.text,
-                "command": found.command,
-                "left_out": found.left_out,
-                "reasons": found.reasons,
-            }
-        )
+        print_json({"config": config.to_dict(), **found.to_dict()})
         return FITS
     print(found.text, end="")
-    for reason in found.reasons:
-        print(reason, file=sys.stderr)
-    if found.command and found.tool.syntax == "json":  # which has no comments
-        print(f"run: {found.command}", file=sys.stderr)
+    started = [f"run: {found.command}"] if found.command and found.tool.syntax == "json" else []  # it has no comments
+    for line in (*found.reasons, *started):
+        print(line, file=sys.stderr)
     return FITS
 
 

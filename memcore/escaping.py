@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from html import escape
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?")
-_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\n]")
 """How a cell begins that a spreadsheet may take for a formula, also in letters as wide as Chinese ones."""
-_INSIDE = re.compile(r"([;\t\r\n]\s*)([=+\-@])")
+_INSIDE = re.compile(r"([;\t\n]\s*)([=+\-@])")
 """The same behind what separates cells where a comma stands in numbers."""
 _SIGNS = re.compile(r"[\\`*_{}\[\]|~#!]")
 
@@ -32,7 +32,7 @@ def csv_line(cells: Iterable[object]) -> str:
 def _cell(value: object) -> object:
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return value
-    plain = _INSIDE.sub(r"\1'\2", value)
+    plain = _INSIDE.sub(r"\1'\2", value.replace("\r\n", "\n").replace("\r", "\n"))
     return f"'{plain}" if _FORMULA.match(plain) else plain
 
 

@@ -49,7 +49,7 @@ CHINESE_TEXTS = (*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values())
 SCHEMAS = [f"{path} {setting.kind.schema()}" for path, setting in SETTINGS.items()]
 LATIN = set(WORD.findall(" ".join((*SCHEMAS, *(re.sub("{.*?}", "", text) for text in CHINESE_TEXTS)))))
 """Names that Chinese texts have, and words that settings take."""
-NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "default"}
+NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "launch", "default"}
 """Arguments that are names, places to look up, or have tables of their own."""
 ENGLISH = re.compile(r"(?<![\w.'-])[a-z]{3,} [a-z]{3,}(?![\w.])|\b(the|of|with|which|is|are)\b")
 PROSE = re.compile(r"[a-z]{2,}[',]?s? [a-z{'(]|[}]'? [a-z]{2,}")

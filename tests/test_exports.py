@@ -1,6 +1,8 @@
 """Files for other tools: their own parsers read them, they come back as the same job, and say what they cannot."""
 
 import argparse
+import csv
+import io
 import json
 import shlex
 
@@ -8,16 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import setting_values
+from test_session import Visit
 
 from memcore import Config, estimate
 from memcore.cli import main
 from memcore.config.inference import SERVERS
 from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, MemcoreError
+from memcore.escaping import csv_line, in_markdown
 from memcore.estimation import Estimate
 from memcore.formats import TOOLS, exported, imported
 from memcore.formats.readers import flat, read_file
 from memcore.formats.writing import as_json, as_toml, as_yaml
+from memcore.page.tasks import TASKS, task_of, with_task
 
 LLAMA = {"model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 1000}  # fmt: skip
@@ -373,3 +378,118 @@ def test_layouts_in_either_form(layout):
         for each in (layout, text)
     }
     assert len(sizes) == 1
+
+
+FILES = {
+    "none": ("trainer.yaml", "application/yaml"),
+    "ddp": ("trainer.yaml", "application/yaml"),
+    "fsdp": ("trainer.yaml", "application/yaml"),
+    "deepspeed": ("deepspeed.json", "application/json"),
+    "megatron-deepspeed": ("deepspeed.json", "application/json"),
+    "megatron": ("megatron.sh", "text/x-shellscript"),
+    "megatron-fsdp": ("megatron.sh", "text/x-shellscript"),
+    "nanotron": ("nanotron.yaml", "application/yaml"),
+    "transformers": None,
+    "vllm": ("vllm.sh", "text/x-shellscript"),
+    "sglang": ("sglang.sh", "text/x-shellscript"),
+    "tensorrt-llm": ("tensorrt-llm.sh", "text/x-shellscript"),
+    "llama.cpp": ("llama.cpp.sh", "text/x-shellscript"),
+}
+"""What a job's own file is called, by engine; a script of one's own has none."""
+
+
+def test_every_engine_has_a_row():
+    """No engine is forgotten here."""
+    assert list(FILES) == sorted(FILES, key=SETTINGS["engine.type"].kind.options.index)
+    assert set(FILES) == set(SETTINGS["engine.type"].kind.options)
+
+
+@pytest.mark.parametrize("engine", FILES)
+def test_the_dialog_of_every_engine_opens(engine):
+    """With everything that can be taken away, and the tool's file under its own name."""
+    length = "max-len=1024" if engine in SERVERS else "seq=128"
+    visit = Visit(f"#v1&model=llama-3.1-8b&{length}&engine={engine}&accelerator=h100-sxm-80gb&gpus=1")
+    assert visit.session.config.engine.type == engine
+    visit.do("exports", base="https://example.org/")
+    assert visit.last("open") == "exports"
+    kinds = {kind for kind in ("flags", "cli", "python", "markdown", "json", "csv")
+             if f'id="export-{kind}"' in visit.html["exports-list"]}  # fmt: skip
+    assert kinds == {"cli", "python", "markdown", "json", "csv", *(["flags"] if FILES[engine] else [])}
+    if FILES[engine]:
+        visit.do("export", kind="flags", way="save", base="https://example.org/")
+        saved = visit.last("download")
+        assert (saved["name"], saved["type"]) == FILES[engine]
+        assert saved["text"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_dialog_of_every_task_opens(task):
+    """From the example, as the page's menu changes it."""
+    visit = Visit()
+    visit.do("edit", texts=with_task(visit.texts, task), entry=1).do("exports", base="https://example.org/")
+    assert task_of(visit.texts) == task
+    assert visit.last("open") == "exports"
+
+
+HOSTILE = "https://example.org/memcore/?a=,=HYPERLINK(1);@SUM(1)%0a&b=%22,+1|[x](y)<img>`"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_page_address_cannot_write_formulas(separator):
+    """Whatever somebody adds to the page's address, and however a spreadsheet cuts lines into cells."""
+    visit = Visit().do("export", kind="csv", way="copy", base=HOSTILE)
+    rows = list(csv.reader(io.StringIO(visit.last("copy")), delimiter=separator))
+    assert len(rows) > 10
+    assert [cell for row in rows for cell in row if cell.lstrip()[:1] in {"=", "+", "-", "@"}] == []
+    for kind in ("markdown", "cli", "python", "flags", "json", "csv"):
+        visit.do("export", kind=kind, way="copy", base=HOSTILE)
+        assert f"https://example.org/memcore/#{visit.session.fragment}" in visit.last("copy")
+        assert "HYPERLINK" not in visit.last("copy")
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("=1+1", "'=1+1"), ("+1+1", "'+1+1"), ("-1+1", "'-1+1"), ("@SUM(1)", "'@SUM(1)"), ("\tx", "'\tx"),
+        ("\rx", '"\'\nx"'), ("a\r=1", '"a\n\'=1"'), (" =1", "' =1"), ("\uff1d1", "'\uff1d1"), ("--tp 8", "'--tp 8"), ("-", "'-"),
+        ("a;=1", "a;'=1"), ("a; -b", "a; '-b"), ("-5", "-5"), ("+1.5e-3", "+1.5e-3"), (-5, "-5"), ("-.5", "-.5"),
+        ("-5%", "-5%"), ("a=b", "a=b"), ("2 - 1", "2 - 1"), ("", '""'), (None, '""'), (True, "True"),
+        ('a "b", c', '"a ""b"", c"'),
+    ],
+)  # fmt: skip
+def test_cells(cell, written):
+    """What a spreadsheet would calculate is text, and numbers stay numbers."""
+    assert csv_line([cell]) == f"{written}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a|b", r"a\|b"), ("`x`", r"\`x\`"), ("[a](b)", r"\[a\](b)"), ("![a](b)", r"\!\[a\](b)"), ("<b>", "&lt;b&gt;"),
+        ("a & b", "a &amp; b"), ("a\n\n# b", r"a \# b"), ("*a* _b_ ~c~", r"\*a\* \_b\_ \~c\~"), ("\\|", r"\\\|"),
+        ("@all", "&#64;all"), ("38.5 GiB (35%).", "38.5 GiB (35%)."),
+    ],
+)  # fmt: skip
+def test_markdown(text, written):
+    """Signs of Markdown and of HTML are letters, and a text is one line."""
+    assert in_markdown(text) == written
+
+
+def test_a_report_holds_any_config():
+    """A model's own description may contain what ends a block of code, a link or a row."""
+    model = {**LLAMA, "_name_or_path": "a```\n<img src=x>|[b](c)"}
+    visit = Visit().do("edit", texts={"model-json": json.dumps(model), "training.sequence_length": "64"}, entry=1)
+    text = visit.do("report", base="https://example.org/").last("copy")
+    before, fence, block = text.partition("\n````json\n")
+    assert fence
+    assert "<img" not in before
+    assert json.loads(block.removesuffix("````\n"))["model"] == model
+
+
+def test_tables_of_the_command_line_hold_no_formulas(capsys):
+    """Advice begins with flags, which a spreadsheet would take for sums."""
+    assert main(["advise", "--model", "llama-3.1-8b", "--seq", "8192", "--gpus", "8", "--accelerator",
+                 "h100-sxm-80gb", "--csv"]) in (0, 1)  # fmt: skip
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert any(cell.startswith("'--") for row in rows for cell in row)
+    assert [cell for row in rows for cell in row if cell[:1] in {"=", "@"} or cell.startswith("--")] == []

@@ -682,6 +682,19 @@ def test_what_leaves_the_page_comes_back(context, watched, site, tmp_path):
         expect(watched.locator("#import")).to_be_hidden()
 
 
+def test_a_script_of_ones_own_is_taken_away(watched, site):
+    """Serving with transformers has no file that a tool reads; everything else can be had."""
+    live(watched, f"{site}?q=,=1#v1&model=gpt2&engine=transformers&max-len=1024&accelerator=t4")
+    watched.get_by_role("button", name="Export").click()
+    dialog = watched.locator("#exports")
+    expect(dialog).to_be_visible()
+    expect(dialog.locator("#export-flags")).to_have_count(0)
+    with watched.expect_download() as saved:
+        dialog.locator('[data-kind="csv"][data-way="save"]').click()
+    assert saved.value.suggested_filename == "memcore.csv"
+    assert ",=" not in saved.value.path().read_text()
+
+
 def test_a_log_of_a_run(watched, site, tmp_path):
     """Pasted by keyboard, chosen or dropped as a file; the measured case is saved; nothing of the log becomes markup."""
     live(watched, site)

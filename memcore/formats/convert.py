@@ -56,6 +56,11 @@ class Exported:
     command: str = ""
     """What starts the tool with its file on all GPUs, where the text is not a command itself."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        lost = {"left_out": list(self.left_out), "reasons": list(self.reasons)}
+        return {"tool": self.tool.name, "file": self.tool.file, "text": self.text, "command": self.command, **lost}
+
 
 def imported(text: str, gpus: int | None = None) -> Imported:
     """A config from another tool's file or command line; `gpus` is their number, where the text does not say it.
@@ -205,13 +210,13 @@ def flag(config: Config, path: str, value: Any = None) -> str | None:
 
 
 def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | None = None) -> Exported:
-    """A config in the words of the tool that runs it, or of another one.
+    r"""A config in the words of the tool that runs it, or of another one.
 
     Where a missing key means something else to the tool than to the config, it is said: `taken` is what an estimate of
     the config took for settings that it leaves open. What is left out is what the text, read again, does not say.
 
     >>> exported(Config.from_dict({"model": "gpt2", "engine": {"type": "vllm"}})).text
-    'vllm serve openai-community/gpt2\\n'
+    'vllm serve openai-community/gpt2\n'
 
     Raises ConfigError for a tool that is not known, or that does not run the config's engine.
     """
@@ -242,9 +247,8 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     if to is not None:
         return ConfigError([Problem("engine.type", f"found {engine!r}; {tool.title} is for {', '.join(tool.engines)}")])
     known = sorted({each for other in TOOLS.values() for each in other.engines})
-    return ConfigError(
-        [Problem("engine.type", f"found {engine!r}, which has no file; exported are {', '.join(known)}")]
-    )
+    message = f"found {engine!r}, which has no file; exported are {', '.join(known)}"
+    return ConfigError([Problem("engine.type", message)])
 
 
 def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
@@ -273,11 +277,15 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
             continue
         if path == "model":
             lost[path] = f"{tool.title} has no key for it"
-        elif _meant(tool, back, path) not in (value, _spelled(tool, path, value)) and not _follows(
-            tool, config, back, path
-        ):
+        elif not _carried(tool, config, back, path):
             lost[path] = _why(tool, path, value)
     return lost
+
+
+def _carried(tool: Tool, config: Config, back: Config, path: str) -> bool:
+    """Whether a setting is read again, in whichever form, or follows from others."""
+    value = config.get(path)
+    return _meant(tool, back, path) in (value, _spelled(tool, path, value)) or _follows(tool, config, back, path)
 
 
 def _spelled(tool: Tool, path: str, value: object) -> object:
@@ -329,7 +337,7 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
         others = tool.implied[path].get(config.get(path))
         return others is not None and all(back.get(other) == value for other, value in others.items())
     if path == "hardware.num_gpus":
-        return gpus_of(back) == config.get(path)
+        return bool(gpus_of(back) == config.get(path))
     if path == "engine.type":
         return config.get(path) == "none" and back.get(path) is None
     if path in ("parallelism.data_parallel_size", "parallelism.data_parallel_shard_size"):
@@ -340,9 +348,6 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
 def _same_model(model: object, back: object) -> bool:
     if isinstance(model, str):
         return isinstance(back, str) and full_name(back) == full_name(model)
-    kept = (
-        {name: value for name, value in model.items() if value not in (None, False)}
-        if isinstance(model, Mapping)
-        else {}
-    )
-    return isinstance(back, Mapping) and all(back.get(name) == value for name, value in kept.items())
+    if not isinstance(model, Mapping) or not isinstance(back, Mapping):
+        return False
+    return all(back.get(name) == value for name, value in model.items() if value not in (None, False))

@@ -54,20 +54,11 @@ _SAID_ZERO = (
 )  # fmt: skip
 """What DeepSpeed's file leaves to the trainer."""
 _OF_ZERO = tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size"))
-_UNSAID = dict.fromkeys(
-    (
-        "engine.zero_stage",
-        "training.precision",
-        "training.optimizer.name",
-        "training.optimizer.implementation",
-        "training.sequence_length",
-        f"{_CHECKPOINTS}.policy",
-        f"{_CHECKPOINTS}.use_reentrant",
-        "training.adapter.rank",
-        "training.adapter.dropout",
-        "training.adapter.target_modules",
-    )
-)
+_UNSAID = dict.fromkeys((
+    "engine.zero_stage", "training.precision", "training.optimizer.name", "training.optimizer.implementation",
+    "training.sequence_length", f"{_CHECKPOINTS}.policy", f"{_CHECKPOINTS}.use_reentrant", "training.adapter.rank",
+    "training.adapter.dropout", "training.adapter.target_modules",
+))  # fmt: skip
 """Settings whose defaults differ by release, or between transformers, TRL and what is built on them."""
 _SAID_FSDP = (
     Meaning(sets={"engine.type": "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
@@ -269,8 +260,8 @@ LLAMA_FACTORY = Tool(
     settled=factory,
     defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048, f"{_CHECKPOINTS}.policy": "full"},
     unsaid=_UNSAID,
-    ignored=(*_TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*", "max_samples",
-             "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
+    ignored=(*_TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
+             "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
     source="LLaMA-Factory, hparams/",
 )  # fmt: skip
@@ -340,7 +331,8 @@ AXOLOTL = Tool(
     ),
     defaults={"training.sequence_length": 512, "training.micro_batch_size": 1},
     unsaid={**_UNSAID, "training.micro_batch_size": None},
-    ignored=(*_OF_ZERO, "datasets", "dp_replicate_size", "max_grad_norm", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
+    ignored=(*_OF_ZERO, "dp_replicate_size", "max_grad_norm",
+             "datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
              "lr_scheduler", "num_epochs", "warmup_*", "evals_per_epoch", "saves_per_epoch", "logging_steps",
              "weight_decay", "special_tokens*", "lora_model_dir", "lora_alpha", "train_on_inputs", "group_by_length",
              "tf32", "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",

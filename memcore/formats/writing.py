@@ -89,9 +89,8 @@ def argument(name: str, value: Any) -> str:
 
 def _tables(content: Mapping[str, Any], above: Sequence[str]) -> Iterator[str]:
     inner = {key: value for key, value in content.items() if isinstance(value, Mapping)}
-    own = [
-        f"{_key(key)} = {_inline(value)}" for key, value in content.items() if key not in inner and value is not None
-    ]
+    plain = {key: value for key, value in content.items() if key not in inner and value is not None}
+    own = [f"{_key(key)} = {_inline(value)}" for key, value in plain.items()]
     if above and (own or not inner):
         own.insert(0, f"[{'.'.join(map(_key, above))}]")
     if own:

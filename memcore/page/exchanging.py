@@ -237,7 +237,7 @@ def _stamped(found: Exported, stamp: str) -> str:
     """A tool's text with version and link, where its syntax has comments, and what the tool has no key for."""
     if found.tool.syntax == "json":
         return found.text
-    rest = "".join(f"# not said here: {each}\n" for each in found.reasons)
+    rest = "".join(f"# {say('export-left-out', reason=translated(each))}\n" for each in found.reasons)
     return f"# {stamp}\n{found.text}{rest}"
 
 
@@ -262,11 +262,12 @@ def python_snippet(config: Config, stamp: str) -> str:
 def markdown(found: Found, link: str) -> str:
     """The verdict and the components as a table, for an issue."""
     said = _summary(found)
+    verdict, reason = in_markdown(said["verdict"]), in_markdown(said["reason"])
     rows = "\n".join(
         f"| {in_markdown(name)} | {format_bytes(size)} | {size} |" for name, size in found.ledger.by_category.items()
     )
     return (
-        f"**{in_markdown(said['verdict'])}** {in_markdown(said['reason'])}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
+        f"**{verdict}** {reason}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
         f"memcore {memcore.__version__}, {today()} · [{_title(found)}]({link})\n"
     )
 
@@ -282,7 +283,8 @@ def csv_of(found: Found, stamp: str) -> str:
         [entry.category, entry.title, entry.module, entry.bytes, entry.formula, entry.source]
         for entry in found.ledger.entries
     )
-    return "".join(map(csv_line, [*rows, [f"# {stamp}"]]))
+    rows.append([f"# {stamp}"])
+    return "".join(map(csv_line, rows))
 
 
 def report(session: Session, message: Message) -> Iterator[Patch]:

@@ -274,6 +274,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "export-save": ("Save", "保存"),
     "export-copied": ("Copied.", "已复制。"),
     "export-flags": ("Flags for {engine}", "{engine} 的参数"),
+    "export-left-out": ("not said here: {reason}", "未写出：{reason}"),
     "export-cli": ("Command line", "命令行"),
     "export-python": ("Python", "Python"),
     "export-json": ("JSON: config and answer", "JSON：配置与结果"),
