@@ -50,13 +50,17 @@
   // Which file is to blame, found by comparing what is served with the list of the build.
   async function diagnose() {
     const renewed = await checkCache();
-    if (renewed.length) return renewed.map((file) => tell("renewed", { file })).join(" ");
+    if (renewed.length) {
+      damaged = renewed;
+      return renewed.map((file) => tell("renewed", { file })).join(" ");
+    }
     const files = await (await fetch("./files.json", { cache: "no-store" })).json();
     const wheel = new URL(document.querySelector("[data-t=wheel]").href).pathname;
     if (!Object.keys(files).some((path) => wheel.endsWith(`/${path}`))) return tell("mixed");
     const found = await Promise.all(Object.entries(files).filter(([path]) => !LATER.test(path)).map(compare));
-    damaged = found.filter(Boolean);
-    return damaged.map(({ path, key }) => tell(key, { file: nameOf(path) })).join(" ");
+    const wrong = found.filter(Boolean);
+    damaged = wrong.map(({ path }) => path);
+    return wrong.map(({ path, key }) => tell(key, { file: nameOf(path) })).join(" ");
   }
 
   async function compare([path, hash]) {
@@ -93,7 +97,7 @@
     try {
       sessionStorage.setItem("memcore", JSON.stringify(draft));
     } catch { /* Storage is blocked. */ }
-    const again = damaged.map(({ path }) => path).concat(nameOf(location.pathname) || "./");
+    const again = [...damaged, nameOf(location.pathname) || "./"]; // browsers may hold what was wrong in their memory
     await Promise.race([
       Promise.allSettled(again.map((path) => fetch(path, { cache: "reload" }).then((found) => found.blob()))),
       new Promise((done) => { setTimeout(done, PATIENCE); }),

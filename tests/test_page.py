@@ -132,8 +132,9 @@ def test_python_takes_over_with_the_same_numbers(watched, site):
 
 
 def test_without_the_kept_memory(context, page, site):
-    """Python starts from nothing where the memory that a build kept cannot be had; micropip installs the wheel."""
+    """Without the memory that a build kept, and without its bytecode, micropip installs the wheel."""
     context.route("**/memory.bin?inflated", lambda route: route.fulfill(status=404))
+    context.route("**/library.zip", lambda route: route.fulfill(status=404))
     said = page.expect_console_message(lambda message: "starts from nothing" in message.text)
     with said, page.expect_request("**/wheels/*/memcore-*.whl"):
         page.goto(f"{site}#v1&model=gpt2&seq=512")
@@ -269,11 +270,15 @@ def test_wrong_input_is_said_beside_the_field(watched, site):
      "v1&model=%22%3E%3Cimg%20src=x%20onerror=alert(1)%3E"],
 )  # fmt: skip
 def test_a_broken_or_hostile_link_changes_nothing(watched, site, fragment):
-    """The form keeps the example, the problem is said, and nothing of the link becomes markup."""
+    """The form keeps the example, the problem is said, no verdict is shown, and nothing of the link becomes markup."""
     live(watched, f"{site}#{fragment}")
     expect(watched.locator("#problems")).to_be_visible()
-    expect(watched.locator("#problems img, #problems script")).to_have_count(0)
-    answered(watched, EXAMPLE)
+    expect(watched.locator("#problems img, #problems script, #verdict img, #verdict script")).to_have_count(0)
+    expect(watched.locator("#verdict .why")).not_to_be_empty()
+    assert set(numbers(watched).values()) == {None}
+    expect(watched.locator('[name="model"]')).to_have_value("llama-3.1-8b")
+    watched.locator(SEQUENCE).fill("4096")
+    answered(watched, {**EXAMPLE, "training": {**EXAMPLE["training"], "sequence_length": 4096}})
 
 
 def test_a_pasted_config_json(watched, site):
