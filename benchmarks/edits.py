@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from memcore.page.actions import handle
-from memcore.page.ahead import record_ahead
-from memcore.page.answering import values_of
-from memcore.page.framing import keep_openings
-from memcore.page.session import Message, Session
+from memcore.faces.page.actions import handle
+from memcore.faces.page.ahead import record_ahead
+from memcore.faces.page.answering import values_of
+from memcore.faces.page.framing import keep_openings
+from memcore.faces.page.session import Message, Session
 
 EDITS = {
     "training.sequence_length": ("4096", "6144", "16k", "8192"),

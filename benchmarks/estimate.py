@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memcore import Config
 from memcore.estimation import estimate_training as estimate
-from memcore.model.catalog import catalog
-from memcore.model.read import read_model
+from memcore.networks.catalog import catalog
+from memcore.networks.read import read_model
 
 LLAMA = {
     "model_type": "llama",

@@ -17,12 +17,12 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from memcore import Config, MemcoreError, estimate, search
-from memcore.costs import Cost, cost_of, roofline_of
+from memcore.questions.costs import Cost, cost_of, roofline_of
 from memcore.estimation import Estimate
-from memcore.render.search import policy_of
-from memcore.searching.layouts import Layout, config_of
-from memcore.searching.questions import Question, questions_of
-from memcore.searching.spaces import Tried, sequences_of
+from memcore.faces.render.search import policy_of
+from memcore.questions.searching.layouts import Layout, config_of
+from memcore.questions.searching.questions import Question, questions_of
+from memcore.questions.searching.spaces import Tried, sequences_of
 from memcore.units import GiB
 
 H100 = {"accelerator": "h100-sxm-80gb"}

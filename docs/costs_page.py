@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from memcore.costs import IDLE, Roofline
+from memcore.questions.costs import IDLE, Roofline
 from memcore.hardware import ACCELERATORS
-from memcore.searching.kinds import KINDS
-from memcore.searching.rows import ROWS
+from memcore.questions.searching.kinds import KINDS
+from memcore.questions.searching.rows import ROWS
 from memcore.speeds import SPEEDS, Speed
 
 INPUTS: Mapping[str, tuple[str, str]] = {
@@ -91,7 +91,7 @@ Every input can be changed for a search:
 
 ```python
 from memcore import advise, search
-from memcore.costs import roofline_of
+from memcore.questions.costs import roofline_of
 
 mine = roofline_of("h100-sxm-80gb").adjusted(network=25e9, flops_efficiency=0.4)
 *_, last = search(job, roofline=mine)

@@ -20,12 +20,12 @@ from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Ki
 from memcore.config.settings import SETTINGS
 from memcore.estimation import estimate_training
 from memcore.hardware import ACCELERATORS
-from memcore.model.catalog import catalog, nickname
-from memcore.model.glossary import SYMBOLS
-from memcore.ranks.ledger import CATEGORIES
-from memcore.ranks.places import PHASES
-from memcore.render import svg
-from memcore.render.page import EXAMPLE
+from memcore.networks.catalog import catalog, nickname
+from memcore.networks.glossary import SYMBOLS
+from memcore.memory.ledger import CATEGORIES
+from memcore.memory.places import PHASES
+from memcore.faces.render import svg
+from memcore.faces.render.page import EXAMPLE
 from memcore.rules.table import RULES
 from memcore.serving.entries import CATEGORIES as SERVED
 from memcore.units import GiB, format_count

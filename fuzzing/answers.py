@@ -9,8 +9,8 @@ from typing import Any
 
 from memcore.errors import MemcoreError, problems_of
 from memcore.estimation import Estimate, estimate
-from memcore.render import data
-from memcore.render.serving_data import serving_summary_data
+from memcore.faces.render import data
+from memcore.faces.render.serving_data import serving_summary_data
 from memcore.serving.estimate import ServingEstimate
 
 Found = Estimate | ServingEstimate

@@ -12,7 +12,7 @@ from typing import Any
 
 from memcore.config.settings import Config
 from memcore.formats import TOOLS, exported
-from memcore.model.catalog import catalog
+from memcore.networks.catalog import catalog
 
 TESTS = Path(__file__).parents[1] / "tests"
 JOBS = ("hardware", "inference", "megatron", "nanotron", "simulated")

@@ -13,7 +13,7 @@ from fuzzing.jobs import put
 from fuzzing.trees import damaged
 from memcore.formats import TOOLS
 from memcore.hardware import ACCELERATORS
-from memcore.solving import SOLVABLE
+from memcore.questions.solving import SOLVABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memcore.advising.advise import Advice, Advised, advise
+    from memcore.questions.advising.advise import Advice, Advised, advise
     from memcore.config.settings import Config
-    from memcore.costs import Roofline
+    from memcore.questions.costs import Roofline
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
     from memcore.estimation import Estimate, estimate
-    from memcore.reconciling.reconcile import Reconciled, reconcile
-    from memcore.searching.found import Found, Progress
-    from memcore.searching.layouts import Layout
-    from memcore.searching.search import search
-    from memcore.solving import Solution, solve
+    from memcore.questions.reconciling.reconcile import Reconciled, reconcile
+    from memcore.questions.searching.found import Found, Progress
+    from memcore.questions.searching.layouts import Layout
+    from memcore.questions.searching.search import search
+    from memcore.questions.solving import Solution, solve
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,25 +48,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Advice": "memcore.advising.advise",
-    "Advised": "memcore.advising.advise",
+    "Advice": "memcore.questions.advising.advise",
+    "Advised": "memcore.questions.advising.advise",
     "Config": "memcore.config.settings",
     "ConfigError": "memcore.errors",
     "Estimate": "memcore.estimation",
-    "Found": "memcore.searching.found",
-    "Layout": "memcore.searching.layouts",
+    "Found": "memcore.questions.searching.found",
+    "Layout": "memcore.questions.searching.layouts",
     "MemcoreError": "memcore.errors",
     "Problem": "memcore.errors",
-    "Progress": "memcore.searching.found",
-    "Reconciled": "memcore.reconciling.reconcile",
-    "Roofline": "memcore.costs",
-    "Solution": "memcore.solving",
+    "Progress": "memcore.questions.searching.found",
+    "Reconciled": "memcore.questions.reconciling.reconcile",
+    "Roofline": "memcore.questions.costs",
+    "Solution": "memcore.questions.solving",
     "UnsupportedError": "memcore.errors",
-    "advise": "memcore.advising.advise",
+    "advise": "memcore.questions.advising.advise",
     "estimate": "memcore.estimation",
-    "reconcile": "memcore.reconciling.reconcile",
-    "search": "memcore.searching.search",
-    "solve": "memcore.solving",
+    "reconcile": "memcore.questions.reconciling.reconcile",
+    "search": "memcore.questions.searching.search",
+    "solve": "memcore.questions.solving",
 }
 
 

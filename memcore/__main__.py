@@ -1,5 +1,5 @@
 """`python -m memcore`."""
 
-from memcore.cli import main
+from memcore.faces.cli import main
 
 raise SystemExit(main())

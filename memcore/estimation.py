@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memcore.config.megatron import MEGATRON
+from memcore.trainers.megatron.settings import MEGATRON
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
-from memcore.job.defaults import Assumption
-from memcore.job.job import Job, resolve
-from memcore.megatron.stages import stages_of
-from memcore.ranks import readings
-from memcore.ranks.ledger import Ledger
-from memcore.ranks.rank import Rank, ranks_of
-from memcore.ranks.readings import Reading
+from memcore.config.defaults import Assumption
+from memcore.trainers.pytorch.resolve import Job, resolve
+from memcore.trainers.megatron.stages import stages_of
+from memcore.memory import readings
+from memcore.memory.ledger import Ledger
+from memcore.memory.rank import Rank, ranks_of
+from memcore.memory.readings import Reading
 from memcore.serving.estimate import ServingEstimate, estimate_serving
 from memcore.serving.job import given_below, is_serving
-from memcore.timeline import Moment
+from memcore.trace.program import Moment
 
 
 def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate | ServingEstimate:

@@ -5,8 +5,8 @@ import json
 
 from polyscript import xworker
 
-from memcore.page.actions import handle
-from memcore.page.session import Session
+from memcore.faces.page.actions import handle
+from memcore.faces.page.session import Session
 
 session = Session()
 running = set()

@@ -6,18 +6,7 @@ from conftest import truth
 from hypothesis import strategies as st
 
 from memcore import Config
-from memcore.config.kinds import (
-    Choice,
-    Counted,
-    Flag,
-    FlagOrCount,
-    Integer,
-    Listed,
-    ModelName,
-    Names,
-    Number,
-    Version,
-)
+from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Listed, ModelName, Names, Number, Version
 from memcore.config.pipelines import Layout
 from memcore.config.settings import SETTINGS
 

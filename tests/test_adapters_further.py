@@ -6,8 +6,8 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.model.adapter_shapes import Numbers, factorization, tensors
-from memcore.model.adapters import trainable
+from memcore.networks.adapter_shapes import Numbers, factorization, tensors
+from memcore.networks.adapters import trainable
 
 MODEL = {
     "model_type": "llama",

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.describe import symbols
+from memcore.questions.describe import symbols
 from memcore.errors import MemcoreError, UnsupportedError
 
 CHECKPOINTS = truth("checkpoints")

@@ -3,7 +3,7 @@
 import pytest
 
 from memcore import estimate
-from memcore.timeline import aligned
+from memcore.trace.program import aligned
 
 B, S, H, A, K, D, F, V = 2, 256, 64, 4, 2, 16, 192, 1024
 T = B * S

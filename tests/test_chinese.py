@@ -8,20 +8,20 @@ from string import Formatter
 import pytest
 
 from memcore import estimate
-from memcore.advising.changes import CHANGES
-from memcore.advising.server_changes import SERVER_CHANGES
+from memcore.questions.advising.changes import CHANGES
+from memcore.questions.advising.server_changes import SERVER_CHANGES
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import from_texts
 from memcore.errors import MemcoreError
-from memcore.page.actions import handle
-from memcore.page.presets import presets
-from memcore.page.session import Session
-from memcore.render import page
-from memcore.words import sentences
-from memcore.words.answers import ANSWERS_IN_CHINESE
-from memcore.words.messages.table import MESSAGES_IN_CHINESE
-from memcore.words.models import MODELS_IN_CHINESE
-from memcore.words.page import LANGUAGES, WORDS, complaint, speaking, translated
+from memcore.faces.page.actions import handle
+from memcore.faces.page.presets import presets
+from memcore.faces.page.session import Session
+from memcore.faces.render import page
+from memcore.i18n import sentences
+from memcore.i18n.answers import ANSWERS_IN_CHINESE
+from memcore.i18n.messages.table import MESSAGES_IN_CHINESE
+from memcore.i18n.models import MODELS_IN_CHINESE
+from memcore.i18n.page import LANGUAGES, WORDS, complaint, speaking, translated
 
 ROOT = Path(__file__).parent.parent / "memcore"
 SILENT = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memcore.render.page import EXAMPLE
+from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
 FLAGS = [

@@ -2,10 +2,10 @@
 
 import pytest
 
-from memcore.advising.advise import advise
+from memcore.questions.advising.advise import advise
 from memcore.config.settings import Config
-from memcore.costs import TRAFFIC
-from memcore.engines import ENGINES
+from memcore.questions.costs import TRAFFIC
+from memcore.trainers import ENGINES
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_training
 

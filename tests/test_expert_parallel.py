@@ -5,9 +5,9 @@ from math import ceil
 import pytest
 
 from memcore import Config, estimate
-from memcore.communicators import deep_ep
+from memcore.memory.communicators import deep_ep
 from memcore.errors import MemcoreError
-from memcore.ranks.rank import outside
+from memcore.memory.rank import outside
 
 QWEN = {
     "model_type": "qwen3_moe",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore import Config
-from memcore.cli import main
+from memcore.faces.cli import main
 from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats import TOOLS, exported, flag, imported

@@ -7,7 +7,7 @@ from memcore.config.quick import quick
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.estimation import estimate_training
-from memcore.model.catalog import find_model
+from memcore.networks.catalog import find_model
 
 DDP = {
     "model": {

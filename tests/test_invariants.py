@@ -10,13 +10,13 @@ from strategies import any_configs, jobs
 
 from memcore import Config, estimate
 from memcore.config.url import decode_fragment, encode_fragment
-from memcore.engines import ENGINES
+from memcore.trainers import ENGINES
 from memcore.errors import MemcoreError
 from memcore.layers import IMPLEMENTATIONS
-from memcore.ranks.ledger import CATEGORIES
-from memcore.render import html, svg
-from memcore.step.step import Step
-from memcore.timeline import Program
+from memcore.memory.ledger import CATEGORIES
+from memcore.faces.render import html, svg
+from memcore.trace.step import Step
+from memcore.trace.program import Program
 
 settings.register_profile("memcore", deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 settings.load_profile("memcore")
@@ -34,7 +34,7 @@ def answered(job):
 def recorded_in_full(found):
     """The program of a job with every layer recorded on its own."""
     recipe = replace(found.job.recipe, repeats=found.job.model.repeats)
-    with patch("memcore.step.step.repetitions", lambda run, count: [None] * count):
+    with patch("memcore.trace.step.repetitions", lambda run, count: [None] * count):
         step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
         code = IMPLEMENTATIONS[recipe.implementation]
         step.record(code.forward, code.inputs)

@@ -16,7 +16,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS
 from memcore.config.url import FORMER, VERSION, decode_fragment, encode_fragment, read_fragment
 from memcore.errors import ConfigError
-from memcore.model.catalog import catalog, full_name, nickname
+from memcore.networks.catalog import catalog, full_name, nickname
 
 FROZEN = truth("links")
 LISTED = [(path, value) for path, setting in SETTINGS.items()

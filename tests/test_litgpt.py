@@ -6,7 +6,7 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.model.adapters import trainable as count_trainable
+from memcore.networks.adapters import trainable as count_trainable
 
 LLAMA = "meta-llama/Llama-2-7b-hf"
 PHI = {

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.accuracy import accuracy
+from memcore.questions.accuracy import accuracy
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.megatron.schedule import in_chunks, schedule
-from memcore.model.catalog import find_model
-from memcore.model.megatron.converted import as_megatron
-from memcore.model.megatron.share import padded, shared
-from memcore.model.read import read_model
+from memcore.trainers.megatron.schedule import in_chunks, schedule
+from memcore.networks.catalog import find_model
+from memcore.trainers.megatron.networks.converted import as_megatron
+from memcore.trainers.megatron.networks.share import padded, shared
+from memcore.networks.read import read_model
 from memcore.symbols import product
 
 GPT = {

@@ -4,7 +4,7 @@ import pytest
 
 from memcore import estimate
 from memcore.errors import ConfigError
-from memcore.megatron.captured import CAPTURE
+from memcore.trainers.megatron.captured import CAPTURE
 
 LAYERS, TOKENS, HIDDEN, HEADS = 8, 1024, 512, 8
 TENSOR = 2 * TOKENS * HIDDEN

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from memcore import estimate
-from memcore.eager.autograd import attach, backward
-from memcore.eager.basics import new
-from memcore.engines.base import Runtime, precision
+from memcore.tensors.autograd import attach, backward
+from memcore.tensors.basics import new
+from memcore.trace.engine import Runtime, precision
 from memcore.layers import IMPLEMENTATIONS
-from memcore.model.megatron.share import padded, shared
-from memcore.model.read import read_model
-from memcore.model.stages import stage_of
-from memcore.step.megatron import Experts, MegatronPlan, Recompute
-from memcore.step.recipe import Loss, Recipe, Sharding
-from memcore.step.step import Batch, Step
+from memcore.trainers.megatron.networks.share import padded, shared
+from memcore.networks.read import read_model
+from memcore.networks.stages import stage_of
+from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trace.recipe import Loss, Recipe, Sharding
+from memcore.trace.step import Batch, Step
 from memcore.symbols import split_over
-from memcore.timeline import Program
+from memcore.trace.program import Program
 
 GPT = {
     "model_type": "megatron",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memcore import estimate
 from memcore.errors import ConfigError
-from memcore.megatron.layer_wise import Matrix, laid_out, ping_pong
+from memcore.trainers.megatron.layer_wise import Matrix, laid_out, ping_pong
 
 HIDDEN = 256
 JOB = {

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.eager.tape import Tape
+from memcore.tensors.tape import Tape
 from memcore.errors import ConfigError
 
 LAYERS, TOKENS, HIDDEN = 8, 4096, 1024

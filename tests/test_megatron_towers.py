@@ -6,9 +6,9 @@ import pytest
 
 from memcore import estimate
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.model.catalog import find_model
-from memcore.model.megatron.converted import as_megatron
-from memcore.model.megatron.towers import towers_of
+from memcore.networks.catalog import find_model
+from memcore.trainers.megatron.networks.converted import as_megatron
+from memcore.trainers.megatron.networks.towers import towers_of
 from memcore.symbols import product
 
 TEXT = {

@@ -12,7 +12,7 @@ import pytest
 
 from memcore import estimate
 from memcore.config.url import decode_fragment
-from memcore.render.page import EXAMPLE
+from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
 playwright = pytest.importorskip("playwright.sync_api")

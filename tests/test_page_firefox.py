@@ -15,7 +15,7 @@ import pytest
 import build
 from memcore import estimate
 from memcore.config.url import decode_fragment
-from memcore.render.page import EXAMPLE
+from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")

@@ -16,7 +16,7 @@ from test_page import (
 )
 
 from memcore.config.url import decode_fragment
-from memcore.render.page import EXAMPLE
+from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
 playwright = pytest.importorskip("playwright.sync_api")
@@ -244,7 +244,7 @@ def test_a_link_without_an_answer_says_why(page, site, fragment, why):
 def endless(context):
     """A page whose Python never ends with one sequence length."""
     slow = f"""
-import memcore.page.answering as answering
+import memcore.faces.page.answering as answering
 estimate = answering.estimate
 def never(config):
     while config.training.sequence_length == {NEVER}:

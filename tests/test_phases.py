@@ -7,9 +7,9 @@ import json
 import pytest
 
 import memcore
-from memcore.cli import main
-from memcore.ranks.host_phases import host_phases
-from memcore.ranks.phases import phases
+from memcore.faces.cli import main
+from memcore.memory.host_phases import host_phases
+from memcore.memory.phases import phases
 
 MODEL = {
     "model_type": "llama",

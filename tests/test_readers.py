@@ -22,14 +22,14 @@ from memcore.formats.readers import read_command, read_file
 from memcore.formats.scalars import resolved
 from memcore.formats.sources import read_source
 from memcore.formats.yaml import read_yaml
-from memcore.page.exchanging import understood
+from memcore.faces.page.exchanging import understood
 from memcore.patterns import Pattern
-from memcore.reconciling.lines import LINES
-from memcore.reconciling.logs import LARGEST, sightings
-from memcore.render.page import Form
+from memcore.questions.reconciling.lines import LINES
+from memcore.questions.reconciling.logs import LARGEST, sightings
+from memcore.faces.render.page import Form
 from memcore.serving.checkpoint import own_format
 from memcore.untrusted import parse_json
-from memcore.words.sentences import in_chinese
+from memcore.i18n.sentences import in_chinese
 
 yaml = pytest.importorskip("yaml")
 
@@ -326,7 +326,7 @@ def test_byte_order_marks(text):
 @pytest.mark.machine
 def test_files_in_utf_16(tmp_path):
     """A config is refused in words, with or without letters beyond ASCII."""
-    from memcore.cli import main
+    from memcore.faces.cli import main
 
     file = tmp_path / "job.json"
     file.write_text(json.dumps({"model": "gpt2"}), encoding="utf-16")

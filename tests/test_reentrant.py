@@ -6,7 +6,7 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError
-from memcore.model.adapters import trainable
+from memcore.networks.adapters import trainable
 
 MODEL = {
     "model_type": "llama",

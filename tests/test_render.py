@@ -11,11 +11,11 @@ import pytest
 from memcore import Config, Problem, estimate
 from memcore.config.url import decode_fragment
 from memcore.errors import problems_of
-from memcore.model.catalog import find_model
-from memcore.page.static import colours, parts
-from memcore.render import html, page, svg
-from memcore.render.form import Values, form
-from memcore.render.model import layer_strip, model_html
+from memcore.networks.catalog import find_model
+from memcore.faces.page.static import colours, parts
+from memcore.faces.render import html, page, svg
+from memcore.faces.render.form import Values, form
+from memcore.faces.render.model import layer_strip, model_html
 
 GOLDEN = Path(__file__).parent / "golden"
 TINY = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 8, "num_attention_heads": 4, "vocab_size": 1000}
@@ -141,7 +141,7 @@ def test_files_replace_the_model_or_everything():
 
 def test_every_category_has_its_colours():
     """Each category, the unused rest and what lies outside have a colour on light and on dark ground."""
-    from memcore.ranks.ledger import CATEGORIES
+    from memcore.memory.ledger import CATEGORIES
 
     assert {svg.slug(name) for name in CATEGORIES} | {"unused", "outside"} == set(svg.COLOURS)
     assert colours().count("light-dark(") == len({**svg.COLOURS, **svg.STRIP_COLOURS})

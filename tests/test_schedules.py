@@ -5,7 +5,7 @@ from test_pipeline import job
 
 from memcore import ConfigError, UnsupportedError, estimate
 from memcore.config.settings import Config
-from memcore.step.schedules import BOTH_WAYS, LOOPED, V_SHAPED, facing, fullest
+from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, facing, fullest
 
 
 def spelled(name, rank, ranks, count, chunks=2):

@@ -14,20 +14,20 @@ from pathlib import Path
 import pytest
 
 from memcore import ConfigError, MemcoreError, estimate, search
-from memcore.cli import main
+from memcore.faces.cli import main
 from memcore.config.settings import Config
-from memcore.job.job import resolve
-from memcore.render.search import flags_of, scatter, search_data, search_text
-from memcore.searching import tasks
-from memcore.searching.found import pareto
-from memcore.searching.layouts import Layout, config_of
-from memcore.searching.peaks import Fixed, Peaks
-from memcore.searching.questions import questions_of
-from memcore.searching.records import csv_line, json_line, recorded
-from memcore.searching.spaces import Tried, space_of
-from memcore.searching.tasks import Task, growths_of, perform
-from memcore.searching.totals import Totals
-from memcore.step.record import program_of
+from memcore.trainers.pytorch.resolve import resolve
+from memcore.faces.render.search import flags_of, scatter, search_data, search_text
+from memcore.questions.searching import tasks
+from memcore.questions.searching.found import pareto
+from memcore.questions.searching.layouts import Layout, config_of
+from memcore.questions.searching.peaks import Fixed, Peaks
+from memcore.questions.searching.questions import questions_of
+from memcore.questions.searching.records import csv_line, json_line, recorded
+from memcore.questions.searching.spaces import Tried, space_of
+from memcore.questions.searching.tasks import Task, growths_of, perform
+from memcore.questions.searching.totals import Totals
+from memcore.trace.record import program_of
 
 ROOT = Path(__file__).parent.parent
 DENSE = {

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from memcore import ConfigError
-from memcore.model.catalog import find_model
+from memcore.networks.catalog import find_model
 from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored, own_dtype, own_format
 from memcore.serving.formats import FORMATS

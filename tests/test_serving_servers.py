@@ -4,7 +4,7 @@ import pytest
 
 from memcore import estimate
 from memcore.errors import ConfigError
-from memcore.serving.vllm_versions import facts
+from memcore.servers.vllm.versions import facts
 from memcore.units import GiB, MiB
 
 H100 = {"accelerator": "h100-sxm-80gb"}

@@ -10,35 +10,35 @@ import pytest
 from memcore import Config, estimate
 from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
-from memcore.describe import symbols, when, why
-from memcore.describe_serving import answers, serving_verdict
+from memcore.questions.describe import symbols, when, why
+from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.errors import UnsupportedError
 from memcore.estimation import Estimate
-from memcore.model.glossary import SYMBOLS
-from memcore.page import ahead, answering, exchanging, framing, static
-from memcore.page.actions import ACTIONS, handle
-from memcore.page.answering import values_of
-from memcore.page.presets import presets
-from memcore.page.session import RECENT, Session
-from memcore.page.tasks import TASKS, task_of, with_task
-from memcore.render import html, page
-from memcore.render.serving_html import serving_stages
+from memcore.networks.glossary import SYMBOLS
+from memcore.faces.page import ahead, answering, exchanging, framing, static
+from memcore.faces.page.actions import ACTIONS, handle
+from memcore.faces.page.answering import values_of
+from memcore.faces.page.presets import presets
+from memcore.faces.page.session import RECENT, Session
+from memcore.faces.page.tasks import TASKS, task_of, with_task
+from memcore.faces.render import html, page
+from memcore.faces.render.serving_html import serving_stages
 from memcore.rules.table import RULES
 from memcore.serving.estimate import ServingEstimate
-from memcore.step.record import program_of
+from memcore.trace.record import program_of
 from memcore.units import format_bytes
-from memcore.words.answers import ANSWERS_IN_CHINESE
-from memcore.words.choices import CHOICES_IN_CHINESE
-from memcore.words.defaults import DEFAULTS_IN_CHINESE
-from memcore.words.engines import ENGINES_IN_CHINESE
-from memcore.words.help import HELP_IN_CHINESE
-from memcore.words.labels import LABELS_IN_CHINESE, SETTINGS_IN_CHINESE
-from memcore.words.messages.table import MESSAGES_IN_CHINESE, TABLES
-from memcore.words.models import MODELS_IN_CHINESE
-from memcore.words.page import LANGUAGES, WORDS, every, say, speaking, translated
-from memcore.words.rules import TITLES_IN_CHINESE
-from memcore.words.serving import SERVING_IN_CHINESE
-from memcore.words.symbols import SYMBOLS_IN_CHINESE
+from memcore.i18n.answers import ANSWERS_IN_CHINESE
+from memcore.i18n.choices import CHOICES_IN_CHINESE
+from memcore.i18n.defaults import DEFAULTS_IN_CHINESE
+from memcore.i18n.engines import ENGINES_IN_CHINESE
+from memcore.i18n.help import HELP_IN_CHINESE
+from memcore.i18n.labels import LABELS_IN_CHINESE, SETTINGS_IN_CHINESE
+from memcore.i18n.messages.table import MESSAGES_IN_CHINESE, TABLES
+from memcore.i18n.models import MODELS_IN_CHINESE
+from memcore.i18n.page import LANGUAGES, WORDS, every, say, speaking, translated
+from memcore.i18n.rules import TITLES_IN_CHINESE
+from memcore.i18n.serving import SERVING_IN_CHINESE
+from memcore.i18n.symbols import SYMBOLS_IN_CHINESE
 
 OPENING = ("values", "answered", "fragment", "entry", "task", "live")
 """What the page is told of the example that it shows when it opens."""

@@ -5,16 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 import memcore
-from memcore.cli import main
-from memcore.engines import (
-    FORMULAS,
-    MegatronArguments,
-    compute_activation_memory,
-    compute_activation_memory_without_sp,
-    compute_weight_and_optimizer_memory,
-    report_theoretical_memory,
-)
-from memcore.formulas import arguments_of, compare
+from memcore.faces.cli import main
+from memcore.trainers import FORMULAS, MegatronArguments, compute_activation_memory, compute_activation_memory_without_sp, compute_weight_and_optimizer_memory, report_theoretical_memory
+from memcore.questions.formulas import arguments_of, compare
 
 TINY = {
     "num_layers": 4,

@@ -6,7 +6,7 @@ import pytest
 from conftest import truth
 
 from memcore import Config, estimate
-from memcore.accuracy import accuracy, of_stage
+from memcore.questions.accuracy import accuracy, of_stage
 
 pytestmark = pytest.mark.machine  # a thousand cases take minutes inside Pyodide, where test_tapes shows the same
 

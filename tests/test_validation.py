@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import truth
 
-from memcore.accuracy import accuracy
+from memcore.questions.accuracy import accuracy
 from memcore.config.kinds import Choice, Counted
 from memcore.config.settings import SETTINGS
 from memcore.errors import MemcoreError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from memcore.reconciling.reconcile import name_of
+from memcore.questions.reconciling.reconcile import name_of
 
 PACKAGES = ("torch", "transformers", "peft", "bitsandbytes", "liger-kernel", "flash-attn")
 """Packages whose versions decide memory."""

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from memcore.model.catalog import catalog
+from memcore.networks.catalog import catalog
 
 SUITE = Path(__file__).with_name("suite.json")
 Config = dict[str, Any]

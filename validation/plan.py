@@ -13,8 +13,8 @@ from typing import Any
 
 from memcore.errors import MemcoreError
 from memcore.layers import IMPLEMENTATIONS
-from memcore.model.catalog import catalog, find_model, nickname
-from memcore.step.recurrence import is_recurrent
+from memcore.networks.catalog import catalog, find_model, nickname
+from memcore.trace.recurrence import is_recurrent
 
 OPTIMIZERS = (
     "adamw", "adam", "amsgrad", "nadam", "radam", "adamax", "adadelta", "adagrad", "rmsprop", "asgd", "adafactor", "sgd",

@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from memcore.reconciling.reconcile import name_of
+from memcore.questions.reconciling.reconcile import name_of
 from memcore.units import GiB
 from validation import gpu, models, parallel, pipeline, sdpa, steps, torchtitan
 from validation.cases import Phase, Run

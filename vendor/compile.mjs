@@ -96,9 +96,9 @@ const options = { indexURL: folder, stdLibURL: library, packages: [] };
 const answered = await loadPyodide({ ...options, env, _makeSnapshot: true });
 answered.runPython(`
 import asyncio, gc, random
-import memcore.page.actions
-from memcore.page.ahead import record_ahead
-from memcore.page.framing import keep_openings
+import memcore.faces.page.actions
+from memcore.faces.page.ahead import record_ahead
+from memcore.faces.page.framing import keep_openings
 record_ahead()
 keep_openings()
 random.seed(0)
@@ -116,7 +116,7 @@ writeFileSync(script, text.replace("LENGTH = 0;", `LENGTH = ${memory.length};`).
 const { wake } = await import(pathToFileURL(script).href);
 const woken = await wake(Promise.resolve(new Blob([bytes]).stream()), options);
 woken.runPython(`
-from memcore.render import page
+from memcore.faces.render import page
 if not page.answer_config(page.example()).sections:
     raise SystemExit("no answer")
 `);

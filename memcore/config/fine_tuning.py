@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Flag, Integer
 from memcore.config.schema import setting
-from memcore.config.server import ServerFlags
+from memcore.serving.settings import ServerFlags
 
 _FSDP = ("fsdp",)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memcore.config.deepspeed import DEEPSPEED
+from memcore.trainers.deepspeed.settings import DEEPSPEED
 from memcore.config.imported import DTYPES, ENGINES
-from memcore.config.inference import SERVERS
+from memcore.serving.inference import SERVERS
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
 

@@ -12,22 +12,14 @@ from operator import attrgetter
 from typing import Any
 
 from memcore.config.bounded import check
-from memcore.config.deepspeed import DEEPSPEED, DeepSpeedFlags
+from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedFlags
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
-from memcore.config.inference import SERVERS, Inference
-from memcore.config.kinds import (
-    Choice,
-    Flag,
-    FlagOrCount,
-    Integer,
-    ModelName,
-    Text,
-    Version,
-)
+from memcore.serving.inference import SERVERS, Inference
+from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, ModelName, Text, Version
 from memcore.config.load import from_plain, get, replaced, to_plain
-from memcore.config.megatron import MEGATRON
-from memcore.config.nanotron import NANOTRON
+from memcore.trainers.megatron.settings import MEGATRON
+from memcore.trainers.nanotron.settings import NANOTRON
 from memcore.config.pipelines import Layout
 from memcore.config.schema import Setting, section, setting, settings_of
 from memcore.config.training import Training

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
 from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Dropout, Offload, Optimizer
-from memcore.config.megatron import MEGATRON
+from memcore.trainers.megatron.settings import MEGATRON
 from memcore.config.schema import section, setting
-from memcore.model.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
+from memcore.networks.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

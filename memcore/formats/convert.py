@@ -20,7 +20,7 @@ from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.tools import TOOLS, runs, tool_of
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
-from memcore.model.catalog import full_name
+from memcore.networks.catalog import full_name
 
 _UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""

@@ -12,7 +12,7 @@ from memcore.errors import MemcoreError
 from memcore.formats.derived import data_ranks, gpus_of, whole_batch
 from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
-from memcore.model.catalog import find_model, full_name
+from memcore.networks.catalog import find_model, full_name
 
 _NODE = 8
 """The most GPUs of a node where nothing is said."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.errors import MemcoreError
-from memcore.model.catalog import find_model
-from memcore.model.usual_targets import targets_of_peft
+from memcore.networks.catalog import find_model
+from memcore.networks.usual_targets import targets_of_peft
 
 GPUS = "*gpus"
 """The key of the processes that a launcher starts."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.settings import Config
-from memcore.formats.megatron import MEGATRON
-from memcore.formats.nanotron import NANOTRON
+from memcore.trainers.megatron.files import MEGATRON
+from memcore.trainers.nanotron.files import NANOTRON
 from memcore.formats.pytorch import DEEPSPEED, TORCHTITAN
-from memcore.formats.servers import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
+from memcore.servers.command_lines import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 from memcore.formats.tool import Tool
 from memcore.formats.trainers import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
 

@@ -3,22 +3,7 @@
 from dataclasses import replace
 
 from memcore.formats.pytorch import DEEPSPEED
-from memcore.formats.settled import (
-    CHECKPOINTS,
-    ENGINE,
-    GPUS,
-    OFFLOAD,
-    OPTIMIZER,
-    PARAMETERS,
-    PER_NODE,
-    RESHARD,
-    STAGE,
-    VERSION,
-    accelerated,
-    factory,
-    of_trl,
-    sharded,
-)
+from memcore.formats.settled import CHECKPOINTS, ENGINE, GPUS, OFFLOAD, OPTIMIZER, PARAMETERS, PER_NODE, RESHARD, STAGE, VERSION, accelerated, factory, of_trl, sharded
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 

@@ -1,21 +1,24 @@
-"""Layer implementations: the forward pass of each, written against `memcore.eager` like the original."""
+"""Layer implementations: the forward pass of each, written against `memcore.tensors` like the original."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.layers import liger, litgpt, megatron_deepspeed, nanotron, unsloth
-from memcore.layers.megatron import model as megatron
-from memcore.layers.megatron import towers
-from memcore.layers.megatron.core_attention import KERNELS
+from memcore.layers import liger, unsloth
+from memcore.layers.litgpt import model as litgpt
+from memcore.trainers.megatron_deepspeed import layers as megatron_deepspeed
+from memcore.trainers.nanotron import layers as nanotron
+from memcore.trainers.megatron.layers import model as megatron
+from memcore.trainers.megatron.layers import towers
+from memcore.trainers.megatron.layers.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
 from memcore.layers.transformers import model as transformers
 from memcore.layers.transformers import support, tables
 from memcore.layers.transformers.vision import models as vision
-from memcore.model.network import Network
-from memcore.step.recipe import Buffer
-from memcore.step.step import Forward, Inputs
+from memcore.networks.network import Network
+from memcore.trace.recipe import Buffer
+from memcore.trace.step import Forward, Inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Source: torch/_functorch/partitioners.py (`min_cut_rematerialization_partition`, `default_partition`): fusible
 operations are computed again from what stays anyway; selective checkpoints mark what must stay, of what the backward
-pass reads, and a memory budget decides about costlier ones (`memcore.partitioner`). That is a block's set of saved
+pass reads, and a memory budget decides about costlier ones (`memcore.trainers.pytorch.partitioner`). That is a block's set of saved
 tensors. How the compiler orders its kernels, and so the temporaries of a block, is taken from eager execution.
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memcore.eager.autograd import attach, save, tracked
-from memcore.eager.basics import like, only
-from memcore.eager.operations import add
-from memcore.eager.selection import selectable
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
-from memcore.model.network import Layer, Network
-from memcore.model.parts import Attention, FeedForward
+from memcore.tensors.autograd import attach, save, tracked
+from memcore.tensors.basics import like, only
+from memcore.tensors.operations import add
+from memcore.tensors.selection import selectable
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
+from memcore.networks.network import Layer, Network
+from memcore.networks.parts import Attention, FeedForward
 
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ cce_backward.py.
 
 from __future__ import annotations
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import in_order, like, new
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import in_order, like, new
+from memcore.tensors.tensor import Parameter, Tensor
 
 
 def cut_loss(hidden: Tensor, weight: Parameter, labels: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import in_order, like, new
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import in_order, like, new
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.losses import shifted
 from memcore.symbols import Axis, Shape
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memcore.eager.tensor import Tensor
+from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers import model, support
 from memcore.layers.transformers.norms import LIGER_NORMS
-from memcore.model.network import Network
-from memcore.model.parts import Attention, FeedForward
-from memcore.step.step import Batch, Step
+from memcore.networks.network import Network
+from memcore.networks.parts import Attention, FeedForward
+from memcore.trace.step import Batch, Step
 
 
 def check(network: Network) -> None:

@@ -9,21 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import identity, like, new, only, to
-from memcore.eager.operations import embedding
-from memcore.eager.sharded import (
-    embedding_of_part,
-    from_parts,
-    from_replica,
-    masked,
-    reduced,
-    replica,
-    sum_to_parts,
-    sum_to_replica,
-)
-from memcore.eager.tensor import Parameter, Tensor
-from memcore.model.weights import Linear, Norm
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import identity, like, new, only, to
+from memcore.tensors.operations import embedding
+from memcore.tensors.sharded import embedding_of_part, from_parts, from_replica, masked, reduced, replica, sum_to_parts, sum_to_replica
+from memcore.tensors.tensor import Parameter, Tensor
+from memcore.networks.weights import Linear, Norm
 
 Run = Callable[[Tensor, Mapping[str, Parameter], Norm], Tensor]
 """A norm."""

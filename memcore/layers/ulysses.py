@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from memcore.eager.attention import Heads
-from memcore.eager.autograd import attach, tracked
-from memcore.eager.basics import contiguous, like, new, only, permute, view
-from memcore.eager.tensor import Tensor
-from memcore.step.ulysses import Ulysses
+from memcore.tensors.attention import Heads
+from memcore.tensors.autograd import attach, tracked
+from memcore.tensors.basics import contiguous, like, new, only, permute, view
+from memcore.tensors.tensor import Tensor
+from memcore.trace.ulysses import Ulysses
 from memcore.symbols import Axis, Shape, split_over
 
 RANKS, WHOLE = "cp", "sq"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memcore.eager.tensor import Tensor
+from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers import liger
 from memcore.layers.transformers import model
-from memcore.model.network import Network
-from memcore.model.parts import Attention, FeedForward
-from memcore.model.weights import Linear
-from memcore.step.step import Batch, Step
+from memcore.networks.network import Network
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.weights import Linear
+from memcore.trace.step import Batch, Step
 
 
 def check(network: Network) -> None:

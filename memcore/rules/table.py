@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.rules.fine_tuning import FINE_TUNING
-from memcore.rules.megatron import MEGATRON
+from memcore.trainers.megatron.rules import MEGATRON
 from memcore.rules.rule import Rule
 from memcore.rules.zero import ZERO
 

@@ -15,7 +15,7 @@ from memcore.hardware import ACCELERATORS
 from memcore.serving.estimate import ServingEstimate, estimate_serving
 from memcore.serving.gguf_mixes import FILE_TYPES
 from memcore.serving.servers import SERVERS
-from memcore.serving.vllm import Options as VllmOptions
+from memcore.servers.vllm.server import Options as VllmOptions
 
 
 def longest_context(found: ServingEstimate, users: int) -> int | None:

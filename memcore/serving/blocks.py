@@ -6,7 +6,7 @@ rounded up to 2 MiB, whose end is split off only if it is larger than 1 MiB.
 
 from __future__ import annotations
 
-from memcore.ranks.allocator import LARGE_SEGMENT, ROUNDING, SMALL
+from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL
 
 _ALIGNMENT = 512
 

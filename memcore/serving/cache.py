@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from memcore.model.network import Layer, Model
-from memcore.model.parts import Attention, LatentAttention, Mixer, SpecialMixer
+from memcore.networks.network import Layer, Model
+from memcore.networks.parts import Attention, LatentAttention, Mixer, SpecialMixer
 from memcore.serving.formats import BYTES
 from memcore.serving.slots import TENSOR, sharded
 from memcore.symbols import Shape, Shifted, Total, product, spell

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from memcore.errors import ConfigError, Problem
-from memcore.model.catalog import catalog, find_model
+from memcore.networks.catalog import catalog, find_model
 from memcore.patterns import Pattern, starts_like
 from memcore.serving.formats import FORMATS, Format
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memcore.model.images import Images
-from memcore.model.network import Model
-from memcore.model.parts import Attention, FeedForward
+from memcore.networks.images import Images
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, FeedForward
 from memcore.serving.entries import Entry, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.profile import ACTIVATIONS

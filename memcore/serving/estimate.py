@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memcore.config.settings import Config
-from memcore.job.defaults import Assumption
-from memcore.ranks.readings import Reading
+from memcore.config.defaults import Assumption
+from memcore.memory.readings import Reading
 from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.entries import Ledger
 from memcore.serving.job import ServingJob, resolve

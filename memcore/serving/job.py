@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from memcore.config.inference import SERVERS
+from memcore.serving.inference import SERVERS
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, find_accelerator
-from memcore.job.defaults import Assumption, Defaults
-from memcore.model.catalog import find_model
-from memcore.model.network import Model
+from memcore.config.defaults import Assumption, Defaults
+from memcore.networks.catalog import find_model
+from memcore.networks.network import Model
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
 from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, raw_config, text_config

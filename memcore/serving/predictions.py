@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.ranks.readings import Reading
+from memcore.memory.readings import Reading
 from memcore.serving.entries import Ledger, Range
 from memcore.serving.estimate import ServingEstimate
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memcore.model.network import Layer, Model
-from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.networks.network import Layer, Model
+from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.entries import Entry, tensor
 from memcore.serving.formats import BYTES, Format
 from memcore.serving.slots import EXPERT_TENSOR, TENSOR, sharded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from memcore.model.parts import Attention, Experts, LatentAttention
-from memcore.model.table import layer_order
+from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.table import layer_order
 from memcore.serving.cache import Kept, kept
 from memcore.serving.entries import Entry, tensor
 from memcore.serving.formats import BYTES

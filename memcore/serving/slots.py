@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memcore.model.network import Ends, Layer
-from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention, SpecialMixer
-from memcore.model.weights import Linear, Norm, Weight
+from memcore.networks.network import Ends, Layer
+from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, SpecialMixer
+from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Rounded, Shape
 
 TENSOR, EXPERT, EXPERT_TENSOR = "TP", "EP", "ETP"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from memcore.model.network import Layer, Model
-from memcore.model.table import layer_order
+from memcore.networks.network import Layer, Model
+from memcore.networks.table import layer_order
 from memcore.serving.checkpoint import Stored
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from memcore.model.network import Layer, Model
+from memcore.networks.network import Layer, Model
 from memcore.serving.slots import Slot, layer_slots
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from memcore.model.network import Model
-from memcore.model.table import ranges
+from memcore.networks.network import Model
+from memcore.networks.table import ranges
 from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import Entry, simplified, tensor

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memcore.eager.autograd import Gradient, attach, backward, save
-from memcore.eager.basics import like, new, to, view
-from memcore.eager.tensor import Tensor
+from memcore.tensors.autograd import Gradient, attach, backward, save
+from memcore.tensors.basics import like, new, to, view
+from memcore.tensors.tensor import Tensor
 from memcore.layers.losses import causal_lm_loss
-from memcore.step.step import Step
+from memcore.trace.step import Step
 from memcore.symbols import Quotient, Shape
 
 RECORDED = 3

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import contiguous, like, new, only, to
-from memcore.eager.indexing import sort, take
-from memcore.eager.operations import mul
-from memcore.eager.selection import selectable
-from memcore.eager.slices import unsqueeze
-from memcore.eager.tensor import Tensor
-from memcore.model.separate_experts import ARRIVED, ROWS
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import contiguous, like, new, only, to
+from memcore.tensors.indexing import sort, take
+from memcore.tensors.operations import mul
+from memcore.tensors.selection import selectable
+from memcore.tensors.slices import unsqueeze
+from memcore.tensors.tensor import Tensor
+from memcore.networks.separate_experts import ARRIVED, ROWS
 from memcore.symbols import Shape
 
 Run = Callable[[Tensor], Tensor]

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from memcore.eager.arithmetic import add_buffer, divide, sigmoid, total
-from memcore.eager.basics import identity, like, new, to
-from memcore.eager.grouped import Delayed, grouped_mm
-from memcore.eager.indexing import gather, topk
-from memcore.eager.operations import ACTIVATIONS, add, add_scalar, linear, mul, scale, softmax
-from memcore.eager.running import masked_fill
-from memcore.eager.slices import reshape, unsqueeze
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import add_buffer, divide, sigmoid, total
+from memcore.tensors.basics import identity, like, new, to
+from memcore.tensors.grouped import Delayed, grouped_mm
+from memcore.tensors.indexing import gather, topk
+from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, linear, mul, scale, softmax
+from memcore.tensors.running import masked_fill
+from memcore.tensors.slices import reshape, unsqueeze
+from memcore.tensors.tensor import Tensor
 from memcore.layers.compiled import gated
 from memcore.layers.tensor_parallel import prepared
 from memcore.layers.torchtitan.dispatch import DISPATCHERS
 from memcore.layers.torchtitan.parts import Weights, feed_forward, leaf
-from memcore.model.parts import Experts
+from memcore.networks.parts import Experts
 from memcore.symbols import Quotient
 
 SCORES: Mapping[str, str] = {

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from memcore.eager.basics import to
-from memcore.eager.operations import add
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import to
+from memcore.tensors.operations import add
+from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
 from memcore.layers.tensor_parallel import embedded, headed, prepared
@@ -20,12 +20,12 @@ from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
 from memcore.layers.torchtitan.parts import Weights, dense, norm, project
-from memcore.model.network import Ends, Layer, Network
-from memcore.model.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.model.separate_experts import experts_of
-from memcore.model.weights import Norm
-from memcore.step.recipe import Buffer
-from memcore.step.step import Batch, Slot, Step
+from memcore.networks.network import Ends, Layer, Network
+from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.networks.separate_experts import experts_of
+from memcore.networks.weights import Norm
+from memcore.trace.recipe import Buffer
+from memcore.trace.step import Batch, Slot, Step
 
 
 def check(network: Network) -> None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from memcore.eager.autograd import Gradient, attach, tracked
-from memcore.eager.basics import cat, like, narrow, new, only, to
-from memcore.eager.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt, scale
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.autograd import Gradient, attach, tracked
+from memcore.tensors.basics import cat, like, narrow, new, only, to
+from memcore.tensors.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt, scale
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.compiled import gated, unread
 from memcore.layers.tensor_parallel import normalized, prepared
 from memcore.layers.transformers.context import Weights, leaf, project
-from memcore.model.parts import FeedForward
-from memcore.model.weights import Norm
+from memcore.networks.parts import FeedForward
+from memcore.networks.weights import Norm
 from memcore.symbols import Axis, half
 
 __all__ = ["Weights", "feed_forward", "leaf", "norm", "project", "rotate", "rotate_halves"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.basics import cat, like, new, to
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import cat, like, new, to
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
 from memcore.symbols import Axis, Shape, half
 
 

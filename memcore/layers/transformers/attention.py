@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from memcore.eager.attention import Heads, choose_kernel, repeat_kv, sdpa
-from memcore.eager.autograd import Gradient, attach, tracked
-from memcore.eager.basics import cat, contiguous, new, permute, to, unmerged
-from memcore.eager.fused_lora import products
-from memcore.eager.operations import add, dropout, matmul, scale, softmax, tanh
-from memcore.eager.pointwise import clamp, clamp_
-from memcore.eager.tensor import Tensor
+from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
+from memcore.tensors.autograd import Gradient, attach, tracked
+from memcore.tensors.basics import cat, contiguous, new, permute, to, unmerged
+from memcore.tensors.fused_lora import products
+from memcore.tensors.operations import add, dropout, matmul, scale, softmax, tanh
+from memcore.tensors.pointwise import clamp, clamp_
+from memcore.tensors.tensor import Tensor
 from memcore.layers.compiled import rotated
 from memcore.layers.transformers.context import Context, Weights, adapted, fusable, project
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import ROTATIONS, liger_rotation
 from memcore.layers.ulysses import exchanged
-from memcore.model.adapters import has_prefix, prefix_name
-from memcore.model.parts import Attention, LatentAttention
-from memcore.model.weights import Linear, Norm
+from memcore.networks.adapters import has_prefix, prefix_name
+from memcore.networks.parts import Attention, LatentAttention
+from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Rounded, Shifted
 
 

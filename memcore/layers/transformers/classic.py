@@ -5,14 +5,14 @@ Local variables live as long here as they do there.
 
 from __future__ import annotations
 
-from memcore.eager.basics import cat, contiguous, narrow, new, permute, to, unmerged
-from memcore.eager.operations import add, dropout, matmul, mul, scale, softmax
-from memcore.eager.pointwise import where
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import cat, contiguous, narrow, new, permute, to, unmerged
+from memcore.tensors.operations import add, dropout, matmul, mul, scale, softmax
+from memcore.tensors.pointwise import where
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.rotations import parted, rotate_half
-from memcore.model.parts import Attention
+from memcore.networks.parts import Attention
 from memcore.symbols import Axis, half
 
 

@@ -5,20 +5,20 @@ Source: `models/deepseek_v4`; local variables live as long here as they do there
 
 from __future__ import annotations
 
-from memcore.eager.arithmetic import total
-from memcore.eager.basics import autocast, cat, like, narrow, new, permute, to, view
-from memcore.eager.indexing import topk
-from memcore.eager.operations import add, linear, matmul, mul, relu, scale, softmax
-from memcore.eager.running import masked_fill
-from memcore.eager.slices import expand, reshape, select, squeeze, unsqueeze, write
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import total
+from memcore.tensors.basics import autocast, cat, like, narrow, new, permute, to, view
+from memcore.tensors.indexing import topk
+from memcore.tensors.operations import add, linear, matmul, mul, relu, scale, softmax
+from memcore.tensors.running import masked_fill
+from memcore.tensors.slices import expand, reshape, select, squeeze, unsqueeze, write
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.angles import half_table
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotations import rotate_half
-from memcore.model.parts import SpecialMixer
-from memcore.model.weights import Norm
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Norm
 from memcore.symbols import Axis, Quotient, Shifted, Smaller
 
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memcore.eager.basics import clone, to, unmerged
-from memcore.eager.fused_lora import Adapted, products
-from memcore.eager.operations import add, dropout, linear, mul, scale
-from memcore.eager.tape import Held
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.basics import clone, to, unmerged
+from memcore.tensors.fused_lora import Adapted, products
+from memcore.tensors.operations import add, dropout, linear, mul, scale
+from memcore.tensors.tape import Held
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.tensor_parallel import finished
 from memcore.layers.transformers.adapters import ADAPTERS, PREPARES, Result
-from memcore.model.weights import Linear
-from memcore.step.recipe import Pictures, Recurrence
-from memcore.step.ulysses import Ulysses
+from memcore.networks.weights import Linear
+from memcore.trace.recipe import Pictures, Recurrence
+from memcore.trace.ulysses import Ulysses
 
 Weights = Mapping[str, Parameter]
 """Parameters by name."""

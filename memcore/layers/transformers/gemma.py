@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from memcore.eager.altered import add_to_permuted, add_to_slice
-from memcore.eager.arithmetic import add_in_place, mul_buffer_
-from memcore.eager.basics import clone, contiguous, permute, to
-from memcore.eager.moments import repeat_first
-from memcore.eager.operations import ACTIVATIONS, add, add_scalar, linear, matmul, mul, scale, sub, tanh
-from memcore.eager.reshaping import insert, select
-from memcore.eager.running import clamp
-from memcore.eager.tensor import Tensor
+from memcore.tensors.altered import add_to_permuted, add_to_slice
+from memcore.tensors.arithmetic import add_in_place, mul_buffer_
+from memcore.tensors.basics import clone, contiguous, permute, to
+from memcore.tensors.moments import repeat_first
+from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, linear, matmul, mul, scale, sub, tanh
+from memcore.tensors.reshaping import insert, select
+from memcore.tensors.running import clamp
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.experts import beside
 from memcore.layers.transformers.feeds import feed
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
-from memcore.model.network import Layer
-from memcore.model.parts import FeedForward
-from memcore.model.weights import Linear, Norm
+from memcore.networks.network import Layer
+from memcore.networks.parts import FeedForward
+from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Shifted
 
 _POWER = "rms-power"

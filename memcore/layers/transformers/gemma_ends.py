@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from memcore.eager.arithmetic import divide
-from memcore.eager.autograd import attach, save, tracked
-from memcore.eager.basics import like, only, to, view
-from memcore.eager.moments import mean_of_first
-from memcore.eager.operations import add, embedding, linear, mean, mul, power, scale, sqrt
-from memcore.eager.reshaping import select, stack
-from memcore.eager.running import clamp
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.arithmetic import divide
+from memcore.tensors.autograd import attach, save, tracked
+from memcore.tensors.basics import like, only, to, view
+from memcore.tensors.moments import mean_of_first
+from memcore.tensors.operations import add, embedding, linear, mean, mul, power, scale, sqrt
+from memcore.tensors.reshaping import select, stack
+from memcore.tensors.running import clamp
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.masks import attention_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables
 from memcore.layers.transformers.start import Start, arange, embed, scaled_by_buffer
-from memcore.model.weights import Norm
-from memcore.step.step import Batch, Step
+from memcore.networks.weights import Norm
+from memcore.trace.step import Batch, Step
 
 _TABLE = "embed_tokens_per_layer"
 _PROJECTION = "per_layer_model_projection"

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.eager.basics import autocast, cat, contiguous, elementwise, like, new, permute, to, view
-from memcore.eager.indexing import scatter, topk
-from memcore.eager.operations import dropout, linear, matmul, relu, scale
-from memcore.eager.running import masked_fill
-from memcore.eager.slices import expand, split_sizes, squeeze, unsqueeze
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import autocast, cat, contiguous, elementwise, like, new, permute, to, view
+from memcore.tensors.indexing import scatter, topk
+from memcore.tensors.operations import dropout, linear, matmul, relu, scale
+from memcore.tensors.running import masked_fill
+from memcore.tensors.slices import expand, split_sizes, squeeze, unsqueeze
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.latent import ROTATE, expand_kv, query_residual
 from memcore.layers.transformers.norms import norm
-from memcore.model.parts import LatentAttention
-from memcore.model.weights import Norm
+from memcore.networks.parts import LatentAttention
+from memcore.networks.weights import Norm
 from memcore.symbols import Shifted, Smaller
 
 INDEXED = {"deepseek_v32": "halves", "glm_moe_dsa": "interleaved"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from memcore.eager.basics import elementwise, like, new
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
-from memcore.model.adapters import has_prefix
-from memcore.model.network import Layer
-from memcore.model.parts import Attention
-from memcore.step.step import Batch, Step
+from memcore.tensors.basics import elementwise, like, new
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
+from memcore.networks.adapters import has_prefix
+from memcore.networks.network import Layer
+from memcore.networks.parts import Attention
+from memcore.trace.step import Batch, Step
 from memcore.symbols import Shape, Shifted
 
 _SQUARE: Shape = (1, 1, "s", "s")

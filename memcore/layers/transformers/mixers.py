@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memcore.eager.tensor import Tensor
+from memcore.tensors.tensor import Tensor
 from memcore.layers.tensor_parallel import prepared
 from memcore.layers.transformers.alibi import attend_bloom, attend_mpt
 from memcore.layers.transformers.attention import attend
@@ -24,8 +24,8 @@ from memcore.layers.transformers.sharing import attend_gemma
 from memcore.layers.transformers.sinks import attend_gpt_oss, attend_mimo
 from memcore.layers.transformers.vision.attention import attend_across, attend_llama4_vision
 from memcore.layers.transformers.vision.packed import packed_attention
-from memcore.model.network import Layer
-from memcore.model.parts import Mixer
+from memcore.networks.network import Layer
+from memcore.networks.parts import Mixer
 
 Mix = Callable[[Tensor, Weights, Any, Context, float], tuple[Tensor, Tensor | None]]
 """Hidden states, parameters, the part, the context and a dropout probability to hidden states, and to the scores that

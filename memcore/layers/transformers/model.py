@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from memcore.eager.basics import to
-from memcore.eager.operations import linear, scale, tanh
-from memcore.eager.reshaping import select
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import to
+from memcore.tensors.operations import linear, scale, tanh
+from memcore.tensors.reshaping import select
+from memcore.tensors.tensor import Tensor
 from memcore.layers.cut_loss import cut_loss
 from memcore.layers.fused_loss import fused_linear_loss
 from memcore.layers.losses import causal_lm_loss, chunked_loss
@@ -22,8 +22,8 @@ from memcore.layers.transformers.start import Start
 from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.tokens import merged, trained_rows
 from memcore.layers.transformers.wiring import decoder_layer
-from memcore.model.network import Layer
-from memcore.step.step import Batch, Slot, Step
+from memcore.networks.network import Layer
+from memcore.trace.step import Batch, Slot, Step
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:

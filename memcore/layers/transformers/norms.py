@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
-from memcore.eager import liger
-from memcore.eager.basics import cat, split, to
-from memcore.eager.operations import add_scalar, layer_norm, mean, mul, power, rms_norm, rsqrt, sub
-from memcore.eager.tensor import Tensor
+from memcore.tensors import liger
+from memcore.tensors.basics import cat, split, to
+from memcore.tensors.operations import add_scalar, layer_norm, mean, mul, power, rms_norm, rsqrt, sub
+from memcore.tensors.tensor import Tensor
 from memcore.layers.tensor_parallel import normalized
 from memcore.layers.transformers.context import Weights, leaf
-from memcore.model.weights import Norm
+from memcore.networks.weights import Norm
 
 LIGER_NORMS = ("rms", "rms-offset")
 """Kinds for which Liger has a kernel."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.eager.autograd import attach, save, tracked
-from memcore.eager.basics import like, new, only, permute, to, view
-from memcore.eager.contractions import bmm, einsum, solve
-from memcore.eager.images import reshape
-from memcore.eager.operations import add, add_scalar, mul, scale, sub
-from memcore.eager.tensor import Parameter, Tensor
-from memcore.model.weights import Linear
+from memcore.tensors.autograd import attach, save, tracked
+from memcore.tensors.basics import like, new, only, permute, to, view
+from memcore.tensors.contractions import bmm, einsum, solve
+from memcore.tensors.images import reshape
+from memcore.tensors.operations import add, add_scalar, mul, scale, sub
+from memcore.tensors.tensor import Parameter, Tensor
+from memcore.networks.weights import Linear
 from memcore.symbols import Shape
 
 Weights = Mapping[str, Parameter]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.eager.arithmetic import add_in_place, divide, sigmoid, total
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import clone, identity, like, new, only, permute, split, to, unmerged, view
-from memcore.eager.grouped import batched_mm
-from memcore.eager.indexing import take, topk
-from memcore.eager.moments import repeat_first
-from memcore.eager.operations import ACTIVATIONS, linear, mul, softmax
-from memcore.eager.reshaping import insert, select
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import add_in_place, divide, sigmoid, total
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import clone, identity, like, new, only, permute, split, to, unmerged, view
+from memcore.tensors.grouped import batched_mm
+from memcore.tensors.indexing import take, topk
+from memcore.tensors.moments import repeat_first
+from memcore.tensors.operations import ACTIVATIONS, linear, mul, softmax
+from memcore.tensors.reshaping import insert, select
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, leaf, project
 from memcore.layers.transformers.feed_forward import feed_forward
-from memcore.model.parts import Experts
+from memcore.networks.parts import Experts
 from memcore.symbols import Quotient, Shape, Shifted
 
 

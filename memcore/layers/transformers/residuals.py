@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.arithmetic import add_in_place
-from memcore.eager.operations import add, dropout, scale
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import add_in_place
+from memcore.tensors.operations import add, dropout, scale
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.alibi import attend_bloom, dropout_add
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.falcon import feed_falcon
@@ -17,8 +17,8 @@ from memcore.layers.transformers.feed_forward import activate
 from memcore.layers.transformers.feeds import feed
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
-from memcore.model.network import Layer
-from memcore.model.parts import Attention, FeedForward
+from memcore.networks.network import Layer
+from memcore.networks.parts import Attention, FeedForward
 
 Wiring = Callable[[Tensor, Weights, Layer, Context], Tensor]
 """Hidden states, parameters, the layer and the context to hidden states."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from memcore.eager import liger
-from memcore.eager.basics import cat, narrow
-from memcore.eager.operations import add, mul, scale
-from memcore.eager.tensor import Tensor
+from memcore.tensors import liger
+from memcore.tensors.basics import cat, narrow
+from memcore.tensors.operations import add, mul, scale
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.angles import TABLES, cosines_and_sines
 from memcore.layers.transformers.rotations import DENSE, IN_FP32, WHOLE, parted
-from memcore.model.network import Layer, Network
-from memcore.model.parts import Attention, LatentAttention, SpecialMixer
-from memcore.step.step import Step
+from memcore.networks.network import Layer, Network
+from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
+from memcore.trace.step import Step
 from memcore.symbols import Axis, half
 
 Tables = Mapping[str, tuple[Tensor, ...]]

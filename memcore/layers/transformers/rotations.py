@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.basics import cat, narrow, new, split, to
-from memcore.eager.operations import add, mul, scale, sub
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import cat, narrow, new, split, to
+from memcore.tensors.operations import add, mul, scale, sub
+from memcore.tensors.tensor import Tensor
 from memcore.symbols import Axis, Shifted, half
 
 Rotation = Callable[..., tuple[Tensor, ...]]

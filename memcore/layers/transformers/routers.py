@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.arithmetic import add_buffer, divide, divide_in_place, sigmoid, total
-from memcore.eager.basics import identity, like, new, to, view
-from memcore.eager.indexing import gather, largest, take, topk
-from memcore.eager.operations import add, add_scalar, linear, mul, scale, softmax, sqrt
-from memcore.eager.running import clamp, masked_fill, softplus
-from memcore.eager.slices import reshape
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import add_buffer, divide, divide_in_place, sigmoid, total
+from memcore.tensors.basics import identity, like, new, to, view
+from memcore.tensors.indexing import gather, largest, take, topk
+from memcore.tensors.operations import add, add_scalar, linear, mul, scale, softmax, sqrt
+from memcore.tensors.running import clamp, masked_fill, softplus
+from memcore.tensors.slices import reshape
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.expert_adapters import with_router
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.sparsemixer import sparsemixer
-from memcore.model.parts import Experts
-from memcore.model.weights import Norm
+from memcore.networks.parts import Experts
+from memcore.networks.weights import Norm
 from memcore.symbols import Quotient
 
 Matrices = Mapping[str, Tensor]

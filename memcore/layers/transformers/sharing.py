@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import contiguous, permute, view
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import contiguous, permute, view
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotations import rotated
-from memcore.model.parts import Attention
-from memcore.model.weights import Norm
+from memcore.networks.parts import Attention
+from memcore.networks.weights import Norm
 
 
 def attend_gemma(

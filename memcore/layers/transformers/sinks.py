@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memcore.eager.attention import repeat_kv
-from memcore.eager.autograd import attach, tracked
-from memcore.eager.basics import cat, contiguous, narrow, new, only, permute, to, view
-from memcore.eager.indexing import largest
-from memcore.eager.operations import add, dropout, matmul, scale, softmax, sub
-from memcore.eager.tensor import Tensor
+from memcore.tensors.attention import repeat_kv
+from memcore.tensors.autograd import attach, tracked
+from memcore.tensors.basics import cat, contiguous, narrow, new, only, permute, to, view
+from memcore.tensors.indexing import largest
+from memcore.tensors.operations import add, dropout, matmul, scale, softmax, sub
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import heads_of, interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.rotary import ROTATIONS
-from memcore.model.parts import Attention
+from memcore.networks.parts import Attention
 from memcore.symbols import Shifted
 
 Eager = Callable[[Tensor, Tensor, Tensor, Tensor | None, Attention, Context], tuple[Tensor, Tensor]]

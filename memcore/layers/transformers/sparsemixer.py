@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import cat, elementwise, like, only, to
-from memcore.eager.indexing import gather, largest, scatter
-from memcore.eager.operations import softmax, sub
-from memcore.eager.running import masked_fill
-from memcore.eager.tensor import Tensor
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import cat, elementwise, like, only, to
+from memcore.tensors.indexing import gather, largest, scatter
+from memcore.tensors.operations import softmax, sub
+from memcore.tensors.running import masked_fill
+from memcore.tensors.tensor import Tensor
 
 
 def sparsemixer(scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,8 @@ from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.layers.transformers.wiring import WIRINGS
-from memcore.model.network import Layer, Network
-from memcore.model.parts import Attention
+from memcore.networks.network import Layer, Network
+from memcore.networks.parts import Attention
 
 KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
 _WITHOUT_FLASH = ("sdpa", "efficient", "cudnn", "math")

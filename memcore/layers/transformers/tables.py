@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from memcore.layers.transformers.rotary import rotary_widths
 from memcore.layers.transformers.vision.buffers import tower_buffers
-from memcore.model.network import Layer, Network
-from memcore.model.parts import Attention, FeedForward, SpecialMixer
-from memcore.step.recipe import Buffer
+from memcore.networks.network import Layer, Network
+from memcore.networks.parts import Attention, FeedForward, SpecialMixer
+from memcore.trace.recipe import Buffer
 from memcore.symbols import Shape, half
 
 _SCALARS = {"gemma4": ("layer_scalar",), "gemma3n": ("altup.router_input_scale",)}

@@ -5,11 +5,11 @@ Source: peft/tuners/trainable_tokens/layer.py, `get_merged_weights` and `forward
 
 from __future__ import annotations
 
-from memcore.eager.autograd import attach, save, tracked
-from memcore.eager.basics import new, only, to
-from memcore.eager.tensor import Parameter, Tensor
-from memcore.model.adapters import TRAINED_ROWS
-from memcore.step.step import Step
+from memcore.tensors.autograd import attach, save, tracked
+from memcore.tensors.basics import new, only, to
+from memcore.tensors.tensor import Parameter, Tensor
+from memcore.networks.adapters import TRAINED_ROWS
+from memcore.trace.step import Step
 
 
 def trained_rows(step: Step) -> Parameter | None:

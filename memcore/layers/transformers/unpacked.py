@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.operations import add, dropout
-from memcore.eager.tensor import Tensor
+from memcore.tensors.operations import add, dropout
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
-from memcore.model.network import Layer
-from memcore.model.parts import Experts
+from memcore.networks.network import Layer
+from memcore.networks.parts import Experts
 
 
 def _gpt_oss(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import like
-from memcore.eager.operations import add, add_scalar, mul, scale, sub
-from memcore.eager.pointwise import expm1, minimum, softplus, where
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import like
+from memcore.tensors.operations import add, add_scalar, mul, scale, sub
+from memcore.tensors.pointwise import expm1, minimum, softplus, where
+from memcore.tensors.tensor import Tensor
 
 
 def xielu(x: Tensor, alpha_p: Tensor, alpha_n: Tensor) -> Tensor:

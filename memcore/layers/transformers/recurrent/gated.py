@@ -1,25 +1,25 @@
 """The real-gated linear recurrent unit (`RecurrentGemmaRecurrentBlock`), for which there are no kernels.
 
-A module keeps its last state until the next step computes another: see `memcore.step.recurrence.constants`. If a
+A module keeps its last state until the next step computes another: see `memcore.trace.recurrence.constants`. If a
 checkpoint recomputed it, that is the end of a graph through which no backward pass goes, and all that this graph saved
 stays, too.
 """
 
 from __future__ import annotations
 
-from memcore.eager.arithmetic import sigmoid
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import elementwise, like, narrow, new, only, permute, to
-from memcore.eager.contractions import baddbmm
-from memcore.eager.convolution import conv1d
-from memcore.eager.loops import iterations
-from memcore.eager.operations import add, gelu, mul, scale
-from memcore.eager.reshaping import fold, insert, regroup, select, store
-from memcore.eager.running import exp, logical_not, softplus
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import sigmoid
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import elementwise, like, narrow, new, only, permute, to
+from memcore.tensors.contractions import baddbmm
+from memcore.tensors.convolution import conv1d
+from memcore.tensors.loops import iterations
+from memcore.tensors.operations import add, gelu, mul, scale
+from memcore.tensors.reshaping import fold, insert, regroup, select, store
+from memcore.tensors.running import exp, logical_not, softplus
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.recurrent.shared import projection
-from memcore.model.parts import SpecialMixer
+from memcore.networks.parts import SpecialMixer
 
 
 def recurrent_gemma(

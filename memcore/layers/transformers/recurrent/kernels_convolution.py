@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import like, new, only
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import like, new, only
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Parameter, Tensor
 
 
 def causal_conv1d(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tensor:

@@ -6,11 +6,11 @@ Local variables live as long here as they do there. Tiles are those of a GPU wit
 
 from __future__ import annotations
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import contiguous, like, new, only
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
-from memcore.model.recurrences import DELTA_CHUNK, DELTA_CHUNKS
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import contiguous, like, new, only
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
+from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
 from memcore.symbols import Axis, Quotient, Shape
 
 _TILE = 128

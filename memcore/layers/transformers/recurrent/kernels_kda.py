@@ -6,11 +6,11 @@ new values are computed again. Local variables live as long here as they do ther
 
 from __future__ import annotations
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import contiguous, like, new, only
-from memcore.eager.tensor import Tensor
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import contiguous, like, new, only
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.recurrent.kernels_delta import normalized
-from memcore.model.recurrences import DELTA_CHUNK, DELTA_CHUNKS
+from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
 from memcore.symbols import Quotient
 
 _PART = 16

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import autocast, new
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import autocast, new
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.transformers.recurrent.kernels_convolution import parameter_gradients
-from memcore.model.parts import SpecialMixer
-from memcore.model.recurrences import MULTIPROCESSORS
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.recurrences import MULTIPROCESSORS
 from memcore.symbols import Quotient, Shape, Smaller, split_over
 
 CHUNKS = Quotient(("s",), "q")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from memcore.eager.arithmetic import divide, sigmoid, total
-from memcore.eager.basics import clone, contiguous, like, narrow, new, permute, to
-from memcore.eager.loops import iterations
-from memcore.eager.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, sqrt, sub
-from memcore.eager.pointwise import where
-from memcore.eager.reshaping import cropped, fold, folded, insert, join, pad, pieces, regroup, select, store
-from memcore.eager.running import cumsum, exp, log, masked_fill, triangle
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import divide, sigmoid, total
+from memcore.tensors.basics import clone, contiguous, like, narrow, new, permute, to
+from memcore.tensors.loops import iterations
+from memcore.tensors.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, sqrt, sub
+from memcore.tensors.pointwise import where
+from memcore.tensors.reshaping import cropped, fold, folded, insert, join, pad, pieces, regroup, select, store
+from memcore.tensors.running import cumsum, exp, log, masked_fill, triangle
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.recurrent.kernels_kda import chunk_kda
 from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
-from memcore.model.parts import SpecialMixer
-from memcore.model.recurrences import DELTA_CHUNK, DELTA_CHUNKS
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
 from memcore.symbols import Shape
 
 _CHUNKED: Shape = (DELTA_CHUNKS, DELTA_CHUNK)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from memcore.eager.arithmetic import sigmoid
-from memcore.eager.basics import narrow, new, permute, split
-from memcore.eager.loops import iterations
-from memcore.eager.operations import add, matmul, mul, scale, silu
-from memcore.eager.reshaping import fold, join, regroup
-from memcore.eager.running import exp
-from memcore.eager.tensor import Tensor
+from memcore.tensors.arithmetic import sigmoid
+from memcore.tensors.basics import narrow, new, permute, split
+from memcore.tensors.loops import iterations
+from memcore.tensors.operations import add, matmul, mul, scale, silu
+from memcore.tensors.reshaping import fold, join, regroup
+from memcore.tensors.running import exp
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.recurrent.shared import constant, projection, without_padding
-from memcore.model.parts import SpecialMixer
-from memcore.model.weights import Norm
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Norm
 from memcore.symbols import Axis, Quotient, Shifted
 
 _BUFFERS = ("slope_rate", "query_decay", "key_decay", "diagonal_decay")

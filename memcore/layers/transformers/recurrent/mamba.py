@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from memcore.eager.autograd import Gradient, attach, save, tracked
-from memcore.eager.basics import autocast, new, only, permute, split, to
-from memcore.eager.loops import iterations
-from memcore.eager.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, silu
-from memcore.eager.reshaping import insert, pieces, select, stack
-from memcore.eager.running import exp, softplus
-from memcore.eager.tensor import Parameter, Tensor
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import autocast, new, only, permute, split, to
+from memcore.tensors.loops import iterations
+from memcore.tensors.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, silu
+from memcore.tensors.reshaping import insert, pieces, select, stack
+from memcore.tensors.running import exp, softplus
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.recurrent.kernels_mamba import mamba_inner, selective_scan
 from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
-from memcore.model.parts import SpecialMixer
-from memcore.model.weights import Norm
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Norm
 
 
 def mamba(

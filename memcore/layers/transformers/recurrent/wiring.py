@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.basics import identity, to
-from memcore.eager.operations import ACTIVATIONS, add, mul, scale
-from memcore.eager.reshaping import join
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import identity, to
+from memcore.tensors.operations import ACTIVATIONS, add, mul, scale
+from memcore.tensors.reshaping import join
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.feeds import feed, run_feed
 from memcore.layers.transformers.mixers import mix, run_mixer
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.recurrent.shared import projection
 from memcore.layers.transformers.recurrent.zamba import zamba2_feed
-from memcore.model.network import Layer
-from memcore.model.parts import FeedForward
-from memcore.model.weights import Norm
+from memcore.networks.network import Layer
+from memcore.networks.parts import FeedForward
+from memcore.networks.weights import Norm
 
 _SHARED = "shared_transformer"
 

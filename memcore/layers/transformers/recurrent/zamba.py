@@ -1,18 +1,18 @@
 """Parts of the attention layer whose parameters several of Zamba 2's layers share.
 
-Low-rank matrices beside the shared ones belong to a single use (`memcore.step.lending`).
+Low-rank matrices beside the shared ones belong to a single use (`memcore.trace.lending`).
 """
 
 from __future__ import annotations
 
-from memcore.eager.basics import contiguous, permute, split, unmerged
-from memcore.eager.operations import ACTIVATIONS, add, mul
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import contiguous, permute, split, unmerged
+from memcore.tensors.operations import ACTIVATIONS, add, mul
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.recurrent.shared import projection
 from memcore.layers.transformers.rotary import ROTATIONS
-from memcore.model.parts import Attention, FeedForward
+from memcore.networks.parts import Attention, FeedForward
 
 
 def attend_zamba2(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.eager.basics import contiguous, permute, to, unmerged
-from memcore.eager.complex import complex_product
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import contiguous, permute, to, unmerged
+from memcore.tensors.complex import complex_product
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface
 from memcore.layers.transformers.chunked import eager_uncast
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.norms import norm
-from memcore.model.parts import Attention
+from memcore.networks.parts import Attention
 
 
 def attend_llama4_vision(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memcore.model.network import Network
-from memcore.step.recipe import Buffer
+from memcore.networks.network import Network
+from memcore.trace.recipe import Buffer
 from memcore.symbols import Quotient, Shape
 
 _POSITIONS = (("position_ids", "embeddings.position_ids", (1, "nt"), "int64"),)

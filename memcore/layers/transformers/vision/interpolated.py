@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from memcore.eager.arithmetic import total
-from memcore.eager.basics import new
-from memcore.eager.operations import embedding, mul
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
-from memcore.step.step import Step
+from memcore.tensors.arithmetic import total
+from memcore.tensors.basics import new
+from memcore.tensors.operations import embedding, mul
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Step
 from memcore.symbols import Shape
 
 _RULE = "vision_positions"

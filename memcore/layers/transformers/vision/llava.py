@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import narrow, to
-from memcore.eager.images import divided, joined, rejoined
-from memcore.eager.operations import ACTIVATIONS
-from memcore.eager.slices import squeeze, unsqueeze
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import narrow, to
+from memcore.tensors.images import divided, joined, rejoined
+from memcore.tensors.operations import ACTIVATIONS
+from memcore.tensors.slices import squeeze, unsqueeze
+from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers.vision.seen import Embed, Features, Seen, linear_layer, placeholder_mask, put_among
 from memcore.layers.transformers.vision.towers import TOWERS
-from memcore.step.step import Batch, Step
+from memcore.trace.step import Batch, Step
 from memcore.symbols import Shape
 
 

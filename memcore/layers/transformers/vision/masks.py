@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.eager.basics import elementwise, new
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
-from memcore.step.step import Step
+from memcore.tensors.basics import elementwise, new
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Step
 from memcore.symbols import Shape
 
 _RULE = "attention_mask"

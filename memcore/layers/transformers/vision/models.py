@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from memcore.eager.basics import new
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import new
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
 from memcore.layers.transformers.vision.internvl import internvl
 from memcore.layers.transformers.vision.llava import llava
 from memcore.layers.transformers.vision.mistral3 import mistral3
 from memcore.layers.transformers.vision.seen import Embed, Seen
 from memcore.layers.transformers.vision.towers import TOWERS
-from memcore.model.network import Network
-from memcore.step.step import Batch, Step
+from memcore.networks.network import Network
+from memcore.trace.step import Batch, Step
 from memcore.symbols import Shape
 
 SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {

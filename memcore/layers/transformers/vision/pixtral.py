@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import cat, like, new, to
-from memcore.eager.images import convolution, divided, rejoined
-from memcore.eager.loops import iterations
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import cat, like, new, to
+from memcore.tensors.images import convolution, divided, rejoined
+from memcore.tensors.loops import iterations
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.vision.buffers import root_of
 from memcore.layers.transformers.vision.seen import Features, context_of, layer_norm, run_layers
-from memcore.step.step import Step
+from memcore.trace.step import Step
 from memcore.symbols import half
 
 _POSITIONS = "vision_positions"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import new
-from memcore.eager.loops import iterations
-from memcore.eager.tape import Tape
-from memcore.eager.tensor import Tensor
-from memcore.step.recipe import Pictures
-from memcore.step.step import Step
+from memcore.tensors.basics import new
+from memcore.tensors.loops import iterations
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
+from memcore.trace.recipe import Pictures
+from memcore.trace.step import Step
 
 _RULE = "position_ids"
 

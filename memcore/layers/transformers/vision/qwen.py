@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import cat, like, new, to
-from memcore.eager.images import buffer, convolution, divided, rejoined, reshape
-from memcore.eager.indexing import take
-from memcore.eager.loops import iterations
-from memcore.eager.operations import ACTIVATIONS, add
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import cat, like, new, to
+from memcore.tensors.images import buffer, convolution, divided, rejoined, reshape
+from memcore.tensors.indexing import take
+from memcore.tensors.loops import iterations
+from memcore.tensors.operations import ACTIVATIONS, add
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.vision.interpolated import interpolated, taps_and_weights
 from memcore.layers.transformers.vision.places import multimodal_positions
-from memcore.layers.transformers.vision.seen import (
-    Embed,
-    Features,
-    Seen,
-    context_of,
-    layer_norm,
-    linear_layer,
-    placeholder_mask,
-    put_among,
-    run_layers,
-)
-from memcore.step.step import Batch, Step
+from memcore.layers.transformers.vision.seen import Embed, Features, Seen, context_of, layer_norm, linear_layer, placeholder_mask, put_among, run_layers
+from memcore.trace.step import Batch, Step
 from memcore.symbols import Quotient
 
 _ROOT = "model.visual"

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from memcore.eager.basics import clone, contiguous, new, permute, to
-from memcore.eager.images import masked_scatter, put_rows, rows_at, viewed
-from memcore.eager.operations import add, linear
-from memcore.eager.tape import Held
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import clone, contiguous, new, permute, to
+from memcore.tensors.images import masked_scatter, put_rows, rows_at, viewed
+from memcore.tensors.operations import add, linear
+from memcore.tensors.tape import Held
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.wiring import decoder_layer
-from memcore.model.weights import Norm
-from memcore.step.step import Slot, Step
+from memcore.networks.weights import Norm
+from memcore.trace.step import Slot, Step
 
 Tap = Callable[[int, Tensor], Tensor]
 """What becomes of the result of a layer that goes on to the decoder, given which of them it is."""

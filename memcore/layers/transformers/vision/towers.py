@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.eager.tensor import Tensor
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.vision import vits
 from memcore.layers.transformers.vision.pixtral import pixtral
 from memcore.layers.transformers.vision.seen import Features
-from memcore.step.step import Step
+from memcore.trace.step import Step
 
 TOWERS: Mapping[str, Callable[[Step, Tensor], Features]] = {
     "clip": vits.clip,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from memcore.eager.basics import narrow, permute, to
-from memcore.eager.images import buffer, convolution, joined
-from memcore.eager.operations import add, embedding
-from memcore.eager.tensor import Tensor
+from memcore.tensors.basics import narrow, permute, to
+from memcore.tensors.images import buffer, convolution, joined
+from memcore.tensors.operations import add, embedding
+from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.vision.buffers import root_of
 from memcore.layers.transformers.vision.seen import Features, context_of, layer_norm, run_layers
-from memcore.step.step import Step
+from memcore.trace.step import Step
 
 
 def clip(step: Step, pixel_values: Tensor) -> Features:

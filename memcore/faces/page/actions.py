@@ -1,0 +1,56 @@
+"""What messages can ask for. Messages of one channel replace each other; channels run side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from memcore.config.settings import Config
+from memcore.faces.page import answering, comparing, deciding, exchanging, explaining, exploring, framing, layouts, reconciling
+from memcore.faces.page.presets import presets
+from memcore.faces.page.session import Action, Message, Patch, Session
+from memcore.faces.render import page
+
+
+def handle(session: Session, message: Message) -> Iterator[Patch]:
+    """The patches for a message; nothing for one that is not known."""
+    found = ACTIONS.get(str(message.get("do")))
+    if found is not None:
+        yield from session.steps(*found, message)
+
+
+def load_preset(session: Session, message: Message) -> Iterator[Patch]:
+    """A preset was chosen."""
+    chosen = presets().get(str(message.get("name")))
+    if chosen is not None:
+        yield from answering.load(session, page.fill(Config.from_dict(chosen.config)), message)
+
+
+ACTIONS: Mapping[str, tuple[str, Action]] = {
+    "start": ("answer", framing.start),
+    "open": ("answer", answering.open_link),
+    "edit": ("answer", answering.edit),
+    "task": ("answer", answering.choose_task),
+    "preset": ("answer", load_preset),
+    "reset": ("answer", answering.reset),
+    "set": ("answer", answering.set_field),
+    "propose": ("answer", answering.propose),
+    "import": ("answer", exchanging.take),
+    "language": ("answer", framing.switch_language),
+    "practise": ("practise", answering.practise),
+    "advise": ("advise", deciding.suggest),
+    "search": ("search", layouts.search),
+    "cancel": ("search", layouts.cancel),
+    "solve": ("solve", exploring.most),
+    "curve": ("curve", exploring.curve),
+    "explain": ("explain", explaining.explain),
+    "pin": ("compare", comparing.pin),
+    "restore": ("compare", comparing.restore),
+    "unpin": ("compare", comparing.unpin),
+    "exports": ("export", exchanging.exports),
+    "export": ("export", exchanging.export),
+    "reconcile": ("reconcile", reconciling.reconcile),
+    "case": ("export", reconciling.case),
+    "report": ("export", exchanging.report),
+    "say": ("say", framing.say_word),
+}
+"""Channel and action by the name that messages carry."""

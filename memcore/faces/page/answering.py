@@ -1,0 +1,260 @@
+"""From a form, a link or a preset to an answer on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.texts import from_texts
+from memcore.config.url import Link, encode_fragment, read_fragment
+from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
+from memcore.estimation import estimate
+from memcore.formats import shown_names
+from memcore.faces.page.comparing import comparison
+from memcore.faces.page.explaining import explained
+from memcore.faces.page.fixing import repaired
+from memcore.faces.page.reconciling import against
+from memcore.faces.page.session import Found, Message, Patch, Session
+from memcore.faces.page.tasks import TASKS, task_of, with_task
+from memcore.faces.render import html, page
+from memcore.faces.render.applying import applies
+from memcore.faces.render.curve import curve_options
+from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
+from memcore.faces.render.page import Form
+from memcore.i18n.page import complaint, say, translated
+
+TIMES = 12
+"""How often to practise: browsers keep the code that they have compiled for the next visit once it is a megabyte, which
+took more than three times and at most twelve."""
+REPAIRED = 3
+"""How many problems a repair is looked for."""
+PASTED = "model-json"
+"""The name of the field with a config.json."""
+
+
+def form_of(texts: Mapping[str, Any]) -> Form:
+    """The form that a message carries; unknown names are ignored."""
+    known = {path: str(text) for path, text in texts.items() if path in SETTINGS and text}
+    return Form(known, str(texts.get(PASTED) or ""))
+
+
+def values_of(form: Form) -> dict[str, str]:
+    """The values of the fields, as the page sets them."""
+    return {**form.texts, PASTED: form.pasted}
+
+
+def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patch]:
+    """Answer a form: bytes in tensors first, then the rest; or problems, with the last answer left in place."""
+    session.form = form
+    try:
+        config = config_of(form)
+        fragment = encode_fragment(config)
+        found = session.recent.get(fragment) or estimate(config)
+        stages = page.stages(found)
+        first = next(stages)
+    except MemcoreError as error:
+        yield problem_patch(session, problems_of(error))
+        if session.found is not None and session.unfinished:
+            yield from rest_of_answer(session, session.found, page.stages(session.found))
+        yield from fixes(session, form, problems_of(error))
+        return
+    session.config, session.found, session.unfinished = config, found, True
+    session.fragment = fragment
+    session.remember(fragment, found)
+    engine = found.job.engine.name
+    yield {
+        "stale": False,
+        "answered": False,
+        "html": {"problems": "", **first},
+        "hidden": {"problems": True, **session.earlier},
+        "attributes": page.attributes_with(first, found),
+        "fields": field_patches(session, engine, page.defaults(found)),
+        "fragment": session.fragment,
+        "entry": message.get("entry"),
+        "task": task_of(form.texts),
+    }
+    yield from rest_of_answer(session, found, stages)
+
+
+def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, str]]) -> Iterator[Patch]:
+    """The stages of an answer, the verdict with its attributes, and what else on the page is about it."""
+    for stage in stages:
+        attributes = page.attributes_with(stage, found)
+        yield {"html": stage, **({"attributes": attributes} if attributes else {})}
+    yield {"html": {"curve-setting": curve_options(found.job.engine.name)}}
+    if session.part:
+        yield {"html": explained(found, session.part)}
+    if session.pins:
+        yield {"html": {"compare": comparison(session)}}
+    if session.log:
+        yield {"html": {"reconciled": against(session)}}
+    session.unfinished = False
+    yield {"answered": True}
+
+
+def practise(session: Session, message: Message) -> Iterator[Patch]:
+    """Answer the job again for nobody: browsers compile code while it runs, so that a first edit finds it compiled."""
+    before, config = session.turns.get("answer"), session.config
+    for job in (config,) * TIMES if config is not None else ():
+        for _ in page.stages(estimate(job)):
+            yield {}
+            if session.turns.get("answer") != before:
+                return
+
+
+def config_of(form: Form) -> Config:
+    """The config that a form describes.
+
+    Raises ConfigError naming everything that cannot be understood.
+    """
+    base = {"model": page.parsed(form.pasted)} if form.pasted.strip() else None
+    texts = {**form.texts, "model": ""} if base else dict(form.texts)
+    engine = texts.get("engine.type", "")
+    return from_texts({path: text for path, text in texts.items() if is_of_task(path, engine)}, base)
+
+
+def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
+    """Problems beside their fields and above the answer."""
+    errors = {each.path: field_error(each) for each in problems if each.path in SETTINGS}
+    known = session.fields
+    fields: dict[str, Patch] = {path: {"error": ""} for path, shown in known.items() if shown.get("error")}
+    fields |= {path: {"error": markup} for path, markup in errors.items()}
+    pasted = [each for each in problems if each.path.startswith("model") and each.path not in SETTINGS]
+    fields[PASTED] = {"error": escape(complaint(ConfigError(pasted[:1])))}
+    for path, patch in fields.items():
+        known.setdefault(path, {}).update(patch)
+    return {
+        "stale": True,
+        "html": {"problems": html.problems(problems)},
+        "hidden": {"problems": False},
+        "fields": fields,
+    }
+
+
+def fixes(session: Session, form: Form, problems: tuple[Problem, ...]) -> Iterator[Patch]:
+    """What would repair refused settings: found by trying, one after the other."""
+    for problem in problems[:REPAIRED]:
+        if problem.path not in SETTINGS or problem.path == "model" or problem.suggestion:
+            continue
+        try:
+            config = config_of(form)
+        except MemcoreError:  # something cannot be read at all
+            return
+        for found in repaired(config, problem):
+            if found is not None:
+                markup = field_error(found)
+                session.fields.setdefault(problem.path, {})["error"] = markup
+                yield {"fields": {problem.path: {"error": markup}}}
+            else:
+                yield {}
+
+
+def field_error(problem: Problem) -> str:
+    """What is wrong with a field, and buttons that fix it."""
+    fixes = []
+    if problem.suggestion:
+        fixes.append(_fix(problem.path, problem.suggestion, say("use", value=problem.suggestion)))
+    if problem.path != "model":
+        fixes.append(_fix(problem.path, "", say("clear")))
+    return f"{escape(say('stop', text=translated(problem.message)))} {' '.join(fixes)}"
+
+
+def _fix(path: str, value: str, text: str) -> str:
+    return (
+        f'<button type="button" class="fix" data-do="set" data-path="{escape(path)}" data-value="{escape(value)}">'
+        f"{escape(text)}</button>"
+    )
+
+
+def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
+    """What changed of the fields: which apply, what is taken for empty ones, whose value it is."""
+    patches = {PASTED: {"error": ""}}
+    called = shown_names(session.config, engine) if session.config else {}
+    for path in SETTINGS:
+        text, default = session.form.texts.get(path, ""), defaults.get(path, "")
+        now: Patch = {
+            "hidden": not (is_shown(path, engine, text) and applies(path, engine, session.form.texts, defaults)),
+            "default": default_option(default) if is_select(path) else default,
+            "origin": "default" if not text else "file" if session.filed.get(path) == text else "yours",
+            "flag": called.get(path, ""),
+            "error": "",
+            "note": "",
+        }
+        before = session.fields.get(path, {})
+        if before != now:
+            patches[path] = {key: value for key, value in now.items() if before.get(key) != value}
+            session.fields[path] = now
+    return patches
+
+
+def edit(session: Session, message: Message) -> Iterator[Patch]:
+    """A field was edited."""
+    yield from answer_form(session, form_of(message["texts"]), message)
+
+
+def load(session: Session, form: Form, message: Message, text: str = "") -> Iterator[Patch]:
+    """Fill the form and answer it."""
+    yield {"values": values_of(form), **({"say": text} if text else {})}
+    yield from answer_form(session, form, message)
+
+
+def open_link(session: Session, message: Message) -> Iterator[Patch]:
+    """A link was opened: whatever of it cannot be understood is said, and the rest applies."""
+    link = str(message.get("link") or "")
+    if not link.strip("#"):
+        yield from load(session, page.fill(page.example()), message)
+        return
+    found = read_fragment(link)
+    if found.config is None:
+        yield _link_patch(session, found, link)
+        return
+    yield from load(session, page.fill(found.config), message)
+    if found.problems:
+        patch = _link_patch(session, found, link)
+        patch["html"]["problems"] += f"<p>{escape(say('rest-applied'))}</p>"
+        yield {**patch, "stale": False}
+
+
+def _link_patch(session: Session, found: Link, link: str) -> Patch:
+    """What is wrong with a link, and where a newer version of the page may know better, a button that asks for it."""
+    patch = problem_patch(session, found.problems)
+    if found.newer:
+        button = f'<button type="button" data-renew="{escape(link)}">{escape(say("reload"))}</button>'
+        patch["html"]["problems"] += f"<p>{button}</p>"
+    return patch
+
+
+def choose_task(session: Session, message: Message) -> Iterator[Patch]:
+    """A task was chosen."""
+    form = form_of(message["texts"])
+    if message.get("value") in TASKS:
+        form = Form(with_task(form.texts, str(message["value"])), form.pasted)
+    yield from load(session, form, message)
+
+
+def reset(session: Session, message: Message) -> Iterator[Patch]:
+    """Everything but the model is taken back to what the engine does."""
+    form = form_of(message["texts"])
+    kept = ("model", "hardware.accelerator", "hardware.num_gpus")
+    texts = {path: text for path, text in form.texts.items() if path in kept}
+    yield from load(
+        session, Form({**texts, "training.sequence_length": "8192"}, form.pasted), message, say("reset-done")
+    )
+
+
+def set_field(session: Session, message: Message) -> Iterator[Patch]:
+    """A button sets one field: a fix, or the most that fits."""
+    form = form_of(message["texts"])
+    if message.get("path") in SETTINGS:
+        texts = {**form.texts, str(message["path"]): str(message.get("value") or "")}
+        form = Form({path: text for path, text in texts.items() if text}, form.pasted)
+    yield from load(session, form, message)
+
+
+def propose(session: Session, message: Message) -> Iterator[Patch]:
+    """A button loads a whole config: a suggestion, a layout that was found, or a pinned one."""
+    config = session.proposals.get(str(message.get("key")))
+    if config is not None:
+        yield from load(session, page.fill(config), message, say("applied"))

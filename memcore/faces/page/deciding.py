@@ -1,0 +1,54 @@
+"""What to change: suggestions for the job, each with a link that applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from memcore.questions.advising.advise import Advised, advice_by_piece
+from memcore.config.settings import SETTINGS
+from memcore.config.url import encode_fragment
+from memcore.questions.describe import spelled
+from memcore.errors import MemcoreError
+from memcore.faces.page.answering import config_of, form_of
+from memcore.faces.page.exploring import noted
+from memcore.faces.page.session import Message, Patch, Session
+from memcore.faces.render.advice import advice_html
+from memcore.faces.render.markup import scrolled
+from memcore.units import format_bytes
+from memcore.i18n.page import complaint, say
+
+
+def suggest(session: Session, message: Message) -> Iterator[Patch]:
+    """Every change of one knob, best first; an edit ends what would be said of another job."""
+    yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}, "hidden": {"advice-earlier": True}}
+    edits = session.turns.get("answer")
+    found: Advised | None = None
+    try:
+        config = session.drawn["advice"] = config_of(form_of(message["texts"]))
+        for found in advice_by_piece(config):
+            for each in found.advice:
+                _ = each.fits  # asks the allocator once for each, and the table would ask for all in one go
+            yield {}
+            if session.turns.get("answer") != edits:
+                session.drawn.pop("advice", None)
+                yield {"html": {"advice": ""}}
+                return
+    except MemcoreError as error:
+        yield {"html": {"advice": f"<p>{escape(complaint(error))}</p>"}}
+        return
+    if found is not None:
+        links = [f"#{encode_fragment(each.after.job.config)}" for each in found.advice]
+        yield {"html": {"advice": scrolled(say("change"), advice_html(found, links))}}
+        yield noted(session, savings(found, links))
+
+
+def savings(found: Advised, links: Sequence[str]) -> dict[str, str]:
+    """What a change of one field saves, beside the field, with a link that applies it; the best change of each."""
+    best: dict[str, str] = {}
+    for each, link in sorted(zip(found.advice, links, strict=True), key=lambda pair: -pair[0].saves):
+        path, value = next(iter(each.changes.items()))
+        if each.saves > 0 and len(each.changes) == 1 and path in SETTINGS and value is not None and path not in best:
+            text = f"{spelled(path, value)}: −{format_bytes(each.saves)}"
+            best[path] = f'<a href="{escape(link)}">{escape(text)}</a>'
+    return best

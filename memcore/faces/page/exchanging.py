@@ -1,0 +1,300 @@
+"""What goes in and out: files and pasted texts, and every form in which an answer can be taken away."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from html import escape, unescape
+from typing import Any
+from urllib.parse import quote
+
+import memcore
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.texts import to_texts
+from memcore.config.url import LINK, decode_fragment
+from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
+from memcore.escaping import csv_line, fenced, in_markdown
+from memcore.formats import Exported, exported, imported, runs, tool_of
+from memcore.formats.tool import Syntax
+from memcore.limits import CONFIG_LENGTH
+from memcore.faces.page.answering import form_of, load, problem_patch
+from memcore.faces.page.session import Found, Message, Patch, Session
+from memcore.faces.render import page
+from memcore.faces.render.data import summary
+from memcore.faces.render.page import Form
+from memcore.faces.render.poster import WIDTH, poster
+from memcore.faces.render.serving_data import serving_summary_data
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_bytes
+from memcore.untrusted import MARK
+from memcore.i18n.page import complaint, say, translated
+
+_STAMP = re.compile(r"#v[0-9]+&[^\s)\"'<>]+")
+"""The link that every export is stamped with."""
+
+
+def take(session: Session, message: Message) -> Iterator[Patch]:
+    """A file was dropped or a text pasted; one that is not understood changes nothing."""
+    name = str(message.get("name") or "")
+    form = before = form_of(message["texts"])
+    said = ""
+    try:
+        for number, text in enumerate(message["files"]):
+            after, said = understood(str(text or "").removeprefix(MARK), form)
+            form = _beside(form, after) if number else after
+    except MemcoreError as error:
+        patch = problem_patch(session, problems_of(error))
+        patch["html"]["import-error"] = escape(complaint(error))
+        yield patch
+        return
+    session.filed = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
+    yield {"close": "import", "html": {"import-error": ""}}
+    yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
+
+
+def _beside(first: Form, second: Form) -> Form:
+    """What two files say together: where both say something, the second."""
+    return Form({**first.texts, **{path: text for path, text in second.texts.items() if text}}, second.pasted)
+
+
+def understood(text: str, form: Form) -> tuple[Form, str]:
+    """The form after an import, and what was taken.
+
+    A link, a picture that holds a config, an export, a config, a config.json, another tool's file or command line.
+    Raises ConfigError if it is none of them, and UnsupportedError for what makes another network of it.
+    """
+    stripped = text.strip()
+    if len(stripped) > CONFIG_LENGTH:
+        raise ConfigError([Problem("file", f"longer than {CONFIG_LENGTH:,} characters")])
+    if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:
+        return page.fill(decode_fragment(stripped)), ""
+    stripped = _held(stripped) or stripped
+    data = _object(stripped)
+    if isinstance(data.get("config"), dict) and "memcore" in data:
+        return page.fill(Config.from_dict(data["config"])), ""
+    if "model" in data or "model_type" in data:
+        return page.read_file(stripped, form), ""
+    stamped = _STAMP.search(stripped) if "memcore" in stripped else None
+    if stamped is not None:
+        return page.fill(decode_fragment(stamped[0])), ""
+    return _of_tool(stripped, form)
+
+
+def _object(text: str) -> dict[str, object]:
+    """A JSON object; empty if the text is none and may be another tool's."""
+    if text.startswith("{"):
+        return page.parsed(text)
+    return {}
+
+
+def _of_tool(text: str, form: Form) -> tuple[Form, str]:
+    """Another tool's file over the model and the GPUs of the form."""
+    gpus = form.texts.get("hardware.num_gpus", "")
+    found = imported(text, int(gpus) if gpus.isdecimal() else None)
+    pasted = page.parsed(form.pasted) if form.pasted.strip() else None
+    known = {"model": pasted or form.texts.get("model") or "llama-3.1-8b", **found.config}
+    config = Config.from_dict(known)
+    kept = {path: text for path, text in form.texts.items() if path == "hardware.accelerator"}
+    said = say("import-keys", tool=translated(found.tool.title), read=len(found.read), assumed=len(found.assumed))
+    if found.unknown:
+        said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
+    if found.notes:
+        said += " " + say("and-also").join(map(translated, found.notes))[:300]
+    after = page.fill(config)
+    return Form({**kept, **after.texts}, after.pasted), said
+
+
+def _held(picture: str) -> str:
+    """The config that a picture holds; empty if it holds none."""
+    inside = picture.partition("<metadata")[2].partition(">")[2]
+    text, closed, _ = inside.partition("</metadata>")
+    return _unescaped(text) if closed else ""
+
+
+def _unescaped(text: str) -> str:
+    return unescape(text.replace("<![CDATA[", "").replace("]]>", ""))
+
+
+def exports(session: Session, message: Message) -> Iterator[Patch]:
+    """The dialog with everything that can be taken away."""
+    config, found = session.config, session.found
+    if config is None or found is None:
+        return
+    link = _link(session, message)
+    items = []
+    for kind, (title, text) in texts_of(config, found, link).items():
+        items.append(
+            f'<section><h3>{escape(title)}</h3><pre tabindex="0" id="export-{kind}">{escape(text[:4000])}</pre>'
+            f'<p class="row">{_button(kind, "copy")}{_button(kind, "save")}</p></section>'
+        )
+    items += (
+        f'<section><h3>{escape(say(f"export-{kind}"))}</h3><p class="row">{_button(kind, "save")}</p></section>'
+        for kind in ("svg", "png")
+    )
+    yield {"html": {"exports-list": "".join(items)}, "open": "exports"}
+
+
+def _link(session: Session, message: Message) -> str:
+    """The link of the job, in one line, without what somebody has added to the page's address."""
+    base = "".join(str(message.get("base") or "").split())[:500].partition("#")[0].partition("?")[0]
+    return f"{quote(base, safe='/:%[]')}#{session.fragment}"
+
+
+def _button(kind: str, way: str) -> str:
+    return (
+        f'<button type="button" data-do="export" data-kind="{kind}" data-way="{way}" '
+        f'aria-label="{escape(say(f"export-{way}"))} {kind}">{escape(say(f"export-{way}"))}</button>'
+    )
+
+
+FILES: Mapping[str, tuple[str, str]] = {
+    "json": ("memcore.json", "application/json"),
+    "csv": ("memcore.csv", "text/csv"),
+    "markdown": ("memcore.md", "text/markdown"),
+    "python": ("memcore-plan.py", "text/x-python"),
+    "cli": ("memcore.sh", "text/x-shellscript"),
+    "svg": ("memcore.svg", "image/svg+xml"),
+}
+"""Name and type of each saved file; that of a tool is called after the tool."""
+_TYPES: Mapping[Syntax, str] = {
+    "argv": "text/x-shellscript", "json": "application/json", "yaml": "application/yaml", "toml": "application/toml",
+}  # fmt: skip
+
+
+def export(session: Session, message: Message) -> Iterator[Patch]:
+    """Copy or save one of them."""
+    kind = str(message.get("kind"))
+    config, found = session.config, session.found
+    if config is None or found is None:
+        return
+    link = _link(session, message)
+    note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
+    if kind in ("png", "svg"):
+        text, height = poster(found, stamp_of(link), note)
+    else:
+        text, height = texts_of(config, found, link).get(kind, ("", ""))[1], 0
+    if kind == "png":
+        yield {"picture": {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "note": note}}
+    elif message.get("way") == "copy":
+        yield {"copy": text, "done": say("export-copied")}
+    elif kind in FILES or (kind == "flags" and text):
+        tool = tool_of(_settled(config, found))
+        name, mime = FILES.get(kind) or (tool.file, _TYPES[tool.syntax])
+        yield {"download": {"name": name, "type": mime, "text": text}}
+
+
+def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, str]]:
+    """Every textual export by kind: its title and its content, stamped with version and link."""
+    stamp, stamped = stamp_of(link), {**_summary(found), "made": today(), "link": link}
+    every = {
+        "flags": _flags(config, found, stamp),
+        "cli": (say("export-cli"), f"# {stamp}\n{command_line(config)}"),
+        "python": (say("export-python"), python_snippet(config, stamp)),
+        "markdown": (say("export-markdown"), markdown(found, link)),
+        "json": (say("export-json"), json.dumps(stamped, indent=2, ensure_ascii=False)),
+        "csv": (say("export-csv"), csv_of(found, stamp)),
+    }
+    return {kind: each for kind, each in every.items() if each[1]}
+
+
+def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
+    """What the job's own tool reads; empty for a script of one's own, which reads nothing."""
+    whole = _settled(config, found)
+    if not runs(tool_of(whole), whole):
+        return "", ""
+    flags = exported(whole, taken=_taken(found))
+    return say("export-flags", engine=flags.tool.title), _stamped(flags, stamp)
+
+
+def _settled(config: Config, found: Found) -> Config:
+    """The config with its engine, which decides the tool."""
+    engine = config.engine.type or _taken(found).get("engine.type")
+    return config.replaced("engine.type", engine) if engine else config
+
+
+def _taken(found: Found) -> dict[str, object]:
+    return {each.path: each.value for each in found.assumptions}
+
+
+def today() -> str:
+    """The day of an export."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def stamp_of(link: str) -> str:
+    """What every export says of itself: version, day and link."""
+    return f"memcore {memcore.__version__}, {today()}, {link}"
+
+
+def _summary(found: Found) -> dict[str, Any]:
+    return serving_summary_data(found) if isinstance(found, ServingEstimate) else summary(found)
+
+
+def _stamped(found: Exported, stamp: str) -> str:
+    """A tool's text with version and link, where its syntax has comments, and what the tool has no key for."""
+    if found.tool.syntax == "json":
+        return found.text
+    rest = "".join(f"# {say('export-left-out', reason=translated(each))}\n" for each in found.reasons)
+    return f"# {stamp}\n{found.text}{rest}"
+
+
+def command_line(config: Config) -> str:
+    """The command that gives the same answer."""
+    if not isinstance(config.model, str):
+        return f"echo {shlex.quote(json.dumps(config.to_dict()))} | memcore estimate -"
+    return " ".join(
+        [
+            "memcore estimate",
+            *(f"--{SETTINGS[path].flag} {shlex.quote(text)}" for path, text in to_texts(config).items()),
+        ]
+    )
+
+
+def python_snippet(config: Config, stamp: str) -> str:
+    """The same in Python."""
+    asked = f"found = memcore.estimate({config.to_dict()!r})"
+    return f"# {stamp}\nimport memcore\n\n{asked}\nprint(found.fits, found.device.expected)\n"
+
+
+def markdown(found: Found, link: str) -> str:
+    """The verdict and the components as a table, for an issue."""
+    said = _summary(found)
+    verdict, reason = in_markdown(said["verdict"]), in_markdown(said["reason"])
+    rows = "\n".join(
+        f"| {in_markdown(name)} | {format_bytes(size)} | {size} |" for name, size in found.ledger.by_category.items()
+    )
+    return (
+        f"**{verdict}** {reason}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
+        f"memcore {memcore.__version__}, {today()} · [{_title(found)}]({link})\n"
+    )
+
+
+def _title(found: Found) -> str:
+    return in_markdown(found.job.model.name)
+
+
+def csv_of(found: Found, stamp: str) -> str:
+    """Every tensor at the peak, and the stamp in one cell."""
+    rows: list[list[object]] = [["component", "tensor", "module", "bytes", "formula", "source"]]
+    rows += (
+        [entry.category, entry.title, entry.module, entry.bytes, entry.formula, entry.source]
+        for entry in found.ledger.entries
+    )
+    rows.append([f"# {stamp}"])
+    return "".join(map(csv_line, rows))
+
+
+def report(session: Session, message: Message) -> Iterator[Patch]:
+    """A report of a mismatch, ready to be filled in."""
+    config, found = session.config, session.found
+    if config is None or found is None:
+        return
+    link = _link(session, message)
+    text = (
+        f"{markdown(found, link)}\nMeasured (max_memory_allocated, max_memory_reserved or nvidia-smi): \n"
+        f"Versions (torch, engine, driver): \n\n{fenced(json.dumps(config.to_dict(), indent=2), 'json')}"
+    )
+    yield {"copy": text, "done": say("report-copied")}

@@ -1,0 +1,81 @@
+"""The drawer: a component of the peak, tensor by tensor: symbols, numbers, bytes, why and the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from memcore.questions.describe import symbols, why
+from memcore.estimation import Estimate
+from memcore.faces.page.session import Found, Message, Patch, Session
+from memcore.memory.ledger import Entry
+from memcore.memory.rank import outside
+from memcore.faces.render.markup import exact
+from memcore.faces.render.svg import TITLES, slug
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_bytes, format_count
+from memcore.i18n.page import named, say, translated
+
+MOST = 60
+"""Tensors that are shown; the ledger has all."""
+
+
+def explain(session: Session, message: Message) -> Iterator[Patch]:
+    """A component was chosen; none closes the drawer."""
+    session.part = str(message.get("part") or "")
+    if session.part and session.found is not None:
+        yield {"html": explained(session.found, session.part), "open": "drawer", "focus": "drawer-heading"}
+
+
+def explained(found: Found, part: str) -> dict[str, str]:
+    """The drawer's content for a component, by its class name."""
+    if part in {"unused", "outside"} and not isinstance(found, ServingEstimate):
+        return {"drawer-heading": escape(translated(TITLES[part])), "drawer-body": _beyond(found, part)}
+    category = next((name for name in found.ledger.by_category if slug(name) == part), "")
+    if not category:
+        return {"drawer-heading": escape(part), "drawer-body": f"<p>{escape(say('explain-none'))}</p>"}
+    size, entries = found.ledger.by_category[category], found.ledger.of(category)
+    share = 100 * size / found.ledger.total
+    head = f"<p><b>{format_bytes(size)}</b> · {format_count(size)} B · {share:.1f}%</p>"
+    sizes = () if isinstance(found, ServingEstimate) else (found.rank.job.sizes,)
+    cards = []
+    for entry in entries[:MOST]:
+        numbers, title = entry.numbers(*sizes), escape(translated(entry.title))
+        reason = why(entry) if isinstance(entry, Entry) else translated(entry.why)
+        cards.append(
+            f"<li><h3>{title}</h3><p>{exact(entry.bytes)} <code>{escape(entry.module)}</code></p>"
+            f'<p class="formula"><code>{escape(entry.formula)}</code></p>'
+            f'<p class="formula"><code>{escape(numbers)}</code></p>'
+            f"<p>{escape(reason)}</p>"
+            f'<p class="note">{escape(say("explain-source"))}: {escape(named(entry.source))}</p></li>'
+        )
+    rest = f"<p>+ {len(entries) - MOST}</p>" if len(entries) > MOST else ""
+    return {
+        "drawer-heading": escape(translated(category)),
+        "drawer-body": f'{head}{_symbols(found)}<ol class="cards">{"".join(cards)}</ol>{rest}',
+    }
+
+
+def _symbols(found: Found) -> str:
+    if isinstance(found, ServingEstimate):
+        return ""
+    items = "".join(
+        f"<dt><code>{escape(each.name)}</code> = {format_count(each.value)}</dt><dd>{escape(each.meaning)}</dd>"
+        for each in symbols(found)
+    )
+    return f'<dl class="symbols">{items}</dl>'
+
+
+def _beyond(found: Estimate, part: str) -> str:
+    if part == "unused":
+        reading = found.reserved
+        size = reading.expected - found.allocated.expected
+        between = f"{format_bytes(reading.low)} – {format_bytes(reading.high)}"
+        return f"<p>{exact(size)}</p><p>{escape(translated(reading.range_because))}: {between}</p>"
+    rows = (
+        f"<li><h3>{escape(translated(each.name))}</h3><p>{exact(each.overhead.expected)} "
+        f"({format_bytes(each.overhead.low)} – {format_bytes(each.overhead.high)})</p>"
+        f'<p class="note">{escape(say("explain-source"))}: {escape(named(each.overhead.source))}</p></li>'
+        for each in outside(found.rank)
+    )
+    return f'<ol class="cards">{"".join(rows)}</ol>'

@@ -1,0 +1,112 @@
+"""How far a setting goes: the most that fits beside a number, and the curve of memory against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+
+from memcore.config.settings import SETTINGS, Config
+from memcore.questions.describe import spelled
+from memcore.errors import MemcoreError
+from memcore.estimation import estimate
+from memcore.faces.page.answering import config_of, form_of
+from memcore.faces.page.session import Message, Patch, Session
+from memcore.faces.render.curve import CURVES, Point, curve_html
+from memcore.questions.solving import SOLVABLE, Solution, solve_by_piece
+from memcore.i18n.page import complaint, label, say
+
+WORKING = "working"
+"""The text below a field whose answer is on its way, and the name of that state."""
+REACH = 6
+"""Doublings on either side of the value."""
+
+
+def most(session: Session, message: Message) -> Iterator[Patch]:
+    """The button beside a number: how far it goes with the job still fitting; an edit ends what is of another job."""
+    path = str(message.get("path"))
+    if path not in SOLVABLE:
+        return
+    before = [each for each, shown in session.fields.items() if shown.get("note") == WORKING and each != path]
+    yield noted(session, {**dict.fromkeys(before, ""), path: escape(say(WORKING))}, WORKING)
+    edits = session.turns.get("answer")
+    try:
+        for found in solve_by_piece(config_of(form_of(message["texts"])), path):
+            if found is not None:
+                yield noted(session, {path: solved(path, found)})
+                return
+            yield {}
+            if session.turns.get("answer") != edits:
+                yield noted(session, {path: ""})
+                return
+    except MemcoreError as error:
+        yield noted(session, {path: escape(complaint(error))})
+
+
+def noted(session: Session, notes: Mapping[str, str], state: str = "said") -> Patch:
+    """What stands below fields; an edit takes away whatever is there."""
+    for path, note in notes.items():
+        session.fields.setdefault(path, {})["note"] = state if note else ""
+    return {"fields": {path: {"note": note} for path, note in notes.items()}}
+
+
+def solved(path: str, found: Solution) -> str:
+    """What is said below the field, with a button that takes the value over."""
+    if found.value is None:
+        return escape(say("solved-none"))
+    text = spelled(path, found.value)
+    if found.beyond is None and not found.smallest:
+        return escape(say("solved-any"))
+    key = "solved-smallest" if found.smallest else "solved-largest"
+    use = say("use", value=text)
+    return (
+        f'{escape(say(key, value=text))} <button type="button" class="fix" data-do="set" data-path="{path}" '
+        f'data-value="{escape(text)}">{escape(use)}</button>'
+    )
+
+
+def curve(session: Session, message: Message) -> Iterator[Patch]:
+    """The curve of memory against a setting, drawn as its points come; an edit ends what is of another job."""
+    path = str(message.get("value"))
+    if path not in CURVES:
+        return
+    config = config_of(form_of(message["texts"]))
+    session.drawn["curve"] = config
+    yield {"hidden": {"curve-earlier": True}}
+    edits = session.turns.get("answer")
+    points: list[Point] = []
+    title = label(path, SETTINGS[path].label)
+    for value in values_around(session, config, path):
+        try:
+            found = estimate(config.replaced(path, value))
+        except MemcoreError:
+            continue
+        points.append(Point(value, found.device.low, found.device.expected, found.device.high, found.fits))
+        points.sort(key=lambda point: point.value)
+        yield {"html": {"curve": curve_html(title, points, found.capacity, now(session, config, path))}}
+        if session.turns.get("answer") != edits:
+            session.drawn["curve"] = None
+            yield {"hidden": session.earlier}
+            return
+    if not points:
+        yield {"html": {"curve": f"<p>{escape(say('solved-none'))}</p>"}}
+
+
+def now(session: Session, config: Config, path: str) -> int:
+    """The value that the job has: given, or assumed."""
+    given = config.get(path)
+    if isinstance(given, int):
+        return given
+    taken = next((each.value for each in session.found.assumptions if each.path == path), 1) if session.found else 1
+    return taken if isinstance(taken, int) else 1
+
+
+def values_around(session: Session, config: Config, path: str) -> list[int]:
+    """Powers of two around the value, the nearest first."""
+    here = now(session, config, path)
+    found = {here}
+    for power in range(1, REACH + 1):
+        found |= {max(1, here >> power), here << power}
+    smallest = 1 if here < 64 else 64
+    return sorted(
+        (each for each in found if each >= smallest), key=lambda each: (max(each, here) / min(each, here), each)
+    )

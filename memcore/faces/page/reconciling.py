@@ -1,0 +1,49 @@
+"""A log of the user's beside the answer, and the measured case that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from memcore.errors import MemcoreError
+from memcore.faces.page.session import Log, Message, Patch, Session
+from memcore.questions.reconciling.reconcile import READINGS, reconciled
+from memcore.faces.render.reconciled import case_text, reconciled_html
+from memcore.i18n.page import complaint, say
+
+WHERE = "pasted into the page"
+
+
+def reconcile(session: Session, message: Message) -> Iterator[Patch]:
+    """Put a log beside the answer; it stays there while the job is edited."""
+    reading = str(message.get("also") or "")
+    session.log = Log(str(message.get("value") or ""), reading if reading in READINGS else None)
+    yield {"html": {"reconciled": against(session)}}
+
+
+def against(session: Session) -> str:
+    """The log beside the answer as it is now."""
+    if session.log is None or session.found is None:
+        return ""
+    try:
+        found = reconciled(session.found, session.log.text, reading=session.log.reading)
+        return reconciled_html(found, case=case_text(found, WHERE))
+    except MemcoreError as error:
+        return f"<p>{escape(complaint(error))}</p>"
+
+
+def case(session: Session, message: Message) -> Iterator[Patch]:
+    """Copy or save the measured case."""
+    if session.log is None or session.found is None:
+        return
+    text = case_text(reconciled(session.found, session.log.text, reading=session.log.reading), WHERE)
+    if message.get("way") == "copy":
+        yield {"copy": text, "done": say("export-copied")}
+    else:
+        yield {"download": {"name": "memcore-case.json", "type": "application/json", "text": text}}
+
+
+def reading_options() -> str:
+    """The choices of what a number without a name is."""
+    rest = "".join(f'<option value="{name}">{escape(say(f"quantity {name}"))}</option>' for name in READINGS)
+    return f'<option value="">{escape(say("log-any"))}</option>{rest}'

@@ -1,0 +1,115 @@
+"""What the page remembers, and how messages change it.
+
+A message is a plain dictionary with a `do`; the answer is a stream of patches, plain dictionaries by kind of change
+(`html`, `fields`, `fragment`, …), that `site/view.js` applies. Between two patches other messages may be handled, so
+nothing blocks the page; a newer message on the same channel ends the older one's stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memcore.config.settings import Config
+from memcore.errors import MemcoreError
+from memcore.estimation import Estimate
+from memcore.faces.render.page import Form
+from memcore.serving.estimate import ServingEstimate
+from memcore.i18n.page import complaint, speaking
+
+Message = Mapping[str, Any]
+Patch = dict[str, Any]
+Found = Estimate | ServingEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A result that is kept for comparison."""
+
+    name: str
+    config: Config
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a run printed."""
+
+    text: str
+    reading: str | None
+    """What a number without a name is."""
+
+
+RECENT = 8
+"""How many answers are remembered."""
+
+
+@dataclass
+class Session:
+    """One visit."""
+
+    language: str = "en"
+    form: Form = field(default_factory=lambda: Form({}))
+    config: Config | None = None
+    """The last config that was answered."""
+    found: Found | None = None
+    fragment: str = ""
+    recent: dict[str, Found] = field(default_factory=dict)
+    """The last answers by fragment, the newest last: who takes an edit back does not wait for it again."""
+    unfinished: bool = False
+    """The page does not show all of it yet."""
+    pins: list[Pin] = field(default_factory=list)
+    part: str = ""
+    """The component that the drawer explains."""
+    fields: dict[str, Patch] = field(default_factory=dict)
+    """What the page shows of each field."""
+    proposals: dict[str, Config] = field(default_factory=dict)
+    """Configs that a button on the page may load, by key."""
+    drawn: dict[str, Config | None] = field(default_factory=dict)
+    """The job that a curve or suggestions are about, by their element's id; None if an edit came in between."""
+    filed: Mapping[str, str] = field(default_factory=dict)
+    """What the last file said, as text by path."""
+    searched: object = None
+    """How far the last search came."""
+    log: Log | None = None
+    """What a run printed, beside the answer."""
+    turns: dict[str, int] = field(default_factory=dict)
+    """How many messages each channel has had."""
+
+    def resume(self, other: Session) -> None:
+        """Go on where another visit stopped after its first answer."""
+        self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
+        self.fields = {path: dict(shown) for path, shown in other.fields.items()}
+        self.recent = dict(other.recent)
+
+    def remember(self, fragment: str, found: Found) -> None:
+        """Keep an answer, as long as there are not many newer ones."""
+        self.recent.pop(fragment, None)
+        self.recent[fragment] = found
+        for oldest in list(self.recent)[:-RECENT]:
+            del self.recent[oldest]
+
+    @property
+    def earlier(self) -> dict[str, bool]:
+        """Whether to hide, by element id, that a curve or suggestions are about an earlier job."""
+        return {f"{name}-earlier": about == self.config for name, about in self.drawn.items()}
+
+    def steps(self, channel: str, action: Action, message: Message) -> Iterator[Patch]:
+        """The patches of an action, until a newer one takes over its channel."""
+        self.turns[channel] = turn = self.turns.get(channel, 0) + 1
+        # The language is set around every step, because another stream may run between two of them.
+        steps = action(self, message)
+        yield {}  # an edit that comes right behind replaces this one before anything is computed
+        while self.turns[channel] == turn:
+            with speaking(self.language):
+                try:
+                    patch = next(steps, None)
+                except MemcoreError as error:
+                    patch = {"say": complaint(error)}
+            if patch is None:
+                return
+            yield patch
+
+
+Action = Callable[[Session, Message], Iterator[Patch]]

@@ -1,0 +1,68 @@
+"""What a build puts into the page: the form and the answer for the example, texts, colours, and the JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+import memcore
+from memcore.config.json_schema import json_schema
+from memcore.config.texts import to_texts
+from memcore.config.url import encode_fragment
+from memcore.estimation import estimate_training
+from memcore.formats import shown_names
+from memcore.faces.page.framing import frame
+from memcore.faces.page.tasks import task_of, titles
+from memcore.faces.render import html
+from memcore.faces.render.curve import curve_options
+from memcore.faces.render.form import Values, form
+from memcore.faces.render.page import defaults, example, sections
+from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
+from memcore.rules.versions import AS_OF
+from memcore.i18n import page as words
+from memcore.i18n.waiting import WORDS_OF_WAITING
+
+
+def parts() -> dict[str, Any]:
+    """Everything by name."""
+    config = example()
+    found = estimate_training(config)
+    texts = to_texts(config)
+    engine = found.job.engine.name
+    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", shown_names(config, engine))
+    attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
+    return {
+        "sections": {
+            **sections(found),
+            **frame(),
+            **{f"t:{key}": escape(text) for key, text in words.every().items()},
+            "words": escape(json.dumps(words.every(), ensure_ascii=False)),
+            "waiting": escape(json.dumps(waiting(), ensure_ascii=False)),
+            "fragment": encode_fragment(config),
+            "help": frame()["help-body"],
+            "curve-settings": curve_options(engine),
+            "verdict-attributes": attributes,
+            "form": form(values),
+            "version": memcore.__version__,
+            "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),
+        },
+        "colours": colours(),
+        "schema": json_schema(),
+    }
+
+
+def waiting() -> dict[str, dict[str, str]]:
+    """What the page says before Python runs, or if it never does, in every language."""
+    texts: dict[str, dict[str, str]] = {}
+    for code in words.LANGUAGES:
+        with words.speaking(code):
+            texts[code] = {key.removeprefix("wait-"): words.say(key) for key in WORDS_OF_WAITING}
+    return texts
+
+
+def colours() -> str:
+    """The colour of each category of memory, on a light and on a dark ground."""
+    every = {**COLOURS, **STRIP_COLOURS}
+    rules = (f".{name} {{ --colour: light-dark({light}, {dark}); }}" for name, (light, dark) in every.items())
+    return "\n" + "\n".join(rules) + "\n"

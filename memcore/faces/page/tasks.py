@@ -1,0 +1,77 @@
+"""What the GPUs are for: a task sets a few settings at once, and puts away those of other tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memcore.serving.inference import SERVERS
+from memcore.config.settings import SETTINGS
+from memcore.i18n.page import say
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task by the settings that make it."""
+
+    name: str
+    engine: str = ""
+    """The engine, for servers; training leaves it to the number of GPUs."""
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return say(f"task-{self.name}")
+
+
+_LORA = {
+    "training.adapter.type": "lora",
+    "training.adapter.rank": "16",
+    "training.adapter.target_modules": "all-linear",
+}
+_EVERY = (
+    Task("full"),
+    Task("lora", values=_LORA),
+    Task("qlora", values={**_LORA, "training.quantization": "nf4"}),
+    Task("serve", "vllm"),
+    Task("sglang", "sglang"),
+    Task("trt", "tensorrt-llm"),
+    Task("gguf", "llama.cpp", {"inference.quantization": "q4_k_m"}),
+    Task("generate", "transformers"),
+)
+TASKS: Mapping[str, Task] = {task.name: task for task in _EVERY if set(task.values) <= set(SETTINGS)}
+"""By name."""
+_MARKS = ("training.quantization", "training.adapter.type")
+"""Settings by which tasks of training differ."""
+
+
+def titles() -> dict[str, str]:
+    """Every task with its title."""
+    return {name: task.title for name, task in TASKS.items()}
+
+
+def task_of(texts: Mapping[str, str]) -> str:
+    """The task that a form describes.
+
+    >>> task_of({"engine.type": "vllm"}), task_of({"training.adapter.type": "lora"}), task_of({})
+    ('serve', 'lora', 'full')
+    """
+    engine = texts.get("engine.type", "")
+    if engine in SERVERS:
+        return next((task.name for task in TASKS.values() if task.engine == engine), "serve")
+    if texts.get("training.adapter.type"):
+        return "qlora" if texts.get("training.quantization") and "qlora" in TASKS else "lora"
+    return "full"
+
+
+def with_task(texts: Mapping[str, str], name: str) -> dict[str, str]:
+    """A form after its task was chosen: settings of the old task go, those of the new come."""
+    task = TASKS[name]
+    kept = {path: text for path, text in texts.items() if not path.startswith(("training.adapter.", *_MARKS))}
+    if task.engine:
+        kept["engine.type"] = task.engine
+        kept.pop("inference.quantization", None)
+    elif kept.get("engine.type") in SERVERS:
+        del kept["engine.type"]
+    return {**kept, **task.values}

@@ -1,0 +1,117 @@
+"""Advice for a terminal, as JSON, as CSV and as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+
+from memcore.questions.advising.advise import Advice, Advised
+from memcore.questions.advising.changes import KINDS
+from memcore.questions.advising.server import ServerAdvice
+from memcore.questions.describe import verdict
+from memcore.questions.describe_serving import serving_verdict
+from memcore.faces.render.text import section, table
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_bytes
+from memcore.i18n.page import say, translated
+
+_TRAINED = "Time is GPU-seconds for a token by a roofline."
+_SERVED = "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits."
+_FITS = {True: "yes", False: "no", None: "-"}
+
+
+def advice_text(found: Advised) -> str:
+    """What `memcore advise` prints: what saves, what does not and why, and the ladder."""
+    server = isinstance(found.estimate, ServingEstimate)
+    said = serving_verdict(found.estimate) if isinstance(found.estimate, ServingEstimate) else verdict(found.estimate)
+    lines = [said.headline, said.reason, ""]
+    if found.saving:
+        heading = ("saves", "then fits", "time", "change", "how")
+        rows = [(*_numbers(each), each.title, "  ".join(each.flags)) for each in found.saving]
+        lines += section("What saves memory, best first", table([heading, *rows], right=(0, 2)))
+        reasons = [(each.title, f"{KINDS[each.kind]}: {each.reason}") for each in found.saving]
+        lines += section("What it costs", table(reasons))
+    if found.useless:
+        lines += section("Saves nothing here", table([(each.title, each.because or "") for each in found.useless]))
+    if found.ladder:
+        lines += section("One on top of another", table(_rungs(found), right=(0, 2, 4)))
+    lines.append(f"{_SERVED if server else _TRAINED} It ranks, and promises no speed.")
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(each: Advice | ServerAdvice) -> tuple[str, str, str]:
+    return format_bytes(each.saves), _FITS[each.fits], f"{100 * each.slowdown:+.0f}%"
+
+
+def _rungs(found: Advised) -> Iterator[tuple[str, ...]]:
+    yield "saves", "then fits", "time", "change", "then needs"
+    for each in found.ladder:
+        yield *_numbers(each), each.title, format_bytes(each.after.allocated.expected)
+
+
+def advice_data(found: Advised) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "allocated": found.estimate.allocated.expected,
+        "fits": found.estimate.fits,
+        "advice": [_row(each) for each in found.advice],
+        "ladder": [_row(each) for each in found.ladder],
+    }
+
+
+def _row(each: Advice | ServerAdvice) -> dict[str, Any]:
+    return {
+        "title": each.title,
+        "class": each.kind,
+        "saves": each.saves,
+        "allocated": each.after.allocated.expected,
+        "fits": each.fits,
+        "slowdown": round(each.slowdown, 4),
+        "reason": each.reason,
+        "because": each.because,
+        "changes": dict(each.changes),
+        "flags": list(each.flags),
+        "config": each.config.to_dict(),
+    }
+
+
+ADVICE_COLUMNS = ("title", "class", "saves", "allocated", "fits", "slowdown", "reason", "because", "flags")
+
+
+def advice_rows(found: Advised) -> Iterator[tuple[object, ...]]:
+    """The same as rows of `ADVICE_COLUMNS`, for CSV."""
+    for each in (*found.advice, *found.ladder):
+        row = {**_row(each), "flags": "  ".join(each.flags)}
+        yield tuple(row[name] for name in ADVICE_COLUMNS)
+
+
+def advice_html(found: Advised, links: Iterable[str] | None = None) -> str:
+    """The suggestions as a table; with `links`, addresses of the changed configs in the order of `found.advice`."""
+    rows = [
+        _html_row(each, link)
+        for each, link in zip(found.advice, [*links] if links is not None else [""] * len(found.advice), strict=True)
+    ]
+    if not rows:
+        return f"<p>{escape(say('advice-none'))}</p>"
+    columns = ("Change", "Saves", "Then fits", "Time", "How")
+    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in columns)
+    return (
+        f'<table class="advice"><caption>{escape(say("advice-note"))}</caption><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _html_row(each: Advice | ServerAdvice, link: str) -> str:
+    title = escape(translated(each.title))
+    name = f'<a href="{escape(link)}">{title}</a>' if link else title
+    costs = say("advice-costs", kind=translated(KINDS[each.kind]), reason=translated(each.reason))
+    why = say("advice-useless", reason=translated(each.because)) if each.because else costs
+    flags = " ".join(f"<code>{escape(translated(flag))}</code>" for flag in each.flags)
+    saves = format_bytes(each.saves) if each.saves > 0 else say("saves-nothing")
+    fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits]
+    heading = f'<th scope="row">{name}<small>{escape(why)}</small></th>'
+    return (
+        f'<tr data-class="{each.kind}" data-saves="{each.saves}">{heading}'
+        f"<td>{saves}</td><td>{fits}</td><td>{100 * each.slowdown:+.0f}%</td><td>{flags}</td></tr>"
+    )

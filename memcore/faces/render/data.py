@@ -1,0 +1,135 @@
+"""An estimate as plain data for JSON; sizes are bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import memcore
+from memcore.questions.describe import symbols, verdict, when
+from memcore.errors import UnsupportedError
+from memcore.estimation import Estimate
+from memcore.memory.host_phases import host_phases
+from memcore.memory.ledger import Entry
+from memcore.memory.phases import phases
+from memcore.memory.places import PHASES, place
+from memcore.memory.rank import outside
+from memcore.memory.readings import Reading
+from memcore.trace.program import Moment
+
+
+def summary(estimate: Estimate) -> dict[str, Any]:
+    """What `memcore estimate --json` prints."""
+    found = verdict(estimate)
+    return {
+        "memcore": memcore.__version__,
+        "config": estimate.job.config.to_dict(),
+        "fits": estimate.fits,
+        "level": found.level,
+        "verdict": found.headline,
+        "reason": found.reason,
+        "allocated_bytes": estimate.allocated.expected,
+        "reserved_bytes": estimate.reserved.expected,
+        "device_bytes": estimate.device.expected,
+        "capacity_bytes": estimate.capacity,
+        "headroom_bytes": estimate.headroom,
+        "readings": {reading.name: reading_data(reading) for reading in estimate.readings},
+        "parameters": estimate.job.model.parameters,
+        "warnings": list(estimate.job.model.warnings),
+        "peak": _moment(estimate.peak, estimate),
+        "breakdown": dict(estimate.ledger.by_category),
+        "host_bytes": sum(entry.bytes for entry in estimate.rank.host),
+        "host_phases": [
+            {"name": each.name, "node_bytes": each.bytes, "process_bytes": each.each, "because": each.because}
+            for each in host_phases(estimate.rank)
+        ],
+        "initialization_bytes": estimate.rank.while_built,
+        "after_init_bytes": estimate.rank.after_init,
+        "first_step_bytes": estimate.rank.first_step,
+        "end_of_forward_bytes": _end_of_forward(estimate),
+        "phases": [
+            {"name": each.name, "bytes": each.bytes, "because": each.because, "source": each.source}
+            for each in phases(estimate.rank)
+        ],
+        "moments": [_moment(moment, estimate) for moment in estimate.moments],
+        "ranks": [
+            {"name": rank.name, "count": rank.count, "allocated_bytes": rank.peak.peak, "because": rank.because}
+            for rank in estimate.ranks
+        ],
+        "assumptions": [
+            {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}
+            for each in estimate.assumptions
+        ],
+    }
+
+
+def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
+    """What `memcore explain --json` prints: every entry of a moment with its formula and source."""
+    ledger = estimate.rank.ledger(moment)
+    return {
+        "memcore": memcore.__version__,
+        "config": estimate.job.config.to_dict(),
+        "moment": _moment(moment, estimate),
+        "bytes": ledger.total,
+        "symbols": {each.name: {"value": each.value, "meaning": each.meaning} for each in symbols(estimate)},
+        "breakdown": dict(ledger.by_category),
+        "entries": [_entry(entry, estimate) for entry in ledger.entries],
+        "outside_allocator": [
+            {
+                "name": each.name,
+                "low_bytes": each.overhead.low,
+                "bytes": each.overhead.expected,
+                "high_bytes": each.overhead.high,
+                "source": each.overhead.source,
+            }
+            for each in outside(estimate.rank)
+        ],
+    }
+
+
+def reading_data(reading: Reading) -> dict[str, Any]:
+    """A reading with its range."""
+    return {
+        "instrument": reading.instrument,
+        "low_bytes": reading.low,
+        "bytes": reading.expected,
+        "high_bytes": reading.high,
+        "range_because": reading.range_because,
+    }
+
+
+def _end_of_forward(estimate: Estimate) -> int | None:
+    """Bytes at the end of all forward passes; None for a stage of a pipeline that takes turns."""
+    try:
+        return estimate.rank.end_of_forward
+    except UnsupportedError:
+        return None
+
+
+def _moment(moment: Moment, estimate: Estimate) -> dict[str, Any]:
+    return {
+        "phase": moment.phase,
+        "phase_title": PHASES[moment.phase],
+        "place": place(moment.place, estimate.rank.job.model),
+        "title": when(moment, estimate),
+        "micro_batch": moment.turn[1] + 1,
+        "repeats": moment.repeats,
+        "bytes": moment.peak,
+        "end_bytes": moment.end,
+    }
+
+
+def _entry(entry: Entry, estimate: Estimate) -> dict[str, Any]:
+    return {
+        "name": entry.title,
+        "category": entry.category,
+        "module": entry.module,
+        "rule": entry.rule,
+        "dtype": entry.dtype,
+        "copies": entry.copies,
+        "bytes": entry.bytes,
+        "formula": entry.formula,
+        "numbers": entry.numbers(estimate.rank.job.sizes),
+        "divided_by": list(entry.divided_by),
+        "why": entry.why,
+        "source": entry.source,
+    }

@@ -1,0 +1,46 @@
+"""Pieces of HTML that many views have: tables and sizes. Text that a caller gives as markup it has escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from memcore.units import format_bytes, format_count
+from memcore.i18n.page import say, translated
+
+
+def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells are markup already, the first of a row is its heading."""
+    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in head)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
+    )
+    title = escape(translated(caption))
+    return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def scrolled(title: str, table: str) -> str:
+    """A table that is wider than the page scrolls by itself, by keyboard too."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}">{table}</div>'
+
+
+def exact_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of results: its rows are sorted by any column at a click, and it can be copied."""
+    heads = "".join(
+        f'<th scope="col"><button type="button" data-sort="{number}">{escape(translated(each))}</button></th>'
+        for number, each in enumerate(head)
+    )
+    plain = html_table(caption, head, rows)
+    start, end = plain.index("<thead>"), plain.index("</thead>")
+    copied = f'<button type="button" class="link" data-copy="table">{escape(say("copy-table"))}</button>'
+    return f"{plain[:start]}<thead><tr>{heads}</tr>{plain[end:]}<p>{copied}</p>"
+
+
+def exact(size: int) -> str:
+    """A size for reading, with its exact bytes in the tooltip."""
+    return f'<span title="{format_count(size)} bytes">{format_bytes(size)}</span>'
+
+
+def between(low: int, high: int) -> str:
+    """A range of bytes."""
+    return say("between", low=format_bytes(low), high=format_bytes(high))

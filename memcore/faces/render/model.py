@@ -1,0 +1,186 @@
+"""A model as data, as text for a terminal, and as a table and a strip of its layers for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.placement import placement
+from memcore.networks.table import Row, layer_order, layer_rows
+from memcore.networks.weights import KINDS
+from memcore.faces.render.markup import html_table
+from memcore.faces.render.text import section, table
+from memcore.symbols import spell
+from memcore.units import format_bytes, format_count
+from memcore.i18n.page import say, translated
+
+_CACHE_BYTES = 2
+"""Bytes of a cached element in half precision."""
+
+
+def model_data(model: Model) -> dict[str, Any]:
+    """Everything about a model, as JSON has it."""
+    return {
+        "name": model.name,
+        "family": model.network.family,
+        "parameters": model.parameters,
+        "active_parameters": model.active_parameters,
+        "parameters_by_kind": dict(model.parameters_by_kind),
+        "published_extras": dict(model.published_extras),
+        "kv_elements_per_token": model.cached_elements,
+        "kv_bytes_per_token": {"bf16": _CACHE_BYTES * model.cached_elements},
+        "state_elements_per_sequence": model.state_elements,
+        "module_state_elements_per_sequence": model.kept_elements,
+        "window": model.window,
+        "layers": [_row_data(row) for row in layer_rows(model)],
+        "tensors": list(_tensors(model)),
+        "warnings": list(model.warnings),
+    }
+
+
+def _row_data(row: Row) -> dict[str, Any]:
+    return {
+        "layers": row.layers,
+        "count": row.count,
+        "mixer": row.mixer,
+        "feed_forward": row.feed,
+        "parameters": row.parameters,
+        "kv_elements_per_token": row.cached,
+        "state_elements_per_sequence": row.state,
+    }
+
+
+def _tensors(model: Model) -> Iterator[dict[str, Any]]:
+    numbers = {
+        (f"{model.network.path}.*.{weight.name}", weight): row
+        for row in layer_rows(model)
+        for weight in row.layer.weights()
+    }
+    for weight, name, count in model.tensors:
+        row, placed = numbers.get((name, weight)), placement(weight, name, model.network)
+        yield {
+            "name": name,
+            "shape": [model.size(axis) for axis in weight.axes],
+            "symbols": [spell(axis) for axis in weight.axes],
+            "kind": weight.kind,
+            "count": row.count if row else count,
+            "layers": row.layers if row else None,
+            "tensor_parallel_axis": placed.tensor,
+            "expert_parallel_axis": placed.expert,
+            "pipeline_stage": placed.pipeline,
+        }
+
+
+def model_text(model: Model) -> str:
+    """What `memcore model` prints."""
+    head = f"{model.name} ({model.network.family}): {model.parameters:,} parameters"
+    lines = [head, *(f"warning: {each}" for each in model.warnings), ""]
+    columns = ("layers", "mixer", "feed-forward", "parameters each", "KV/token")
+    rows = [(row.layers, row.mixer, row.feed, f"{row.parameters:,}", f"{row.cached:,}") for row in layer_rows(model)]
+    lines += section("Layers", table([columns, *rows], right=(3, 4)))
+    lines += section("Parameters", table(_counts(model), right=(1,)))
+    lines += section("While generating", table(_caches(model), right=(1,)))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _counts(model: Model) -> Iterator[tuple[str, str]]:
+    by_kind = model.parameters_by_kind
+    yield from ((title, f"{by_kind[kind]:,}") for kind, title in KINDS.items() if kind in by_kind)
+    yield "all", f"{model.parameters:,}"
+    yield "active for each token", f"{model.active_parameters:,}"
+    yield from ((f"published in addition: {name}", f"{size:,}") for name, size in model.published_extras.items())
+
+
+def _caches(model: Model) -> Iterator[tuple[str, str]]:
+    cached = model.cached_elements
+    yield "KV cache for each token, elements", f"{cached:,}"
+    yield "in bf16", format_bytes(_CACHE_BYTES * cached)
+    yield "recurrent state for each sequence, elements", f"{model.state_elements:,}"
+    if model.kept_elements:
+        yield "kept in modules for each sequence, elements", f"{model.kept_elements:,}"
+
+
+def model_html(model: Model) -> str:
+    """The page's view: the strip of layers, and the same as tables."""
+    rows = [
+        (row.layers, translated(row.mixer), translated(row.feed), f"{row.parameters:,}", f"{row.cached:,}")
+        for row in layer_rows(model)
+    ]
+    warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in model.warnings)
+    columns = ("Layers", "Mixer", "Feed-forward", "Parameters each", "Cached per token")
+    tables = _table("Layers", columns, rows) + _table("Parameters", ("For", "Elements"), _sums(model))
+    head = escape(say("model-parameters", name=model.name, count=format_count(model.parameters)))
+    return (
+        f"<p>{head}</p>{warnings}{layer_strip(model)}{_legend(model)}"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{say("model-region")}">{tables}</div>'
+    )
+
+
+def _sums(model: Model) -> list[tuple[str, ...]]:
+    return [(translated(name), size) for name, size in (*_counts(model), *_caches(model))]
+
+
+_KINDS = {
+    "strip-attention": "attention to everything",
+    "strip-window": "attention to a window",
+    "strip-recurrent": "recurrent mixer",
+    "strip-dense": "dense feed-forward",
+    "strip-experts": "experts",
+    "strip-none": "none",
+}
+
+
+def _legend(model: Model) -> str:
+    """What the colours of the strip mean, those that it has."""
+    rows = layer_rows(model)
+    used = {each for row in rows for each in (_mixer_class(row), _feed_class(row))}
+    titles = ((name, translated(title)) for name, title in _KINDS.items() if name in used)
+    items = (f'<li><span class="swatch {name}"></span>{title}</li>' for name, title in titles)
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return html_table(caption, head, ([escape(each) for each in row] for row in rows))
+
+
+def layer_strip(model: Model) -> str:
+    """The stack of layers as a strip, first to last: above what mixes tokens, below the feed-forward layers."""
+    order, rows = layer_order(model), {row.layer: row for row in layer_rows(model)}
+    words = {id(layer): rows[layer] for layer in order}
+    said = {layer: f"{translated(row.mixer)}{say('and-also')}{translated(row.feed)}" for layer, row in rows.items()}
+    width = 100 / max(len(order), 1)
+    body = []
+    for number, layer in enumerate(order):
+        row = words[id(layer)]
+        title = f"<title>{escape(say('layer-is', number=number, words=said[layer]))}</title>"
+        place = f'x="{number * width:.3f}%" width="{width * 0.9:.3f}%"'
+        body.append(f'<g>{title}<rect class="{_mixer_class(row)}" {place} y="0" height="22"/>')
+        body.append(f'<rect class="{_feed_class(row)}" {place} y="24" height="22"/></g>')
+    layers = say("and-also").join(
+        say("layers-with", count=row.count, mixer=translated(row.mixer), feed=translated(row.feed))
+        for row in rows.values()
+    )
+    label = say("layers-are", count=len(order), parameters=format_count(model.parameters), layers=layers)
+    return (
+        '<svg class="picture strip" role="img" aria-labelledby="strip-title" width="100%" height="46" '
+        f'xmlns="http://www.w3.org/2000/svg"><title id="strip-title">{escape(label)}</title>{"".join(body)}</svg>'
+    )
+
+
+def _mixer_class(row: Row) -> str:
+    mixers = row.layer.mixers
+    if not mixers:
+        return "strip-none"
+    if isinstance(mixers[0], (Attention, LatentAttention)):
+        return "strip-attention" if mixers[0].mask == "full" else "strip-window"
+    return "strip-recurrent"
+
+
+def _feed_class(row: Row) -> str:
+    feeds = row.layer.feeds
+    if not feeds:
+        return "strip-none"
+    return "strip-experts" if any(isinstance(feed, Experts) for feed in feeds) else "strip-dense"

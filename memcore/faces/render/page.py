@@ -1,0 +1,162 @@
+"""What the page shows for a form, a link or a file: plain strings that `site/main.py` puts in their places."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from memcore.config.settings import Config
+from memcore.config.texts import from_texts, to_texts
+from memcore.config.url import encode_fragment
+from memcore.questions.describe import spelled
+from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
+from memcore.estimation import Estimate, estimate
+from memcore.limits import CONFIG_LENGTH
+from memcore.faces.render import html
+from memcore.faces.render.applying import traits
+from memcore.faces.render.form import is_of_task
+from memcore.faces.render.ranks import ranks
+from memcore.faces.render.serving_html import serving_attributes, serving_stages
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.job import is_serving
+from memcore.untrusted import parse_json
+
+EXAMPLE: Mapping[str, object] = {
+    "model": "llama-3.1-8b",
+    "training": {"sequence_length": 8192, "activation_checkpointing": "full"},
+    "engine": {"type": "fsdp"},
+    "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8},
+}
+"""The job that the page opens with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What changes on the page: an answer, or problems and no answer."""
+
+    problems: tuple[Problem, ...] = ()
+    fragment: str = ""
+    engine: str = ""
+    """The engine that runs the job, by which fields are shown."""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """Markup by element id."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes of the verdict."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """What was taken for settings that are absent, as text by path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The content of the form."""
+
+    texts: Mapping[str, str]
+    """By path, as text."""
+    pasted: str = ""
+    """A config.json, which replaces the model."""
+
+
+def example() -> Config:
+    """The job that the page opens with, as a config."""
+    return Config.from_dict(EXAMPLE)
+
+
+def fill(config: Config) -> Form:
+    """The form of a config."""
+    texts = to_texts(config)
+    if is_serving(config):
+        texts.setdefault("engine.type", "vllm")
+    if isinstance(config.model, str):
+        return Form(texts)
+    return Form({**texts, "model": ""}, json.dumps(dict(config.model), indent=2))
+
+
+def answer(form: Form) -> Answer:
+    """The answer for a form."""
+    try:
+        base = {"model": parsed(form.pasted)} if form.pasted.strip() else None
+        texts = {**form.texts, "model": ""} if base else dict(form.texts)
+        return answer_config(from_texts(_of_task(texts), base))
+    except MemcoreError as error:
+        return Answer(problems=problems_of(error))
+
+
+def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
+    """What the form says about the task of its engine; fields of the other task are hidden and wait."""
+    engine = texts.get("engine.type", "")
+    return {path: text for path, text in texts.items() if is_of_task(path, engine)}
+
+
+def answer_config(config: Config) -> Answer:
+    """The answer for a config; problems where it cannot be computed."""
+    try:
+        found = estimate(config)
+        return Answer(
+            fragment=encode_fragment(config),
+            engine=found.job.engine.name,
+            sections=sections(found),
+            attributes=attributes(found),
+            defaults=defaults(found),
+        )
+    except MemcoreError as error:
+        return Answer(problems=problems_of(error))
+
+
+def stages(found: Estimate | ServingEstimate) -> Iterator[dict[str, str]]:
+    """The content of each part of the page that shows an answer, by element id, what matters most first."""
+    yield from serving_stages(found) if isinstance(found, ServingEstimate) else html.stages(found)
+    yield {"ranks": ranks(found)}
+
+
+def sections(found: Estimate | ServingEstimate) -> dict[str, str]:
+    """The content of each part of the page that shows an answer, by element id."""
+    return {name: markup for stage in stages(found) for name, markup in stage.items()}
+
+
+def attributes(found: Estimate | ServingEstimate) -> dict[str, str]:
+    """The `data-` attributes of the verdict."""
+    return serving_attributes(found) if isinstance(found, ServingEstimate) else html.attributes(found)
+
+
+def attributes_with(stage: Mapping[str, str], found: Estimate | ServingEstimate) -> dict[str, str]:
+    """The attributes of the verdict that a stage of the answer brings: none without a verdict or a part of it."""
+    if "verdict" in stage:
+        return {**attributes(found), "aria-busy": "false"}
+    if "verdict-reason" not in stage or isinstance(found, ServingEstimate):
+        return {}
+    return html.early_attributes(found)
+
+
+def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
+    """What was taken for settings that are absent, as text by path, and what the model has that settings wait for."""
+    return {**{each.path: spelled(each.path, each.value) for each in found.assumptions}, **traits(found)}
+
+
+def read_file(text: str, form: Form) -> Form:
+    """The form after a file was dropped: a memcore config replaces it, a config.json only the model.
+
+    Raises ConfigError if the file is neither.
+    """
+    data = parsed(text)
+    if "model" in data:
+        return fill(Config.from_dict(data))
+    if "model_type" in data:
+        return Form(form.texts, json.dumps(data, indent=2))
+    message = "expected a memcore config with a 'model', or a config.json with a 'model_type'"
+    raise ConfigError([Problem("file", message)])
+
+
+def parsed(text: str) -> dict[str, object]:
+    """The JSON object of a text. Raises ConfigError if it is none."""
+    if len(text) > CONFIG_LENGTH:
+        raise ConfigError([Problem("model-json", f"longer than {CONFIG_LENGTH:,} characters")])
+    try:
+        found = parse_json(text)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError([Problem("model-json", f"not JSON: {error}")]) from None
+    if not isinstance(found, dict):
+        raise ConfigError([Problem("model-json", "expected a JSON object")])
+    return found

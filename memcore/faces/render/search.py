@@ -1,0 +1,194 @@
+"""What a search finds, for a terminal, as JSON and CSV, as HTML, and as a picture of headroom against cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from memcore.questions.advising.native import dialect_of, native
+from memcore.config.settings import Config
+from memcore.faces.render.svg import caption, picture
+from memcore.faces.render.text import section, table
+from memcore.questions.searching.found import Found, Progress
+from memcore.questions.searching.layouts import changes_of
+from memcore.questions.searching.records import record
+from memcore.units import GiB, format_bytes, format_count
+
+NOTE = "Cost is GPU-seconds for a token by a roofline, relative to the cheapest; it ranks and promises no speed."
+
+
+def search_text(progress: Progress, base: Config) -> str:
+    """What `memcore search` prints."""
+    counts = (
+        f"{format_count(progress.total)} layouts: {format_count(progress.pruned)} ruled out by bounds, "
+        f"{format_count(progress.measured)} measured, {format_count(progress.refused)} that engine or model cannot do."
+    )
+    lines = [counts, ""]
+    if not progress.best:
+        lines.append("None of them fits.")
+    else:
+        lines += section("What fits, cheapest first (* on the front of headroom, cost and GPUs)", _table(progress))
+        lines += section("How, in the same order", _how(progress.best, base))
+    reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
+    left_out = [(f"all of {title}", why) for title, why in progress.left_out.items()]
+    lines += section("Not looked at", table(left_out)) if left_out else []
+    lines += section("Refused", table([(str(count), why) for why, count in reasons])) if reasons else []
+    return "\n".join([*lines, NOTE]) + "\n"
+
+
+def _how(found: Sequence[Found], base: Config) -> list[str]:
+    rows = [(f"{number}.", each.engine, " ".join(flags_of(each, base))) for number, each in enumerate(found, 1)]
+    return table(rows, right=(0,))
+
+
+HEADINGS = (
+    "",
+    "GPUs",
+    "TP",
+    "PP",
+    "CP",
+    "EP",
+    "shards",
+    "copies",
+    "micro",
+    "accum",
+    "policy",
+    "allocated",
+    "left",
+    "cost",
+)
+
+
+def _table(progress: Progress) -> list[str]:
+    names = _names(progress.best)
+    rows: list[tuple[str, ...]] = [(*names, *HEADINGS)]
+    front = set(map(id, progress.front))
+    for each in progress.best:
+        row = ("*" if id(each) in front else "", *cells(each, progress.best[0]))
+        rows.append((*(str(getattr(each, name) or "") for name in names), *row))
+    shift = len(names)
+    right = [number + shift for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13)]
+    return table(rows, right=right)
+
+
+def _names(found: Sequence[Found]) -> list[str]:
+    """What tells the layouts apart before their sizes do: accelerator, engine."""
+    several = len({each.accelerator for each in found}) > 1
+    return ["accelerator"] * several + ["engine"] * any(map(is_open, found))
+
+
+def is_open(found: Found) -> bool:
+    """Whether the config left open which engine runs it."""
+    return "training.implementation" in found.policy
+
+
+def cells(each: Found, cheapest: Found) -> tuple[str, ...]:
+    """A layout's row below `HEADINGS`, but for the mark."""
+    layout = each.layout
+    sizes = (each.gpus, *layout[:8])
+    left = "-" if each.headroom is None else format_bytes(each.headroom)
+    cost = f"{each.cost.per_token / cheapest.cost.per_token:.3f}"
+    return (*map(str, sizes), policy_of(each), format_bytes(each.allocated), left, cost)
+
+
+def policy_of(each: Found) -> str:
+    """A layout's settings besides sizes in a few words."""
+    settings = {path.rpartition(".")[2]: value for path, value in each.policy.items() if value is not None}
+    words = [f"checkpointing {settings.get('policy', 'none')}"]
+    if settings.get("reshard_after_forward") is False:
+        words.append("keeps gathered")
+    if "pipeline_schedule" in settings:
+        words.append(str(settings["pipeline_schedule"]))
+    elif "virtual_pipeline_parallel_size" in settings:
+        words.append(f"{settings['virtual_pipeline_parallel_size']} chunks")
+    if settings.get("expert_tensor_parallel_size") == 1:
+        words.append("whole experts")
+    if settings.get("cpu_offload"):
+        words.append("offloaded")
+    if "offload_optimizer" in settings:
+        words.append("optimizer on the host")
+    if "zero_stage" in settings:
+        words.append(f"ZeRO-{settings['zero_stage']}")
+    return ", ".join(words)
+
+
+def flags_of(each: Found, base: Config) -> tuple[str, ...]:
+    """A layout in the words of the tool that runs it, the step's sequences among them."""
+    layout, changes = each.layout, {k: v for k, v in changes_of(each.layout, each.policy).items() if v is not None}
+    layers = changes.get("training.implementation") or base.training.implementation
+    tool = dialect_of(str(changes.get("engine.type") or base.engine.type), str(layers) if layers else None)
+    if tool == "transformers":
+        return tuple(native(tool, changes))
+    changes.pop("engine.type", None)
+    step = layout.data * layout.micro_batch * layout.micro_batches
+    more = [_STEP[tool].format(step)] if tool in _STEP else []
+    if tool == "torchtitan":
+        if layout.replicas > 1:
+            changes["parallelism.data_parallel_shard_size"] = layout.shards // layout.context
+            more.append(f"--parallelism.data_parallel_replicate_degree {layout.replicas}")
+        if layout.stages > 1:
+            changes["training.micro_batch_size"] = layout.micro_batch * layout.micro_batches
+            more.append(f"--parallelism.pipeline_parallel_microbatch_size {layout.micro_batch}")
+    return (*native(tool, changes), *more)
+
+
+_STEP = {"torchtitan": "--training.global_batch_size {}", "megatron": "--global-batch-size {}"}
+"""A step's sequences in a tool's words."""
+
+
+def search_data(progress: Progress, base: Config) -> dict[str, Any]:
+    """The same as JSON."""
+    front = set(map(id, progress.front))
+    found = [
+        {
+            **record(each),
+            "front": id(each) in front,
+            "headroom": each.headroom,
+            "flags": list(flags_of(each, base)),
+            "config": each.config(base).to_dict(),
+        }
+        for each in progress.best
+    ]
+    counts = {name: getattr(progress, name) for name in ("total", "pruned", "measured", "refused", "done")}
+    return {**counts, "reasons": dict(progress.reasons), "left_out": dict(progress.left_out), "found": found}
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 97.0, 20, 216, 250
+
+
+def scatter(progress: Progress) -> str:
+    """Headroom against relative cost, one dot for each layout that fits; empty without any."""
+    found = [each for each in progress.best if each.headroom is not None]
+    if not found:
+        return ""
+    cheapest = min(each.cost.per_token for each in found)
+    dearest = max(max(each.cost.per_token for each in found) / cheapest, 1.05)
+    most = max(GiB, *(each.headroom or 0 for each in found))
+    front = set(map(id, progress.front))
+    body = list(_grid(dearest, most))
+    for each in found:
+        cost = each.cost.per_token / cheapest
+        x = _LEFT + (_RIGHT - _LEFT) * (cost - 1) / (dearest - 1)
+        y = _BOTTOM - (_BOTTOM - _TOP) * (each.headroom or 0) / most
+        title = escape(f"{_name(each)}: {format_bytes(each.headroom or 0)} left, cost {cost:.3f}")
+        kind = "peak" if id(each) in front else "other"
+        body.append(f'<circle class="{kind}" cx="{x:.3f}%" cy="{y:.1f}" r="4"><title>{title}</title></circle>')
+    described = "; ".join(f"{_name(each)} leaves {format_bytes(each.headroom or 0)}" for each in found)
+    return picture("layouts", _HEIGHT, "Headroom of layouts against their cost", described, body)
+
+
+def _name(each: Found) -> str:
+    layout = each.layout
+    return f"TP {layout.tensor}, PP {layout.stages}, CP {layout.context}, micro-batch {layout.micro_batch}"
+
+
+def _grid(dearest: float, most: int) -> Iterator[str]:
+    for part in range(5):
+        y = _BOTTOM - (_BOTTOM - _TOP) * part / 4
+        yield f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{most * part / 4 / GiB:.0f}</text>'
+        x = _LEFT + (_RIGHT - _LEFT) * part / 4
+        yield caption(f"{1 + (dearest - 1) * part / 4:.2f}", x, _BOTTOM + 18)
+    yield '<text x="0%" y="12">GiB left</text>'
+    yield f'<text x="{(_LEFT + _RIGHT) / 2:.1f}%" y="{_BOTTOM + 32}" text-anchor="middle">cost over the cheapest</text>'

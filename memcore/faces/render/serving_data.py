@@ -1,0 +1,98 @@
+"""A server's estimate as plain data for JSON; sizes are bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import memcore
+from memcore.questions.describe_serving import answers, serving_verdict
+from memcore.faces.render.data import reading_data
+from memcore.serving.answers import curve, sleep_phases
+from memcore.serving.entries import Entry
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.presets import question_parts
+
+
+def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
+    """What `memcore estimate --json` prints for a server."""
+    verdict, pool = serving_verdict(found), found.pool
+    return {
+        "memcore": memcore.__version__,
+        "config": found.job.config.to_dict(),
+        "task": "inference",
+        "fits": found.fits,
+        "level": verdict.level,
+        "verdict": verdict.headline,
+        "reason": verdict.reason,
+        "allocated_bytes": found.allocated.expected,
+        "device_bytes": found.device.expected,
+        "capacity_bytes": found.capacity,
+        "headroom_bytes": found.headroom,
+        "readings": {reading.name: reading_data(reading) for reading in found.readings},
+        "parameters": found.job.model.parameters,
+        "warnings": list(found.job.model.warnings),
+        "breakdown": dict(found.ledger.by_category),
+        "parts": {part.name: part.bytes for part in question_parts(found)},
+        "budget": {"title": found.budget.line_title, "bytes": found.budget.line, "notes": list(found.notes)},
+        "pool": None
+        if pool is None
+        else {
+            "unit": pool.unit,
+            "capacity": pool.capacity,
+            "capacity_low": pool.capacity_low,
+            "capacity_high": pool.capacity_high,
+            "bytes_of_a_unit": pool.bytes_each,
+            "tokens": pool.tokens,
+            "replicas": pool.replicas,
+            "needed": found.needed,
+            "maximum_concurrency": pool.concurrency(found.job.basics.max_model_len),
+        },
+        "ranks": [
+            {
+                "name": rank.name,
+                "count": rank.count,
+                "bytes": rank.ledger.total,
+                "kv_cache_bytes": rank.available,
+                "breakdown": dict(rank.ledger.by_category),
+            }
+            for rank in found.ranks
+        ],
+        "answers": {each.key: each.value for each in answers(found)},
+        "users_by_length": [{"length": point.length, "users": point.users} for point in curve(found)],
+        "phases": [
+            {"name": each.name, "bytes": each.held, "free_bytes": each.free, "why": each.why}
+            for each in sleep_phases(found)
+        ],
+        "assumptions": [
+            {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}
+            for each in found.assumptions
+        ],
+    }
+
+
+def serving_explanation_data(found: ServingEstimate) -> dict[str, Any]:
+    """What `memcore explain --json` prints for a server."""
+    return {
+        "memcore": memcore.__version__,
+        "config": found.job.config.to_dict(),
+        "task": "inference",
+        "bytes": found.ledger.total,
+        "breakdown": dict(found.ledger.by_category),
+        "entries": [_entry(entry) for entry in found.ledger.entries],
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.title,
+        "category": entry.category,
+        "module": entry.module,
+        "copies": entry.copies,
+        "bytes": entry.bytes,
+        "low_bytes": entry.low,
+        "high_bytes": entry.high,
+        "formula": entry.formula,
+        "numbers": entry.numbers(),
+        "why": entry.why,
+        "source": entry.source,
+    }

@@ -1,0 +1,103 @@
+"""A server's estimate for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from memcore.questions.describe import spelled
+from memcore.questions.describe_serving import answers, serving_title, serving_verdict
+from memcore.faces.render.text import section, table
+from memcore.serving.answers import curve, sleep_phases
+from memcore.serving.entries import CATEGORIES
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.presets import question_parts
+from memcore.units import format_bytes, format_count
+from memcore.i18n.page import say
+
+
+def serving_summary(found: ServingEstimate) -> str:
+    """What `memcore estimate` prints for a server."""
+    verdict = serving_verdict(found)
+    warnings = [f"warning: {each}" for each in found.job.model.warnings]
+    lines = [serving_title(found), "", verdict.headline, verdict.reason, *warnings, ""]
+    lines += section(where(found), table(_breakdown(found), right=(1, 2)))
+    lines += section(
+        "Parts", [*table(((part.name, format_bytes(part.bytes)) for part in question_parts(found)), right=(1,))]
+    )
+    lines += section("Readings", table(_readings(found), right=(1,)))
+    rows = [(each.question, each.answer) for each in answers(found)]
+    if rows:
+        lines += section("Answers", table(rows))
+    points = [(f"{format_count(each.length)} tokens", format_count(each.users)) for each in curve(found)]
+    if points:
+        lines += section("Users against context", table(points, right=(0, 1)))
+    if found.job.config.inference.sleep_level is not None:
+        lines += section("Sharing the GPU with training", table(_phases(found), right=(1, 2)))
+    if found.notes:
+        lines += section("Notes", found.notes)
+    assumed = list(_assumptions(found))
+    if assumed:
+        lines += section("Assumed", table(assumed))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def where(found: ServingEstimate) -> str:
+    """Whose ledger is shown."""
+    if len(found.ranks) > 1 and found.rank.count == 1:
+        return say("serves-where-stage", name=found.rank.name)
+    if len(found.ranks) > 1:
+        return say("serves-where-each-of", name=found.rank.name)
+    return say("serves-where-each" if found.job.num_gpus > 1 else "serves-where")
+
+
+def _breakdown(found: ServingEstimate) -> Iterator[Sequence[str]]:
+    total = found.ledger.total
+    for name, size in found.ledger.by_category.items():
+        yield name, format_bytes(size), f"{100 * size / total:.0f}%"
+    yield "together", format_bytes(total), "100%"
+    if found.budget.line is not None:
+        yield found.budget.line_title, format_bytes(found.budget.line), ""
+
+
+def _readings(found: ServingEstimate) -> Iterator[Sequence[str]]:
+    for each in found.readings:
+        yield (
+            each.name,
+            format_bytes(each.expected),
+            f"{format_bytes(each.low)} to {format_bytes(each.high)}",
+            each.instrument,
+        )
+    if found.capacity is not None and found.job.accelerator is not None:
+        yield "capacity", format_bytes(found.capacity), "", found.job.accelerator.name
+
+
+def _phases(found: ServingEstimate) -> Iterator[Sequence[str]]:
+    for each in sleep_phases(found):
+        free = "" if each.free is None else f"{format_bytes(each.free)} free"
+        yield each.name, format_bytes(each.held), free, each.why
+
+
+def _assumptions(found: ServingEstimate) -> Iterator[Sequence[str]]:
+    for each in found.assumptions:
+        if each.notable:
+            yield each.path, spelled(each.path, each.value), each.reason
+    usual = sum(not each.notable for each in found.assumptions)
+    if usual:
+        yield f"{usual} more", "", "the server's defaults; --json lists them"
+
+
+def serving_explanation(found: ServingEstimate) -> str:
+    """What `memcore explain` prints: every entry in symbols, in numbers, and with its source."""
+    lines = [serving_title(found), ""]
+    for category, size in found.ledger.by_category.items():
+        lines += [f"{category}: {format_bytes(size)} ({CATEGORIES[category]})"]
+        for entry in found.ledger.of(category):
+            between = f", {format_bytes(entry.low)} to {format_bytes(entry.high)}" if entry.range else ""
+            module = f" ({entry.module})" if entry.module else ""
+            lines += [f"  {format_bytes(entry.bytes)}{between}  {entry.title}{module}", f"      {entry.formula}"]
+            if not entry.text:
+                lines.append(f"      {entry.numbers()}")
+            lines += [f"      {entry.why}"] if entry.why else []
+            lines.append(f"      source: {entry.source}")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,60 @@
+"""How far a setting goes, for a terminal and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memcore.questions.describe import verdict
+from memcore.questions.describe_serving import serving_verdict
+from memcore.errors import MemcoreError
+from memcore.serving.estimate import ServingEstimate
+from memcore.questions.solving import Found, Solution, label_of, text_of
+
+
+def solution_text(found: Solution) -> str:
+    """What `memcore solve` prints: the value, what it leaves, and what binds."""
+    label = label_of(found.setting)
+    way = "smallest" if found.smallest else "largest"
+    if found.value is None:
+        lines = [f"{label}: no value fits ({found.setting})."]
+    else:
+        lines = [f"{label}: {text_of(found.setting, found.value)} is the {way} that fits ({found.setting})."]
+        lines += [f"  {each}" for each in _sentences(found.found)]
+    if found.beyond is not None:
+        with_it = f"With {text_of(found.setting, found.beyond)}"
+        heading = f"{with_it}, which comes closest:" if found.value is None else f"{with_it}:"
+        lines += [heading, *(f"  {each}" for each in _sentences(found.limit))]
+    elif found.value is not None and not found.smallest:
+        lines += ["Nothing limits it: the same fits whatever its value."]
+    return "\n".join(lines) + "\n"
+
+
+def solution_data(found: Solution) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "setting": found.setting,
+        "goal": "smallest" if found.smallest else "largest",
+        "value": found.value,
+        "step": found.step,
+        "estimate": _data(found.found),
+        "beyond": found.beyond,
+        "limit": _data(found.limit),
+    }
+
+
+def _sentences(found: Found | MemcoreError | None) -> tuple[str, ...]:
+    if found is None:
+        return ()
+    if isinstance(found, MemcoreError):
+        return (str(found),)
+    said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
+    return said.headline, said.reason
+
+
+def _data(found: Found | MemcoreError | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    if isinstance(found, MemcoreError):
+        return {"refused": str(found)}
+    device = {"low": found.device.low, "expected": found.device.expected, "high": found.device.high}
+    return {"fits": found.fits, "device": device, "capacity": found.capacity, "because": _sentences(found)[-1]}

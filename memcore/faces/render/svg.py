@@ -1,0 +1,314 @@
+"""Pictures of an estimate: the peak as a stacked bar against the capacity, and one step as an area chart.
+
+Colours come from classes, so that a page can theme them; `standalone` adds a style for a file of its own. Positions
+across are in percent, so that a picture fits any width without scaling its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from memcore.questions.describe import reason, verdict, when
+from memcore.estimation import Estimate
+from memcore.memory.ledger import CATEGORIES
+from memcore.memory.places import PHASES
+from memcore.faces.render.markup import between
+from memcore.trace.program import Sample
+from memcore.units import GiB, format_bytes
+from memcore.i18n.page import say, translated
+
+COLOURS = {
+    "parameters": ("#0072b2", "#56b4e9"),
+    "gradients": ("#8a4f00", "#e69f00"),
+    "optimizer-states": ("#005f48", "#009e73"),
+    "communication": ("#7a3b63", "#cc79a7"),
+    "activations": ("#b34700", "#f0803c"),
+    "recomputation": ("#7d6608", "#e8d44d"),
+    "logits-and-loss": ("#a11d33", "#ef6f7f"),
+    "temporaries": ("#4d4d4d", "#9a9a9a"),
+    "buffers": ("#3d3d8f", "#8f8fe0"),
+    "unused": ("#c9c9c9", "#5a5a5a"),
+    "outside": ("#8c8c8c", "#7d7d7d"),
+}
+"""Fill of each class on a light and on a dark ground."""
+
+STRIP_COLOURS = {
+    "strip-attention": ("#0072b2", "#56b4e9"),
+    "strip-window": ("#3d8fc0", "#3f86b3"),
+    "strip-recurrent": ("#7a3b63", "#cc79a7"),
+    "strip-dense": ("#8a4f00", "#e69f00"),
+    "strip-experts": ("#005f48", "#009e73"),
+    "strip-none": ("#d9d9d9", "#4a4a4a"),
+}
+"""The same for the parts of layers."""
+
+
+def slug(category: str) -> str:
+    """A category as a class name."""
+    return category.replace(" ", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment of the bar."""
+
+    name: str
+    size: int
+
+
+def parts(estimate: Estimate) -> list[Part]:
+    """What fills the GPU at the peak, in stacking order."""
+    found = [Part(name, size) for name, size in estimate.ledger.by_category.items()]
+    unused = estimate.reserved.expected - estimate.allocated.expected
+    found.append(Part("unused", unused))
+    found.append(Part("outside", estimate.device.expected - estimate.reserved.expected))
+    return [part for part in found if part.size > 0]
+
+
+TITLES = {
+    "unused": "reserved by the allocator, not in use",
+    "outside": "outside the allocator: CUDA context, NCCL",
+}
+
+
+def bar(estimate: Estimate) -> str:
+    """The peak as a stacked bar, with the capacity as a line and the range of the total as a whisker."""
+    device, capacity = estimate.device, estimate.capacity
+    scale = 100 / (1.04 * max(device.high, capacity or 0))
+    body: list[str] = []
+    start = 0.0
+    for part in parts(estimate):
+        width = part.size * scale
+        shape = f'<rect class="{slug(part.name)}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
+        body.append(segment(part.name, part.size, device.expected, shape, first=not start))
+        start += width
+    low, high = device.low * scale, device.high * scale
+    body.append(whisker(low, high))
+    body.append(caption(between(device.low, device.high), (low + high) / 2, 98))
+    if capacity is not None:
+        body.append(capacity_line(capacity, capacity * scale))
+    return picture("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
+
+
+def segment(name: str, size: int, total: int, shape: str, *, first: bool = False, title: str = "") -> str:
+    """A part of a picture that can be pointed at and chosen: by the pointer, or by Tab and the arrow keys."""
+    share = f"{100 * size / total:.0f}" if total else "0"
+    described = escape(
+        say("share-of", title=title or translated(TITLES.get(name, name)), size=format_bytes(size), share=share)
+    )
+    return (
+        f'<g class="segment" data-part="{slug(name)}" role="button" aria-pressed="false" '
+        f'tabindex="{0 if first else -1}" aria-label="{described}"><title>{described}</title>{shape}</g>'
+    )
+
+
+def _bar_description(estimate: Estimate) -> str:
+    return "; ".join(
+        f"{translated(TITLES.get(part.name, part.name))} {format_bytes(part.size)}" for part in parts(estimate)
+    )
+
+
+def caption(text: str, at: float, y: float) -> str:
+    """A text at a place across, in percent; near an edge it ends or begins there."""
+    anchor = "start" if at < 20 else "end" if at > 80 else "middle"
+    return f'<text x="{at:.3f}%" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def whisker(low: float, high: float) -> str:
+    """The range of a bar's total; places across in percent."""
+    return (
+        f'<g class="whisker"><line x1="{low:.3f}%" x2="{high:.3f}%" y1="80" y2="80"/>'
+        f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
+        f'<line x1="{high:.3f}%" x2="{high:.3f}%" y1="75" y2="85"/></g>'
+    )
+
+
+def capacity_line(capacity: int, edge: float, top: int = 18, bottom: int = 90) -> str:
+    """The GPU's memory at a place across, in percent, with its size above."""
+    line = f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="{top}" y2="{bottom}"/>'
+    return line + caption(say("capacity-label", size=format_bytes(capacity)), edge, 12)
+
+
+TABLES = {
+    "bar": "ledger",
+    "timeline": "moments-details",
+    "users": "moments-details",
+    "ranks": "ranks-details",
+    "curve": "curve-details",
+    "compared": "compare-sizes",
+}
+"""Where the page has the same as a picture in a table, by the picture's name."""
+
+
+def picture(name: str, height: int, title: str, description: str, body: Sequence[str]) -> str:
+    """A picture with its title and description, as wide as there is room; a group where its parts can be chosen."""
+    role = "group" if any("data-part" in each for each in body) else "img"
+    table = f' aria-details="{TABLES[name]}"' if name in TABLES else ""
+    return (
+        f'<svg class="picture {name}" role="{role}" aria-labelledby="{name}-title {name}-description"{table} '
+        f'width="100%" height="{height}" xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-description">{escape(description)}</desc>'
+        f"{''.join(body)}</svg>"
+    )
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 99.0, 20, 236, 262
+"""The plot inside the area chart: across in percent, down in pixels."""
+_MIDDLE = (_LEFT + _RIGHT) / 2
+
+
+def timeline(estimate: Estimate) -> str:
+    """One step as stacked areas: across its stretches in order, as wide as they have layers; up, bytes in tensors."""
+    samples = estimate.rank.profile
+    top = _ceiling(estimate)
+    places = _places(samples)
+    body = list(_grid(top))
+    body.append(
+        f'<svg x="{_LEFT}%" y="{_TOP}" width="{_RIGHT - _LEFT}%" height="{_BOTTOM - _TOP}" '
+        'viewBox="0 0 1000 1000" preserveAspectRatio="none">'
+    )
+    body += _areas(samples, places, top)
+    body.append("</svg>")
+    body += _phases(samples, places)
+    body += _peak(estimate, samples, places, top)
+    title = say("step-picture", reason=reason(estimate))
+    return picture("timeline", _HEIGHT, title, _timeline_description(estimate), body)
+
+
+def _timeline_description(estimate: Estimate) -> str:
+    highest = {phase: estimate.rank.peak_of(phase) for phase in PHASES}
+    found = {translated(PHASES[phase]): size for phase, size in highest.items() if size}
+    return "; ".join(say("phase-up-to", phase=phase, size=format_bytes(size)) for phase, size in found.items())
+
+
+def _ceiling(estimate: Estimate) -> int:
+    peak, capacity = estimate.peak.peak, estimate.capacity or 0
+    return int(1.08 * (capacity if peak < capacity < 1.5 * peak else peak))
+
+
+def _places(samples: Sequence[Sample]) -> list[tuple[float, float]]:
+    """Where each sample begins and ends, from 0 to 1. The two samples of a run share its width, one at each end."""
+    widths = [max(sample.layers, 1) if sample.layers else 0 for sample in samples]
+    total, start = sum(widths), 0
+    found = []
+    for number, width in enumerate(widths):
+        is_ramp = number + 1 < len(samples) and not widths[number + 1]
+        end = start if is_ramp else start + width
+        found.append((start / total, end / total))
+        start += width
+        if not width:
+            found[-1] = (start / total, start / total)
+    return found
+
+
+def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top: int) -> Iterator[str]:
+    names = list(CATEGORIES)
+    lower = [0] * len(samples)
+    for number, name in enumerate(names):
+        upper = [base + sample.levels[number] for base, sample in zip(lower, samples, strict=True)]
+        if upper != lower:
+            forth = _outline(upper, places, top)
+            back = _outline(lower, places, top)[::-1]
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in forth + back)
+            shape = f'<polygon class="{slug(name)}" points="{points}"/>'
+            highest = max(sample.levels[number] for sample in samples)
+            yield segment(name, highest, top, shape, first=not number, title=say("at-most", name=translated(name)))
+        lower = upper
+
+
+def _outline(levels: Sequence[int], places: Sequence[tuple[float, float]], top: int) -> list[tuple[float, float]]:
+    points = []
+    for level, (start, end) in zip(levels, places, strict=True):
+        y = 1000 - 1000 * level / top
+        points += [(1000 * start, y), (1000 * end, y)]
+    return points
+
+
+def _across(place: float) -> float:
+    return _LEFT + (_RIGHT - _LEFT) * place
+
+
+def _down(level: float, top: int) -> float:
+    return _BOTTOM - (_BOTTOM - _TOP) * level / top
+
+
+def _grid(top: int) -> Iterator[str]:
+    for size in ticks(top):
+        yield from gridline(f"{size:g}", _down(size * GiB, top), _LEFT, _RIGHT)
+    yield '<text x="0%" y="12">GiB</text>'
+
+
+_STEPS = (0.1, 0.25, 0.5, *(size * 10**power for power in range(13) for size in (1, 2, 5)))
+
+
+def ticks(top: int) -> list[float]:
+    """Round numbers of GiB up to so many bytes, six at most above 0."""
+    step = next(size for size in _STEPS if top / GiB / size <= 6)
+    return [number * step for number in range(int(top / GiB / step) + 1)]
+
+
+def gridline(text: str, y: float, left: float, right: float) -> Iterator[str]:
+    """A line across a plot, and what it stands for on its left; places across in percent."""
+    yield f'<line class="grid" x1="{left}%" x2="{right}%" y1="{y:.1f}" y2="{y:.1f}"/>'
+    yield f'<text x="{left - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
+
+
+def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Where phases begin, and their names below the plot where there is room."""
+    start = 0
+    for number in range(1, len(samples) + 1):
+        if number < len(samples) and samples[number].phase == samples[start].phase:
+            continue
+        left, right = places[start][0], places[number - 1][1]
+        x = _across(left)
+        yield f'<line class="phase" x1="{x:.3f}%" x2="{x:.3f}%" y1="{_TOP}" y2="{_BOTTOM}"/>'
+        if right - left > 0.1:
+            middle = _across((left + right) / 2)
+            name = translated(samples[start].phase)
+            yield f'<text x="{middle:.3f}%" y="{_BOTTOM + 18}" text-anchor="middle">{escape(name)}</text>'
+        start = number
+
+
+def _peak(
+    estimate: Estimate, samples: Sequence[Sample], places: Sequence[tuple[float, float]], top: int
+) -> Iterator[str]:
+    highest = max(range(len(samples)), key=lambda number: sum(samples[number].levels))
+    x, y = _across(sum(places[highest]) / 2), _down(estimate.peak.peak, top)
+    title = escape(when(estimate.peak, estimate))
+    yield f'<circle class="peak" cx="{x:.3f}%" cy="{y:.1f}" r="4"><title>{title}</title></circle>'
+    if estimate.capacity is not None and estimate.capacity < top:
+        line = _down(estimate.capacity, top)
+        yield f'<line class="capacity" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{line:.1f}" y2="{line:.1f}"/>'
+    anchor, offset = ("end", -8) if x > _MIDDLE else ("start", 8)
+    label = say("peak-label", size=format_bytes(estimate.peak.peak), phase=translated(PHASES[estimate.peak.phase]))
+    yield f'<text class="label" x="{x:.3f}%" dx="{offset}" y="{y + 4:.1f}" text-anchor="{anchor}">{label}</text>'
+
+
+STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#1a1a1a}.label{paint-order:stroke;stroke:#fff;stroke-width:3}"
+    "line{stroke:#1a1a1a}.grid{stroke:#d0d0d0}"
+    ".capacity{stroke:#c00000;stroke-width:2;stroke-dasharray:5 3}.phase{stroke:#8c8c8c}.peak{fill:#1a1a1a}"
+)
+"""Of pictures that are files of their own, on a light ground."""
+
+
+def alone(picture: str) -> str:
+    """A picture without what it says of the page around it."""
+    return re.sub(r' aria-details="[^"]*"', "", picture)
+
+
+def standalone(picture: str) -> str:
+    """A picture as a file of its own, with its style inside."""
+    colours = STRIP_COLOURS if 'class="picture strip"' in picture else COLOURS
+    rules = [f".{name}{{fill:{light}}}" for name, (light, _) in colours.items()]
+    dark = [f".{name}{{fill:{dark}}}" for name, (_, dark) in colours.items()]
+    style = (
+        f"{STYLE}{''.join(rules)}"
+        "@media(prefers-color-scheme:dark){text,.peak{fill:#f0f0f0}.label{stroke:#111}line{stroke:#f0f0f0}.grid{stroke:#444}"
+        f".capacity{{stroke:#ff7b7b}}{''.join(dark)}}}"
+    )
+    head, _, tail = alone(picture).partition(">")
+    return f"{head}><style>{style}</style>{tail}\n"

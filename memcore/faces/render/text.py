@@ -1,0 +1,163 @@
+"""An estimate for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from memcore.questions.describe import Verdict, name_of, spelled, symbols, verdict, when
+from memcore.estimation import Estimate
+from memcore.trainers.pytorch.resolve import Job
+from memcore.memory.host_phases import host_phases, processes
+from memcore.memory.phases import phases
+from memcore.memory.places import PHASES, place
+from memcore.memory.rank import outside
+from memcore.rules.table import RULES
+from memcore.trace.program import Moment
+from memcore.units import format_bytes, format_count
+
+
+def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Rows as aligned lines; the columns in `right` are flush right."""
+    cells = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def title(job: Job) -> str:
+    """The job in one line."""
+    where = job.accelerator.name if job.accelerator else "GPU"
+    parts = [
+        f"{job.model.name} ({format_count(job.model.parameters)} parameters)",
+        f"{job.engine.title} on {job.num_gpus} × {where}" if job.num_gpus > 1 else f"one {where}",
+        f"sequence {job.sizes['s']}",
+        f"micro-batch {job.sizes['b']}",
+    ]
+    return " · ".join(parts)
+
+
+def summary(estimate: Estimate) -> str:
+    """What `memcore estimate` prints."""
+    found: Verdict = verdict(estimate)
+    warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
+    lines = [title(estimate.job), "", found.headline, found.reason, *warnings, ""]
+    lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
+    lines += section("Readings", table(_readings(estimate), right=(1,)))
+    lines += section("One step", table(_phases(estimate), right=(1,)))
+    lines += section("From start to end", table(_whole(estimate), right=(1,)))
+    if len(estimate.ranks) > 1:
+        lines += section("Stages", table(_stages(estimate), right=(1,)))
+    lines += _host(estimate)
+    rows = list(_assumptions(estimate))
+    if rows:
+        lines += section("Assumed", table(rows))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _host(estimate: Estimate) -> Iterator[str]:
+    """Memory of the host: of a node from loading to saving, and what each process keeps there."""
+    rows = [
+        (each.title, format_bytes(each.bytes), f"{each.because}; {format_bytes(each.each)} in one process")
+        for each in host_phases(estimate.rank)
+        if each.bytes
+    ]
+    if rows:
+        count = processes(estimate.job)
+        title = f"Host memory of a node ({count} process{'es' if count > 1 else ''})"
+        yield from section(title, table(rows, right=(1,)))
+    on_host: Counter[str] = Counter()
+    for each in estimate.rank.host:
+        on_host[RULES[each.rule].title] += each.bytes
+    held = [(name, format_bytes(size)) for name, size in on_host.items()]
+    if held:
+        yield from section("Kept by each process", table(held, right=(1,)))
+
+
+def _whole(estimate: Estimate) -> Iterator[Sequence[str]]:
+    """The phases of the whole job."""
+    for each in phases(estimate.rank):
+        yield each.title, format_bytes(each.bytes), each.because
+
+
+def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:
+    """Every class of ranks, with where its peak is and why."""
+    for rank in estimate.ranks:
+        where = f"{PHASES[rank.peak.phase]}, {place(rank.peak.place, rank.job.model)}"
+        words = [where, rank.because, "the most of all" if rank is estimate.rank else ""]
+        yield rank.name, format_bytes(rank.peak.peak), "; ".join(each for each in words if each)
+
+
+def section(heading: str, lines: Sequence[str]) -> list[str]:
+    """A heading over indented lines."""
+    return [heading, *(f"  {line}" for line in lines), ""]
+
+
+def _breakdown(estimate: Estimate) -> Iterator[Sequence[str]]:
+    total = estimate.ledger.total
+    for name, size in estimate.ledger.by_category.items():
+        yield name, format_bytes(size), f"{100 * size / total:.0f}%"
+    yield "in tensors", format_bytes(total), "100%"
+
+
+def _readings(estimate: Estimate) -> Iterator[Sequence[str]]:
+    for each in estimate.readings:
+        between = f"{format_bytes(each.low)} to {format_bytes(each.high)}"
+        yield each.name, format_bytes(each.expected), between, each.instrument
+    if estimate.capacity is not None and estimate.job.accelerator is not None:
+        yield "capacity", format_bytes(estimate.capacity), "", estimate.job.accelerator.name
+
+
+def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
+    rank = estimate.rank
+    if rank.while_built > rank.after_init:
+        yield "initialization", format_bytes(rank.while_built), "parameters and flat buffers side by side"
+    yield "after init", format_bytes(rank.after_init), "before the first step"
+    for phase, words in PHASES.items():
+        moments = [moment for moment in estimate.moments if moment.phase == phase]
+        if moments:
+            highest = max(moments, key=lambda moment: moment.peak)
+            yield words, format_bytes(highest.peak), f"highest: {when(highest, estimate)}"
+
+
+def _assumptions(estimate: Estimate) -> Iterator[Sequence[str]]:
+    for each in estimate.assumptions:
+        if each.notable:
+            yield each.path, spelled(each.path, each.value), each.reason
+    usual = sum(not each.notable for each in estimate.assumptions)
+    if usual:
+        yield f"{usual} more", "", "the engine's defaults; --json lists them"
+
+
+def explanation(estimate: Estimate, moment: Moment) -> str:
+    """What `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
+    ledger = estimate.rank.ledger(moment)
+    lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} in tensors", ""]
+    lines += section(
+        "Symbols", table([(each.name, format_count(each.value), each.meaning) for each in symbols(estimate)])
+    )
+    for category, size in ledger.by_category.items():
+        lines += [f"{category}: {format_bytes(size)}"]
+        for entry in ledger.of(category):
+            lines += [
+                f"  {format_bytes(entry.bytes)}  {name_of(entry)}",
+                f"      {entry.formula}",
+                f"      {entry.numbers(estimate.rank.job.sizes)}",
+                f"      {entry.why}",
+                f"      source: {entry.source}",
+            ]
+        lines.append("")
+    lines.append("Outside the allocator")
+    for each in outside(estimate.rank):
+        over = each.overhead
+        lines += [
+            f"  {format_bytes(over.expected)}  {each.name}, {format_bytes(over.low)} to {format_bytes(over.high)}",
+            f"      source: {over.source}",
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,391 @@
+"""The one table of what the page and the verdict say, in English and in Simplified Chinese.
+
+A row is a key with both texts; `{name}` is filled in by `say`. Names of settings, tensors and tools stay as the field
+spells them. The command line speaks English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from memcore.errors import MemcoreError, Problem, problems_of
+from memcore.i18n.answers import ANSWERS_IN_CHINESE, WORDS_OF_ANSWERS
+from memcore.i18n.engines import ENGINES_IN_CHINESE
+from memcore.i18n.help import HELP_IN_CHINESE
+from memcore.i18n.labels import WORDS_OF_LABELS
+from memcore.i18n.logs import WORDS_OF_LOGS
+from memcore.i18n.serving import WORDS_OF_SERVING
+from memcore.i18n.waiting import WORDS_OF_WAITING
+
+LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
+_LANGUAGE: ContextVar[str] = ContextVar("language", default="en")
+
+
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Say everything inside in a language; an unknown one is English."""
+    token = _LANGUAGE.set(language if language in LANGUAGES else "en")
+    try:
+        yield
+    finally:
+        _LANGUAGE.reset(token)
+
+
+def language() -> str:
+    """The language that is spoken."""
+    return _LANGUAGE.get()
+
+
+def say(key: str, /, **values: object) -> str:
+    """A text of the table in the language that is spoken.
+
+    >>> say("cancel")
+    'Cancel'
+    """
+    english, chinese = WORDS[key]
+    text = chinese if _LANGUAGE.get() == "zh" else english
+    return text.format(**values) if values else text
+
+
+def label(path: str, english: str) -> str:
+    """The label of a setting or group: translated where the table has it, else as the schema has it."""
+    return say(f"label {path}") if f"label {path}" in WORDS else translated(english)
+
+
+def explanation(path: str, english: str) -> str:
+    """What a setting is: in Chinese where its tables have it, else as the schema has it.
+
+    >>> with speaking("zh"):
+    ...     explanation("engine.fp8_format", "Of matrix products.")
+    '用于矩阵乘。'
+    """
+    chinese = {**HELP_IN_CHINESE, **ENGINES_IN_CHINESE}.get(path) if _LANGUAGE.get() == "zh" else None
+    return chinese or english
+
+
+def translated(english: str) -> str:
+    """What an answer says of itself: in Chinese where its tables have it, whole or piece by piece between semicolons.
+
+    >>> with speaking("zh"):
+    ...     translated("master weight"), translated("what is new")
+    ('主权重', 'what is new')
+    """
+    if _LANGUAGE.get() != "zh":
+        return english
+    from memcore.i18n.sentences import in_chinese  # noqa: PLC0415 - English does without
+
+    return ANSWERS_IN_CHINESE.get(english) or in_chinese(english)
+
+
+def named(english: str) -> str:
+    """A source or a value: in Chinese where it is words of the answers' tables, else a name, which stays as it is."""
+    return ANSWERS_IN_CHINESE.get(english, english) if _LANGUAGE.get() == "zh" else english
+
+
+def complaint(error: MemcoreError) -> str:
+    """What an error says, in the language that is spoken."""
+    return "\n".join(map(_complaint, problems_of(error))) if _LANGUAGE.get() == "zh" else str(error)
+
+
+def _complaint(problem: Problem) -> str:
+    hint = f"（{say('did-you-mean', value=problem.suggestion)}）" if problem.suggestion else ""
+    where = f"{translated(problem.path)}：" if problem.path else ""
+    return f"{where}{translated(problem.message)}{hint}"
+
+
+def every() -> dict[str, str]:
+    """The whole table in the language that is spoken."""
+    return {key: say(key) for key in WORDS}
+
+
+WORDS: Mapping[str, tuple[str, str]] = {
+    **WORDS_OF_ANSWERS,
+    **WORDS_OF_LABELS,
+    **WORDS_OF_LOGS,
+    **WORDS_OF_SERVING,
+    **WORDS_OF_WAITING,
+    # The frame of the page
+    "skip": ("Skip to the answer", "跳到结果"),
+    "tagline": (
+        "How much GPU memory a training or serving job takes, when, and because of which tensors.",
+        "训练或推理任务需要多少显存、在何时、由哪些张量占用。",
+    ),
+    "actions": ("Actions", "操作"),
+    "presets": ("Examples", "示例"),
+    "import": ("Import", "导入"),
+    "export": ("Export", "导出"),
+    "plans": ("My plans", "我的方案"),
+    "pin": ("Compare", "对比"),
+    "copy": ("Copy link", "复制链接"),
+    "copied": ("Link copied.", "链接已复制。"),
+    "copy-failed": ("The link is in the address bar.", "链接在地址栏中。"),
+    "undo": ("Undo", "撤销"),
+    "redo": ("Redo", "重做"),
+    "theme": ("Theme", "主题"),
+    "theme-auto": ("auto", "自动"),
+    "theme-light": ("light", "浅色"),
+    "theme-dark": ("dark", "深色"),
+    "help": ("Keys and help", "快捷键与帮助"),
+    "example-note": ("The answer below is for the example.", "下面是示例的结果。"),
+    "shared": (
+        "You opened a shared plan. Your saved plans are untouched.",
+        "您打开了一个共享方案，已保存的方案不受影响。",
+    ),
+    "keep": ("Keep", "保留"),
+    "discard": ("Discard", "放弃"),
+    "update": ("A new version is ready.", "新版本已就绪。"),
+    "reload": ("Reload", "重新加载"),
+    "job": ("The job", "任务"),
+    "problems": ("Problems", "问题"),
+    "verdict": ("Verdict", "结论"),
+    "parts": ("Parts of the answer", "结果各部分"),
+    "default-is": (" Default: {value}.", "默认：{value}。"),
+    "close": ("Close", "关闭"),
+    "cancel": ("Cancel", "取消"),
+    "print": ("Print", "打印"),
+    "offline": ("Download this page (zip)", "下载本页（zip）"),
+    "offline-wait": ("Packing 24 MB …", "正在打包 24 MB……"),
+    "private": (
+        "Everything is computed in this page: no tracking, no cookies, nothing is sent anywhere.",
+        "一切都在本页内计算：无跟踪、无 Cookie、不发送任何数据。",
+    ),
+    "wheel": ("The same package for Python (wheel)", "同一 Python 包（wheel）"),
+    "schema": ("The config as a JSON Schema", "配置的 JSON Schema"),
+    "licences": ("Licences", "许可证"),
+    "sbom": ("Parts list (SBOM)", "组件清单（SBOM）"),
+    "accuracy": ("How accurate it is", "准确度"),
+    "report": ("Report a mismatch", "报告偏差"),
+    "report-copied": (
+        "A report with this config is in the clipboard: add what was measured.",
+        "包含此配置的报告已在剪贴板中：请补充实测值。",
+    ),
+    # Parts of the answer
+    "jump-bar": ("Peak", "峰值"),
+    "jump-step": ("Step", "时间线"),
+    "jump-ranks": ("Ranks", "各 rank"),
+    "jump-change": ("What to change", "如何调整"),
+    "jump-curve": ("Sensitivity", "敏感度"),
+    "jump-search": ("Layouts", "布局搜索"),
+    "jump-ledger": ("Tensors", "张量"),
+    "compare": ("Side by side", "并排对比"),
+    "numbers": ("The same in numbers", "以数字显示"),
+    "ranks": ("By rank", "按 rank"),
+    "ranks-same": (
+        "{name}: the same bytes on each, which the bar above shows.",
+        "{name}：各 GPU 占用相同，见上方条形图。",
+    ),
+    "ranks-one": ("There is one GPU: the bar above is all of it.", "只有一个 GPU：上方条形图即为全部。"),
+    "rank": ("Rank", "Rank"),
+    "gpus-of-rank": ("GPUs", "GPU 数"),
+    "rank-binds": ("needs most", "需求最大"),
+    "ranks-title": ("The peak of every class of ranks", "每类 rank 的峰值"),
+    "change": ("What to change", "如何调整"),
+    "change-note": (
+        "One change at a time, from the same job: what it saves on the rank that binds, and what it costs.",
+        "在同一任务上每次只改一项：在瓶颈 rank 上节省多少、代价是什么。",
+    ),
+    "change-button": ("Suggest changes", "给出建议"),
+    "change-none": ("No single change saves memory here.", "没有单项改动能节省显存。"),
+    "working": ("Working …", "计算中……"),
+    "apply": ("Apply", "应用"),
+    "applied": ("Applied. Undo takes it back.", "已应用，可撤销。"),
+    "saving": ("Saves", "节省"),
+    "cost": ("Costs", "代价"),
+    "curve": ("Sensitivity", "敏感度"),
+    "earlier": (
+        "This is of the job as it was before it was edited; the button above works it out anew.",
+        "这是作业修改之前的结果；点上方按钮可重新计算。",
+    ),
+    "curve-of": ("Memory against", "显存随以下参数变化"),
+    "curve-button": ("Draw", "绘制"),
+    "curve-title": ("GPU memory against {name}", "显存随 {name} 的变化"),
+    "curve-crosses": ("fits up to {value}", "最大可放下 {value}"),
+    "search": ("Which layout", "选择布局"),
+    "search-note": (
+        "Every way to split this job over the same GPUs, ranked; the page stays usable meanwhile.",
+        "在相同 GPU 上切分此任务的所有方式及排名；搜索期间页面可正常使用。",
+    ),
+    "search-button": ("Find layouts that fit", "查找可行布局"),
+    "search-done": ("{count} layouts tried, {fitting} fit.", "尝试了 {count} 种布局，{fitting} 种可行。"),
+    "search-running": ("{count} layouts tried, {fitting} fit …", "已尝试 {count} 种布局，{fitting} 种可行……"),
+    "search-cancelled": (
+        "Cancelled: {count} layouts tried, {fitting} fit.",
+        "已取消：尝试了 {count} 种，{fitting} 种可行。",
+    ),
+    "search-none": ("No layout fits on these GPUs.", "这些 GPU 上没有可行布局。"),
+    "search-caption": (
+        "Time: GPU-seconds for a token by a roofline, against the best; it ranks and promises no speed.",
+        "时间：按 roofline 估算的每 token GPU 秒，相对最佳值；仅用于排序，不承诺速度。",
+    ),
+    "search-picture": ("Time against memory that is left", "时间与剩余显存"),
+    "column-layout": ("Layout", "布局"),
+    "column-sequences": ("Micro-batch", "微批次"),
+    "column-checkpoints": ("Policy", "策略"),
+    "column-needs": ("Needs", "需要"),
+    "column-left-of": ("Left", "剩余"),
+    "column-time": ("Time", "时间"),
+    "load": ("Load", "载入"),
+    "readings": ("Allocated, reserved, used", "已分配、已保留、已占用"),
+    "assumptions": ("Assumed, because the config does not say", "配置未说明而采用的假设"),
+    "model": ("The model", "模型"),
+    "component": ("Component", "组成部分"),
+    "share-of": ("{title}: {size}, {share} percent", "{title}：{size}，占 {share}%"),
+    "explain-none": ("Nothing of this kind is in memory at the peak.", "峰值时没有此类内存。"),
+    "explain-why": ("Why", "原因"),
+    "explain-source": ("Source", "来源"),
+    # Import and export
+    "import-title": ("Bring what you have", "导入已有配置"),
+    "import-note": (
+        (
+            "A config.json, what a training script or a server is started with (a command line, a launch script, its "
+            "JSON, YAML or TOML), or a memcore config, link or export. Drop one or several anywhere on the page, or "
+            "paste it here; it stays on this machine."
+        ),
+        (
+            "config.json，训练脚本或推理服务的启动方式（命令行、脚本或配置文件），或 memcore 的配置、链接与导出。"
+            "可将一个或多个文件拖放到页面任意位置，或粘贴到此处；数据不会离开本机。"
+        ),
+    ),
+    "import-text": ("Text", "文本"),
+    "import-file": ("Or a file", "或文件"),
+    "import-take": ("Import this text", "导入此文本"),
+    "imported": ("Imported {name}.", "已导入 {name}。"),
+    "import-keys": (
+        "{tool}: {read} keys read, {assumed} taken from its defaults.",
+        "{tool}：读取 {read} 个键，{assumed} 个取默认值。",
+    ),
+    "import-unknown": ("Not understood: {keys}.", "未识别：{keys}。"),
+    "hub-title": ("From the model hub", "从模型中心获取"),
+    "hub-note": (
+        (
+            "Off until you press the button. It asks huggingface.co for this model's public config.json, the only "
+            "request of this page to another place."
+        ),
+        "仅在点击按钮时进行：向 huggingface.co 请求该模型公开的 config.json，这是本页唯一的外部请求。",
+    ),
+    "hub-id": ("Hub id", "模型 ID"),
+    "hub-fetch": ("Fetch its config.json", "获取 config.json"),
+    "hub-wrong": ("Write an id such as meta-llama/Llama-3.1-8B.", "请填写如 meta-llama/Llama-3.1-8B 的 ID。"),
+    "hub-failed": ("The hub did not answer with a config.json:", "模型中心未返回 config.json："),
+    "export-title": ("Take it with you", "导出结果"),
+    "export-copy": ("Copy", "复制"),
+    "export-save": ("Save", "保存"),
+    "export-copied": ("Copied.", "已复制。"),
+    "export-flags": ("Flags for {engine}", "{engine} 的参数"),
+    "export-left-out": ("not said here: {reason}", "未写出：{reason}"),
+    "export-cli": ("Command line", "命令行"),
+    "export-python": ("Python", "Python"),
+    "export-json": ("JSON: config and answer", "JSON：配置与结果"),
+    "export-csv": ("CSV: every tensor", "CSV：每个张量"),
+    "export-markdown": ("Markdown, for an issue", "Markdown（用于 issue）"),
+    "export-svg": ("Picture (SVG, holds the config)", "图片（SVG，内含配置）"),
+    "export-png": ("Picture (PNG, holds the config)", "图片（PNG，内含配置）"),
+    "plans-title": ("My plans", "我的方案"),
+    "plans-note": ("Kept in this browser only.", "仅保存在此浏览器中。"),
+    "plan-name": ("Name", "名称"),
+    "plan-save": ("Save this plan", "保存此方案"),
+    "plan-drop": ("Delete", "删除"),
+    "plan-kept": ("Saved in this browser.", "已保存在此浏览器。"),
+    "plan-blocked": (
+        "This browser does not store anything; keep the link instead.",
+        "此浏览器不允许存储，请改用链接。",
+    ),
+    # Form
+    "quick": ("Start here", "从这里开始"),
+    "task": ("Task", "任务类型"),
+    "task-help": ("What the GPUs do; settings that do not apply are put away.", "GPU 的用途；不适用的设置会被收起。"),
+    "task-full": ("Train or fine-tune all weights", "训练或全参数微调"),
+    "task-lora": ("Fine-tune with LoRA", "LoRA 微调"),
+    "task-qlora": ("Fine-tune with QLoRA (4-bit base)", "QLoRA 微调（4 位基座）"),
+    "task-serve": ("Serve with vLLM", "用 vLLM 推理服务"),
+    "task-sglang": ("Serve with SGLang", "用 SGLang 推理服务"),
+    "task-trt": ("Serve with TensorRT-LLM", "用 TensorRT-LLM 推理服务"),
+    "task-gguf": ("Run a GGUF file with llama.cpp", "用 llama.cpp 运行 GGUF"),
+    "task-generate": ("Generate with transformers", "用 transformers 生成"),
+    "more": ("More: {group}", "更多：{group}"),
+    "group-Training": ("Training", "训练"),
+    "group-Inference": ("Serving", "推理服务"),
+    "group-Parallelism": ("Parallelism", "并行"),
+    "group-Engine": ("Engine", "引擎"),
+    "group-Hardware": ("Hardware", "硬件"),
+    "group-Model": ("Own model", "自定义模型"),
+    "default": ("default: {value}", "默认：{value}"),
+    "unset": ("not set", "未设置"),
+    "yes": ("yes", "是"),
+    "no": ("no", "否"),
+    "flag": ("flag: {flag}", "参数：{flag}"),
+    "max": ("most that fits", "最大可放下"),
+    "min": ("fewest that fit", "最少需要"),
+    "max-of": ("Find the most that fits of {name}", "求 {name} 的最大可行值"),
+    "min-of": ("Find the fewest that fit of {name}", "求 {name} 的最小可行值"),
+    "solved-largest": ("Largest that fits: {value}.", "最大可行值：{value}。"),
+    "solved-smallest": ("Smallest that fits: {value}.", "最小可行值：{value}。"),
+    "solved-none": ("No value fits.", "没有可行的值。"),
+    "solved-any": ("Any value fits.", "任意值都可行。"),
+    "use": ("Use {value}", "使用 {value}"),
+    "clear": ("Clear it", "清除"),
+    "reset": ("Reset all", "全部重置"),
+    "pasted": ("what was pasted", "粘贴的内容"),
+    "copied-long": (
+        "Link copied. It is long: where that is a problem, send the JSON of Export instead.",
+        "链接已复制。链接较长：如有不便，请改为发送“导出”中的 JSON。",
+    ),
+    "copy-table": ("Copy the table", "复制表格"),
+    "table-copied": ("Table copied, with exact bytes.", "表格已复制（精确字节数）。"),
+    "ready": ("ready", "已完成"),
+    "reset-one": ("Reset {name}", "重置{name}"),
+    "origin-yours": ("yours", "您填写"),
+    "origin-file": ("from the file", "来自文件"),
+    "reset-done": ("Everything is reset. Undo takes it back.", "已全部重置，可撤销。"),
+    "stop": ("{text}.", "{text}。"),
+    "did-you-mean": ("Did you mean {value}?", "是否指 {value}？"),
+    "rest-applied": ("The rest of the link was applied.", "链接其余部分已应用。"),
+    "pasted-label": ("config.json", "config.json"),
+    "pasted-summary": ("Paste or drop a config.json", "粘贴或拖放 config.json"),
+    "pasted-hint": (
+        "A Hugging Face config.json. While it is here it replaces the model above.",
+        "Hugging Face 的 config.json；填写后将代替上面的模型。",
+    ),
+    "pasted-file": ("Or choose a file", "或选择文件"),
+    "pinned": ("Pinned for comparison.", "已加入对比。"),
+    "unpin": ("Remove", "移除"),
+    "current": ("now", "当前"),
+    "plan": ("Plan", "方案"),
+    "differences": ("What differs", "不同的设置"),
+    "components": ("Bytes on one GPU, and what they differ by from the first", "每块 GPU 的字节数，以及与第一个的差"),
+    "setting": ("Setting", "设置"),
+    "shortcuts": ("Single-key shortcuts", "单键快捷键"),
+    "key-help": ("this map", "本表"),
+    "key-model": ("to the model", "跳到模型"),
+    "key-part": ("next component", "下一个组成部分"),
+    "key-step": ("step a number", "调整数值"),
+    "key-explain": ("explain a component", "解释组成部分"),
+    "key": ("Key", "按键"),
+    "does": ("Does", "作用"),
+    # Verdict
+    "verdict-fits": ("Fits", "可以放下"),
+    "verdict-tight": ("Fits, but it may be tight", "可以放下，但可能紧张"),
+    "verdict-over": ("Fits only with luck", "运气好才能放下"),
+    "verdict-no": ("Does not fit", "放不下"),
+    "verdict-sentence": (
+        "{level}: needs {need} of {capacity} on {gpus}; {margin}.",
+        "{level}：{gpus}需要 {need}，可用 {capacity}；{margin}。",
+    ),
+    "verdict-unknown": (
+        "Needs {need} on {gpus}. Name an accelerator to see whether that fits.",
+        "{gpus}需要 {need}。请选择加速器以判断能否放下。",
+    ),
+    "verdict-range": ("Between {low} and {high} may be needed.", "可能需要 {low} 到 {high}。"),
+    "left": ("{size} ({share}%) are left", "剩余 {size}（{share}%）"),
+    "missing": ("{size} are missing", "还差 {size}"),
+    "one-gpu": ("the GPU", "该 GPU"),
+    "one-gpu-of": ("the GPU of {name}", "{name} 的 GPU"),
+    "many-gpus-of": ("each of the {count} GPUs of {name}", "{name} 的 {count} 个 GPU 中每个"),
+    "many-gpus": ("each of {count} GPUs", "{count} 个 GPU 中每个"),
+    "verdict-reason": (
+        "The peak is in the {when}: {total} in tensors, the largest part {category} with {size} ({share}%).",
+        "峰值出现在 {when}：张量共 {total}，其中最大的是 {category}，{size}（{share}%）。",
+    ),
+}

@@ -1,0 +1,115 @@
+"""A network as LitGPT builds it: queries, keys and values come from one matrix, whose adapters share their first one.
+
+Source: lit_gpt/model.py and lit_gpt/lora.py (8641822, October 2023), `CausalSelfAttention` and `LoRAQKVLinear`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from memcore.networks.network import Layer, Model, Network
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.weights import Linear, Weight
+from memcore.symbols import Axis, Total
+
+TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""What adapters can be beside, whatever a family calls it (`lora_query`, `lora_projection`, `lora_mlp` …)."""
+_HEADS = TARGETS[:3]
+
+
+def litgpt(model: Model, targets: Collection[str]) -> Model:
+    """The same network with fused matrices; `targets` says which of their parts have adapters."""
+    network = model.network
+    runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
+    return replace(model, network=replace(network, runs=runs))
+
+
+def _fused(layer: Layer, targets: Collection[str]) -> Layer:
+    part = layer.mixer
+    if not isinstance(part, Attention):
+        return layer
+    heads = part.heads
+    key = heads.key if part.grouped else heads.query
+    counts: Mapping[str, Axis] = dict(zip(_HEADS, (heads.query, key, key), strict=True))
+    chosen = [counts[name] for name in _HEADS if name in targets]
+    fused = Linear(
+        f"{part.module}.attn",
+        (_total(counts.values()), heads.width),
+        ("h",),
+        bias=part.inputs[0].bias,
+        adapter_ranks=Total(f"{len(chosen)}·ra", (("ra",),) * len(chosen)) if len(chosen) > 1 else "ra",
+        adapter_outer=(_total(chosen), heads.width) if 0 < len(chosen) < len(counts) else None,
+    )
+    return replace(layer, mixer=replace(part, inputs=(fused,), fused="litgpt"))
+
+
+def prompted(model: Model, tokens: int, dtype: str, *, second: bool) -> Model:
+    """LLaMA-Adapter: every attention layer from the third on attends to learned tokens too, with a gate for each head.
+
+    The second version also scales and shifts the result of every linear layer, and trains the norms
+    (lit_gpt/adapter.py and adapter_v2.py). The model has one kind of layer, and more than two layers.
+    """
+    network, (count,) = model.network, model.repeats
+    ((layer,),) = network.runs
+    if second:
+        layer = _scaled(layer, dtype)
+    part = layer.mixer
+    if not isinstance(part, Attention):
+        raise TypeError(part)
+    names = {"adapter_wte.weight": (("va",), ("h",)), "gating_factor": ((1,), (1,), (part.heads.query,), (1,))}
+    beside = tuple(Weight(f"{part.module}.{name}", axes, "adapter", dtype=dtype) for name, axes in names.items())
+    later = replace(layer, mixer=replace(part, beside=beside))
+    head = replace(network.ends.head, adapter_dtype=dtype, adapter_kind="scale") if second else network.ends.head
+    changed = replace(
+        network,
+        runs=((layer,), (later,)),
+        ends=replace(network.ends, head=head),
+        adapted=True,
+        trainable=("adapter", "norm") if second else None,
+    )
+    repeats = (FIRST_PROMPTED, count - FIRST_PROMPTED)
+    return replace(model, network=changed, repeats=repeats, sizes={**model.sizes, "va": tokens})
+
+
+FIRST_PROMPTED = 2
+"""The first layer with learned tokens (`adapter_start_layer`)."""
+
+
+def _scaled(part: Any, dtype: str) -> Any:
+    """The part with a factor and a bias beside every linear layer."""
+    if isinstance(part, Linear):
+        return replace(part, adapter_dtype=dtype, adapter_kind="scale")
+    if isinstance(part, tuple):
+        return tuple(_scaled(item, dtype) for item in part)
+    if is_dataclass(part) and not isinstance(part, (Weight, type)):
+        changed = {item.name: _scaled(getattr(part, item.name), dtype) for item in fields(part) if item.init}
+        return replace(part, **changed)
+    return part
+
+
+def _total(counts: Collection[Axis]) -> Axis:
+    found = list(counts)
+    return Total("+".join(map(str, found)), tuple((each,) for each in found)) if len(found) > 1 else found[0]
+
+
+def linear_targets(network: Network, targets: Collection[str]) -> tuple[str, ...]:
+    """The last parts of the names of the linear layers that these targets are."""
+    return tuple(dict.fromkeys(name for layer in network.kinds for name in _names(layer, targets)))
+
+
+def _names(layer: Layer, targets: Collection[str]) -> Iterator[str]:
+    part, feed = layer.mixer, layer.feed_forward
+    if isinstance(part, Attention):
+        if set(targets) & set(_HEADS):
+            yield _leaf(part.inputs[0])
+        if "o_proj" in targets:
+            yield _leaf(part.output)
+    if isinstance(feed, FeedForward):
+        own = zip(TARGETS[4:], (feed.gate, feed.up, feed.down), strict=True)
+        yield from (_leaf(each) for name, each in own if name in targets and each is not None)
+
+
+def _leaf(linear: Linear) -> str:
+    return linear.name.rpartition(".")[2]

@@ -1,0 +1,373 @@
+"""The caching allocator: how much it reserves to serve a step's allocations in their order.
+
+Replays a step against the rules of c10/cuda/CUDACachingAllocator.cpp (PyTorch 2.13): best fit, blocks split when more
+than 1 MiB is left, neighbours merged when freed, segments of 20 MiB or of the size asked for, and no memory shared
+between streams. Requests of at most 1 MiB live in segments of 2 MiB that hardly fragment; they are counted by their
+high-water mark.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+from memcore.tensors.tape import ALIGNMENT, Block
+from memcore.trace.program import Program
+from memcore.units import MiB
+
+SMALL = MiB
+"""The largest request that is served from small segments (kSmallSize)."""
+SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
+"""Sizes of segments: for small blocks (kSmallBuffer), for large ones (kLargeBuffer), and the multiple that segments for
+requests from 10 MiB on are rounded to (kRoundLarge)."""
+_FEW = 3
+"""Equal blocks that are as quickly served one by one."""
+Place = tuple[int, int]
+"""A block, free or in use: its size and its address, in units of `ALIGNMENT`, which all are multiples of. Python is
+quickest with small numbers, and the best fit is the next place in order."""
+
+
+class Room:
+    """What the GPU has for the pools of all streams."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        """Bytes; None: whatever is asked for."""
+        self.reserved = 0
+        self.highest = 0
+        self.short = False
+        """There was not enough; from then on there is whatever is asked for."""
+        self.trimmed = False
+        """Unused segments went back."""
+        self.stepping = False
+        """The optimizer steps: unused segments go back where there is no room (`release_cached_blocks`).
+
+        They would in passes too, but in each of them again, and be asked for again: that is taken as too little.
+        """
+        self._pools: list[Pool] = []
+
+    def enter(self, pool: Pool) -> None:
+        """A pool takes from here."""
+        self._pools.append(pool)
+
+    def has(self, size: int) -> bool:
+        """So many bytes are left."""
+        return self.limit is None or self.reserved + size <= self.limit
+
+    def take(self, size: int) -> None:
+        """A new segment."""
+        if self.limit is not None and self.reserved + size > self.limit:
+            for pool in self._pools if self.stepping and not self.short else ():
+                given = pool.trim()
+                self.reserved -= given
+                self.trimmed = self.trimmed or given > 0
+            self.short = self.short or self.reserved + size > self.limit
+        self.reserved += size
+        self.highest = max(self.highest, self.reserved)
+
+
+Move = tuple[int, tuple[int], int, int]
+"""A block's index when it comes, with what is right before the first place that serves it, its size, and the least size
+that is split to serve it; the index's complement when it goes."""
+
+
+def comes(block: int, size: int) -> Move:
+    """A request of a block; only those above `SMALL` are of a pool."""
+    units = -(-size // ALIGNMENT)
+    return block, (units,), units, units + SMALL // ALIGNMENT + 1
+
+
+def goes(block: int) -> Move:
+    """A block is freed."""
+    return ~block, (0,), 0, 0
+
+
+class Pool:
+    """The large blocks of one stream.
+
+    Free blocks never touch: neighbours are merged when the second one is freed. So whether a neighbour is free is read
+    from where free blocks start and end.
+    """
+
+    def __init__(self, room: Room | None = None, *, expandable: bool = False) -> None:
+        self.room = room or Room()
+        self.room.enter(self)
+        self._expandable = expandable
+        self._take = self._grow if expandable else self._open
+        self._free: list[Place] = []
+        """Free blocks in order."""
+        self._starts: dict[int, Place] = {}
+        """Each free block by its address."""
+        self._ends: dict[int, Place] = {}
+        """Each free block by where it ends."""
+        self._segments: dict[int, int] = {}
+        """The size of each segment by its address."""
+        self._held: dict[int, Place] = {}
+        """Blocks of `allocate` by their address."""
+        self._top = 0
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of segments of all pools that share the room."""
+        return self.room.reserved
+
+    def allocate(self, size: int) -> int:
+        """The address of a block of at least `size` bytes."""
+        (place,) = self.allocate_all((size,))
+        address = place[1] * ALIGNMENT
+        self._held[address] = place
+        return address
+
+    def release(self, address: int) -> None:
+        """Free a block and merge it with free neighbours."""
+        self.release_all([self._held.pop(address)])
+
+    def allocate_all(self, sizes: Iterable[int]) -> list[Place]:
+        """Blocks of these sizes."""
+        found: list[Place] = []
+        moves: list[Move] = []
+        for size, same in groupby(sizes):
+            move, count = comes(0, size), len(list(same))
+            if count > _FEW:
+                self.serve(moves, [found])
+                opened, moves = self._open_all(move, count), []
+                found += opened
+                count -= len(opened)
+            moves += [move] * count
+        self.serve(moves, [found])
+        return found
+
+    def _open_all(self, move: Move, count: int) -> list[Place]:
+        """So many blocks in segments of their own, if that is where they go: nothing that is free is as large."""
+        _, _, wanted, split = move
+        size = _segment(wanted)
+        total = count * size * ALIGNMENT
+        if wanted * ALIGNMENT < LARGE_SEGMENT // 2 or self._expandable or not self.room.has(total):
+            return []
+        if self._free and self._free[-1][0] >= wanted:
+            return []
+        self.room.take(total)
+        step = size + ROUNDING // ALIGNMENT
+        addresses = range(self._top, self._top + count * step, step)
+        self._top += count * step
+        self._segments.update(dict.fromkeys(addresses, size))
+        if size < split:
+            return [(size, address) for address in addresses]
+        rests = [(size - wanted, address + wanted) for address in addresses]
+        for rest in rests:
+            self._starts[rest[1]] = self._ends[rest[1] + rest[0]] = rest
+        index = bisect_left(self._free, rests[0])
+        self._free[index:index] = rests
+        return [(wanted, address) for address in addresses]
+
+    def release_all(self, blocks: list[Place]) -> None:
+        """Free blocks, the last one first."""
+        self.serve([goes(0)] * len(blocks), [blocks])
+
+    def serve(
+        self,
+        moves: Iterable[Move],
+        live: Sequence[list[Place]],
+        handed_on: Callable[[int], Place] | None = None,
+    ) -> None:
+        """Serve moves in their order; `live` has what is in use of each index, `handed_on` where it has nothing.
+
+        This loop is most of the time that an answer takes, so it calls nothing that it can do itself.
+        """
+        free, starts, ends, take = self._free, self._starts, self._ends, self._take
+        for block, before_first, wanted, split in moves:
+            if block >= 0:
+                index = bisect_left(free, before_first)
+                if index < len(free):
+                    size, address = free[index]
+                    del starts[address]
+                else:
+                    place = size, address = take(wanted)
+                    index = len(free)
+                    free.append(place)
+                if size >= split:
+                    at = address + wanted
+                    rest = size - wanted, at
+                    starts[at] = ends[address + size] = rest
+                    if index and rest < free[index - 1]:
+                        del free[index]
+                        insort(free, rest)
+                    else:
+                        free[index] = rest
+                    live[block].append((wanted, address))
+                else:  # as asked for, or up to 1 MiB more
+                    ends.pop(address + size, None)
+                    live[block].append(free.pop(index))
+            else:
+                stack = live[~block]
+                place = size, address = stack.pop() if stack or handed_on is None else handed_on(~block)
+                end = address + size
+                after, before = starts.pop(end, None), ends.pop(address, None)
+                if after:
+                    del free[bisect_left(free, after)]
+                    end += after[0]
+                    place = end - address, address
+                if before:
+                    del free[bisect_left(free, before)]
+                    address = before[1]
+                    place = end - address, address
+                starts[address] = ends[end] = place
+                insort(free, place)
+
+    def _open(self, size: int) -> Place:
+        """A new segment; segments never touch."""
+        place = _segment(size), self._top
+        self.room.take(place[0] * ALIGNMENT)
+        self._top += place[0] + ROUNDING // ALIGNMENT
+        self._segments[place[1]] = place[0]
+        return place
+
+    def _grow(self, size: int) -> Place:
+        """More pages at the end of the one expandable segment, after what is free there."""
+        have, address = last = self._ends.pop(self._top, (0, self._top))
+        if have:
+            del self._starts[address], self._free[bisect_left(self._free, last)]
+        more = -(-(size - have) * ALIGNMENT // LARGE_SEGMENT) * LARGE_SEGMENT
+        self.room.take(more)
+        self._top += more // ALIGNMENT
+        return have + more // ALIGNMENT, address
+
+    def trim(self) -> int:
+        """Give up segments that are free as a whole; the bytes of them. Expandable ones stay."""
+        whole = [(size, address) for address, size in self._segments.items()]
+        whole = [place for place in whole if self._starts.get(place[1]) == place]
+        for place in whole:
+            size, address = place
+            del self._segments[address], self._starts[address], self._ends[address + size]
+            del self._free[bisect_left(self._free, place)]
+        return sum(size for size, _ in whole) * ALIGNMENT
+
+
+def _segment(wanted: int) -> int:
+    """The size of the segment that is opened for a request; both in units of `ALIGNMENT`."""
+    size = wanted * ALIGNMENT
+    return (LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING) // ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The blocks around the step, in bytes and in the order in which they come."""
+
+    resident: Sequence[int]
+    """There before the first step: parameters and buffers."""
+    states: Sequence[int]
+    """What the first step's optimizer adds."""
+    temporaries: Sequence[int]
+    """What the optimizer needs in every step."""
+    keeps_gradients: bool = False
+
+
+def reserved(
+    program: Program,
+    values: Mapping[str, int],
+    around: Surroundings,
+    *,
+    expandable: bool = False,
+    room: Room | None = None,
+) -> int:
+    """Bytes that the allocator holds after two steps; later ones find what they need."""
+    room = room or Room()
+    pools = {name: Pool(room, expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
+    replay = _Replay(program, values, pools)
+    default = pools["default"]
+    default.allocate_all(large(around.resident))
+    for step, states in enumerate((around.states, ())):
+        replay.run(step if around.keeps_gradients else 0)
+        end_step(default, states, around.temporaries)
+        if not around.keeps_gradients:
+            replay.release_rest()
+    small = sum([size for each in (around.resident, around.states) for size in each if size <= SMALL])
+    small += program.high_water([size if size <= SMALL else 0 for size in program.block_sizes(values)], values)
+    return room.highest + small_segments(small)
+
+
+def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> None:
+    """The optimizer's step: what it adds, and what it needs for a moment."""
+    pool.room.stepping = True
+    pool.allocate_all(large(states))
+    pool.release_all(pool.allocate_all(large(temporaries))[::-1])
+    pool.room.stepping = False
+
+
+def small_segments(size: int) -> int:
+    """Bytes of the segments for so many bytes in small blocks."""
+    return -(-size // SMALL_SEGMENT) * SMALL_SEGMENT
+
+
+def large(sizes: Iterable[int]) -> Iterable[int]:
+    """Those that are not served from small segments."""
+    return (size for size in sizes if size > SMALL)
+
+
+def alike(blocks: Sequence[Block]) -> Sequence[Sequence[int]]:
+    """For each block, those that differ in nothing but their number."""
+    found: defaultdict[Block, list[int]] = defaultdict(list)
+    plain = [replace(block, number=0) for block in blocks]
+    for number, block in enumerate(plain):
+        found[block].append(number)
+    return [found[block] for block in plain]
+
+
+def oldest(live: Sequence[list[Place]], like: Sequence[int]) -> Place:
+    """The oldest place of blocks that are alike: a repeated layer frees what the one before it made."""
+    return next(live[each] for each in like if live[each]).pop(0)
+
+
+class _Replay:
+    """A program's large blocks with every repetition of a layer run out."""
+
+    def __init__(self, program: Program, values: Mapping[str, int], pools: Mapping[str, Pool]) -> None:
+        sizes = program.block_sizes(values)
+        self._pools = [pools[block.pool] for block in program.blocks]
+        self._live: list[list[Place]] = [[] for _ in program.blocks]
+        self._blocks = program.blocks
+        come = [comes(block, size) if size > SMALL else None for block, size in enumerate(sizes)]
+        go = [goes(block) if size > SMALL else None for block, size in enumerate(sizes)]
+        moves = [*come, *reversed(go)]  # the complement of an index counts from the end
+        self._stretches = [
+            (
+                1 if span.repeats is None else values[span.repeats],
+                program.segments[span.segments[0]].turn[0],
+                self._by_pool([move for event in program.events[span.start : span.end] if (move := moves[event])]),
+            )
+            for span in program.spans
+        ]
+
+    def _by_pool(self, moves: Iterable[Move]) -> Mapping[Pool, Sequence[Move]]:
+        """The moves of each pool: pools share nothing but the room, of which only the sum counts until a step ends."""
+        if len(set(self._pools)) == 1:
+            return {self._pools[0]: list(moves)}
+        found: dict[Pool, list[Move]] = {}
+        for move in moves:
+            block = move[0]
+            found.setdefault(self._pools[block if block >= 0 else ~block], []).append(move)
+        return found
+
+    def run(self, step: int) -> None:
+        """The micro-batches of a step."""
+        for repeats, recorded, by_pool in self._stretches:
+            for _ in range(repeats if recorded == step else 0):
+                for pool, moves in by_pool.items():
+                    pool.serve(moves, self._live, self._handed_on)
+
+    @cached_property
+    def _alike(self) -> Sequence[Sequence[int]]:
+        return alike(self._blocks)
+
+    def _handed_on(self, block: int) -> Place:
+        return oldest(self._live, self._alike[block])
+
+    def release_rest(self) -> None:
+        """The gradients go."""
+        for pool, blocks in zip(self._pools, self._live, strict=True):
+            if blocks:
+                pool.release_all(blocks)

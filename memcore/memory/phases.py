@@ -1,0 +1,117 @@
+"""A job from its start to its end: loading, the first step, every later step, evaluation, saving, resuming.
+
+Each is a moment with its peak, because a job can run out of memory in any of them: at the second step when the
+optimizer's states are there, in an evaluation that keeps logits, when a checkpoint gathers, after it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memcore.dtypes import ITEMSIZE
+from memcore.trainers.pytorch.resolve import Job
+from memcore.memory.rank import Rank
+from memcore.trace.record import evaluation_of
+from memcore.symbols import product
+from memcore.trace.program import aligned
+from memcore.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One of them."""
+
+    name: str
+    """load, first_step, step, evaluation, save or resume."""
+    title: str
+    bytes: int
+    """The most that is in tensors on the GPU."""
+    because: str
+    source: str
+
+
+def phases(rank: Rank) -> tuple[Phase, ...]:
+    """The phases of a job on one rank."""
+    return tuple(_phases(rank))
+
+
+def _phases(rank: Rank) -> Iterator[Phase]:
+    job = rank.job
+    quantized = _largest(job, quantized=True)
+    yield Phase(
+        "load",
+        "Loading",
+        rank.after_init + quantized,
+        "one matrix before it is quantized" if quantized else "parameters and buffers",
+        "transformers, integrations/bitsandbytes.py" if quantized else "the model's parameters",
+    )
+    late = 0 if job.optimizer.from_start else rank.persistent.states
+    yield Phase(
+        "first_step",
+        "First step",
+        rank.first_step,
+        f"its end makes the optimizer's states, {format_bytes(late)}" if late else "as every later step",
+        "torch/optim: states are made when a parameter is first updated",
+    )
+    yield Phase("step", "Every later step", rank.peak.peak, "states are there from the start", "the recorded step")
+    if job.engine.name not in ("none", "ddp", "fsdp") or job.recipe.pipeline is not None:
+        return
+    yield _evaluation(rank)
+    yield _saving(rank)
+    yield Phase(
+        "resume",
+        "First step after resuming",
+        max(rank.peak.peak, rank.first_step),
+        "states come from the checkpoint, so that it needs what a later step needs",
+        "torch/optim/optimizer.py, load_state_dict",
+    )
+
+
+def _evaluation(rank: Rank) -> Phase:
+    """A forward pass without gradients, whose logits a trainer keeps for its metrics."""
+    job = rank.job
+    moments = evaluation_of(job.recipe).moments(job.sizes, rank.between_steps)
+    sizes = job.sizes
+    dtype = job.recipe.precision.autocast or job.recipe.precision.compute
+    logits = aligned(sizes["b"] * sizes["s"] * sizes["V"] * ITEMSIZE[dtype])
+    return Phase(
+        "evaluation",
+        "Evaluation",
+        max(moment.peak for moment in moments),
+        f"a batch of the same size; each further batch whose logits are kept adds {format_bytes(logits)}",
+        "transformers, trainer.py, evaluation_loop: kept on the GPU without eval_accumulation_steps",
+    )
+
+
+def _saving(rank: Rank) -> Phase:
+    """A full state dict: of FSDP's shards one parameter, or one flat one, is gathered at a time."""
+    job = rank.job
+    gathered = _largest(job, quantized=False) if job.engine.name == "fsdp" and job.sizes["z"] > 1 else 0
+    if gathered and job.engine.key == "fsdp1":
+        gathered = max(product((axis,), job.sizes) for axis in _units(job)) * ITEMSIZE[job.recipe.precision.parameter]
+    return Phase(
+        "save",
+        "Saving a full state dict",
+        rank.between_steps + gathered,
+        "one gathered at a time, and copied to the host" if gathered else "tensors are copied to the host as they are",
+        "torch/distributed/checkpoint/state_dict.py, full_state_dict with cpu_offload",
+    )
+
+
+def _units(job: Job) -> Iterator[int]:
+    """Elements of each flat parameter."""
+    for layer, _ in job.share.layers:
+        yield sum(product(weight.stored_shape, job.sizes) for weight in layer.weights())
+    yield sum(product(weight.stored_shape, job.sizes) for weight in job.share.network.ends.weights())
+
+
+def _largest(job: Job, *, quantized: bool) -> int:
+    """Bytes of the largest parameter as a whole; of those that are quantized, as it was before."""
+    how = job.recipe.quantization
+    if quantized:
+        sizes = [product(w.shape, job.sizes) for w, _, _ in job.share.tensors if w.quantized is not None]
+        return 0 if how is None else max(sizes, default=0) * ITEMSIZE[how.stored]
+    stored = job.recipe.precision.parameter
+    found = (product(w.stored_shape, job.sizes) * ITEMSIZE[w.dtype or stored] for w, _, _ in job.share.tensors)
+    return max(found, default=0)

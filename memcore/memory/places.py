@@ -1,0 +1,51 @@
+"""The moments of a step in words: its phases, and which layers a place of the timeline stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from memcore.networks.network import Model
+from memcore.trace.recipe import HEAD, TAIL
+
+PHASES: Mapping[str, str] = {
+    "forward": "forward pass",
+    "loss": "loss",
+    "backward": "backward pass",
+    "gradient_clipping": "gradient clipping",
+    "optimizer_step": "optimizer step",
+}
+"""Phases of a step in order, in words."""
+
+_LAYER = re.compile(r"(?:(\d+):)?(\d+)\.(\d+)\.(\d+)")
+
+
+def place(name: str, model: Model) -> str:
+    """A place of the timeline in words: `layer 0`, `layers 2 to 29`."""
+    match = _LAYER.fullmatch(name)
+    if match is None:
+        return name
+    tower, *numbers = match.groups()
+    run, repetition, position = map(int, numbers)
+    stack = model.network if tower is None else model.network.towers[int(tower)]
+    runs = list(zip(stack.runs, model.repeats if tower is None else model.tower_repeats[int(tower)], strict=True))
+    start = model.first_layer + sum(len(pattern) * repeats for pattern, repeats in runs[:run])
+    start = model.starts[run] if model.starts and tower is None else start
+    width, repeats = len(runs[run][0]), runs[run][1]
+    learns = tower is None or run <= max(model.network.towers[int(tower)].taps)
+    first, last = _repetitions(repetition, repeats) if learns else (repetition, repetition)
+    low, high = (start + width * each + position for each in (first, last))
+    kind = "" if tower is None else "vision " if len(model.network.towers) == 1 else f"vision {tower} "
+    if low == high:
+        return f"{kind}layer {low}"
+    return f"{kind}layers {low} to {high}" if width == 1 else f"{kind}layers {low}, {low + width} … {high}"
+
+
+def _repetitions(recorded: int, repeats: int) -> tuple[int, int]:
+    """The first and the last repetition that a recorded one stands for."""
+    if recorded < HEAD or repeats <= HEAD + TAIL:
+        return recorded, recorded
+    if recorded == HEAD:
+        return HEAD, repeats - TAIL - 1
+    actual = repeats - (HEAD + TAIL + 1) + recorded
+    return actual, actual

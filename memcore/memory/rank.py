@@ -1,0 +1,348 @@
+"""One rank over one step: the moments it goes through, the ledger of each, and what its allocator reserves.
+
+Ranks that must hold the same bytes are one class. Data parallelism makes all ranks alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+from memcore.memory.communicators import deep_ep, node
+from memcore.errors import UnsupportedError
+from memcore.hardware import Overhead, context
+from memcore.trainers.pytorch.resolve import Job
+from memcore.memory import turns
+from memcore.memory.allocator import Room, Surroundings, reserved
+from memcore.memory.host import host_entries
+from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
+from memcore.memory.persistent import persistent
+from memcore.memory.pipeline import stage_jobs, stages_of_rank
+from memcore.trace.record import program_of
+from memcore.trace.program import Moment, Program, Sample
+
+
+class Keeps(Protocol):
+    """What a rank keeps over steps, as bytes and as entries."""
+
+    @property
+    def parameters(self) -> int:
+        """Bytes of parameters."""
+
+    @property
+    def buffers(self) -> int:
+        """Bytes of what else is there before the first step."""
+
+    @property
+    def states(self) -> int:
+        """Bytes of optimizer states."""
+
+    @property
+    def workspaces(self) -> int:
+        """Bytes of library workspaces, from the first step on."""
+
+    @property
+    def paged(self) -> int:
+        """Bytes of optimizer states that may move to the host."""
+
+    @property
+    def before_step(self) -> int:
+        """What is there before every step but the first."""
+
+    @property
+    def clipping(self) -> int:
+        """What clipping gradients needs for a moment."""
+
+    @property
+    def stepping(self) -> int:
+        """What the optimizer's step needs for a moment."""
+
+    def resident(self) -> Iterator[Entry]:
+        """What is there before the first step."""
+
+    def optimizer_states(self) -> Iterator[Entry]:
+        """What the first optimizer step adds."""
+
+    def workspace_entries(self) -> Iterator[Entry]:
+        """Workspaces."""
+
+    def receive_buffers(self) -> Iterator[Entry]:
+        """What a pipeline's stage keeps of its neighbours' results."""
+
+    def clipping_entries(self) -> Iterator[Entry]:
+        """Temporaries of clipping."""
+
+    def step_entries(self) -> Iterator[Entry]:
+        """Temporaries of the optimizer's step."""
+
+    def surroundings(self) -> Surroundings:
+        """The same as blocks, for the allocator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Memory of the GPU that is not in the allocator."""
+
+    name: str
+    overhead: Overhead
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A class of ranks."""
+
+    name: str
+    count: int
+    job: Job
+    persistent: Keeps
+
+    @cached_property
+    def program(self) -> Program:
+        """The recorded step."""
+        return program_of(self.job.recipe)
+
+    @cached_property
+    def _steps(self) -> Sequence[tuple[Moment, ...]]:
+        found = self.program.moments(self.job.sizes, self.persistent.before_step)
+        last = found[-1].turn[0]
+        return [
+            _with_ending([moment for moment in found if moment.turn[0] == step], self) for step in sorted({0, last})
+        ]
+
+    @property
+    def first_step_moments(self) -> tuple[Moment, ...]:
+        """The first step, as if the optimizer's states were there already."""
+        return self._steps[0]
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """Any later step."""
+        return self._steps[-1]
+
+    @cached_property
+    def peak(self) -> Moment:
+        """The moment that needs most."""
+        return max(self.moments, key=lambda moment: moment.peak)
+
+    @property
+    def most(self) -> int:
+        """Bytes of the peak."""
+        return self.peak.peak
+
+    @property
+    def because(self) -> str:
+        """What is in flight at the peak, where several micro-batches can be."""
+        return ""
+
+    @property
+    def after_init(self) -> int:
+        """Bytes before the first step."""
+        early = self.persistent.states if self.job.optimizer.from_start else 0
+        return self.persistent.parameters + self.persistent.buffers + early
+
+    @property
+    def while_built(self) -> int:
+        """The most that the job holds before the first step."""
+        return self.after_init
+
+    @property
+    def first_step(self) -> int:
+        """The peak of the first step; the optimizer's states come only with its end."""
+        *before, step = self.first_step_moments
+        late = 0 if self.job.optimizer.from_start else self.persistent.states
+        return max(max(moment.peak for moment in before) - late, step.peak)
+
+    @property
+    def end_of_forward(self) -> int:
+        """Bytes when the loss is known and no gradient is."""
+        ends = ("gradient of the loss", "received gradient")
+        found = [number for number, moment in enumerate(self.moments) if moment.place in ends]
+        if not found:
+            message = f"{self.name} of a pipeline takes turns: no moment is the end of all forward passes"
+            raise UnsupportedError("parallelism.pipeline_parallel_size", message)
+        return self.moments[found[-1] - 1].end
+
+    @property
+    def end_of_backward(self) -> int:
+        """Bytes when all gradients are complete."""
+        return next(moment for moment in reversed(self.moments) if moment.phase == "backward").end
+
+    @property
+    def between_steps(self) -> int:
+        """Bytes after an optimizer step: gradients only if they are kept, outputs if a pipeline returns them."""
+        if self.job.recipe.keeps_gradients:
+            return self.end_of_backward
+        return self.persistent.before_step + self._returned
+
+    @property
+    def _returned(self) -> int:
+        """Bytes of the outputs that a pipeline's last stage keeps until its next step begins."""
+        plan = self.job.recipe.pipeline
+        if plan is None or not plan.returns_outputs:
+            return 0
+        held, sizes = self.program.held_at_end(self.job.sizes), self.program.block_sizes(self.job.sizes)
+        return sum(copies * sizes[index] for index, copies in held.items() if index not in self.program.gradients)
+
+    def peak_of(self, phase: str) -> int:
+        """The most that a phase of the step needs."""
+        return max((moment.peak for moment in self.moments if moment.phase == phase), default=0)
+
+    @cached_property
+    def host(self) -> tuple[Entry, ...]:
+        """What one process keeps in host memory."""
+        return tuple(host_entries(self.job))
+
+    @cached_property
+    def initial(self) -> Ledger:
+        """Everything in memory before the first step."""
+        return ledger(self.persistent.resident())
+
+    def ledger(self, moment: Moment) -> Ledger:
+        """Everything in memory when a moment is at its peak."""
+        keeps, values = self.persistent, self.job.sizes
+        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries(), *keeps.receive_buffers()]
+        if moment.phase == "gradient_clipping":
+            entries += keeps.clipping_entries()
+        if moment.phase == "optimizer_step":
+            entries += keeps.step_entries()
+        return ledger([*entries, *block_entries(self.program, self.program.held(moment, values), values)])
+
+    @cached_property
+    def profile(self) -> tuple[Sample, ...]:
+        """The step as stretches, each with its highest point by category, in the order of `CATEGORIES`."""
+        names, keeps = list(CATEGORIES), self.persistent
+        categories = [names.index(category_of(self.program, index)) for index in range(len(self.program.blocks))]
+        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries(), *keeps.receive_buffers()]
+        base = levels_of(ledger(entries))
+        found = [
+            replace(sample, levels=_plus(base, sample.levels))
+            for sample in self.program.profile(self.job.sizes, categories, len(names))
+            if sample.turn[0] == self.moments[0].turn[0]
+        ]
+        for moment in self.moments:
+            if moment.segment is None:
+                levels = levels_of(self.ledger(moment))
+                found.append(Sample(moment.phase, moment.place, moment.turn, 1, levels))
+        return tuple(found)
+
+    @cached_property
+    def reserved(self) -> int:
+        """Bytes that the caching allocator holds after some steps; the mean where it is open whether hosts wait."""
+        return round(sum(share * held for share, held in self._ways))
+
+    @cached_property
+    def _ways(self) -> Sequence[tuple[float, int]]:
+        """What it holds if hosts wait and if not, each with its share.
+
+        Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
+        """
+        around = self.persistent.surroundings()
+        if not turns.apply(self.job):  # Turns have the workspaces come with the first products.
+            workspaces = [entry.each for entry in self.persistent.workspace_entries() for _ in range(entry.copies)]
+            around = replace(around, resident=[*around.resident, *workspaces])
+            return ((1.0, self._holds(around)),)
+        waiting = self._holds(around)
+        # Where there is no room, the host waits for other streams too (`synchronize_and_free_events`).
+        most = max(waiting, self._room or sys.maxsize)
+        return [
+            (share, waiting if hosts_wait else min(self._holds(around, hosts_wait=False), most))
+            for share, hosts_wait in turns.hosts(self.job)
+        ]
+
+    @property
+    def _room(self) -> int | None:
+        """What the GPU has for the allocator."""
+        capacity = None if self.job.recipe.fake else self.job.capacity
+        return None if capacity is None else capacity - sum(each.overhead.expected for each in outside(self))
+
+    def _holds(self, around: Surroundings, *, hosts_wait: bool = True) -> int:
+        """What it holds in the room that the GPU has."""
+        room = Room(self._room)
+        found = self._held(around, room, hosts_wait=hosts_wait)
+        if room.short and room.trimmed:
+            found = self._held(around, Room(), hosts_wait=hosts_wait)  # what it gave back was in vain
+        return max(found, self.peak.peak)
+
+    def _held(self, around: Surroundings, room: Room, *, hosts_wait: bool) -> int:
+        expandable = bool(self.job.config.engine.expandable_segments)
+        if turns.apply(self.job):
+            return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, expandable=expandable)
+        return reserved(self.program, self.job.sizes, around, expandable=expandable, room=room)
+
+    @property
+    def most_reserved(self) -> int:
+        """The same where something that is left open needs more for a moment."""
+        return max(held for _, held in self._ways)
+
+    @cached_property
+    def least_reserved(self) -> int:
+        """Bytes that no order of allocations could avoid reserving: streams do not share memory."""
+        program, values = self.program, self.job.sizes
+        sizes, homes = program.block_sizes(values), [block.pool for block in program.blocks]
+        highest = (
+            program.high_water([size if home == pool else 0 for size, home in zip(sizes, homes, strict=True)], values)
+            for pool in set(homes)
+        )
+        return max(self.peak.peak, self.persistent.before_step + sum(highest))
+
+
+def outside(rank: Rank) -> tuple[Outside, ...]:
+    """What the driver shows beyond the allocator."""
+    job, paged = rank.job, rank.persistent.paged
+    found = [Outside("CUDA context and kernels", context(job.accelerator))]
+    if job.num_gpus > 1:
+        found.append(Outside("NCCL buffers", job.nccl))
+    if job.recipe.dispatcher == "deepep":
+        found.append(Outside("DeepEP buffers", _deep_ep(job)))
+    if paged:
+        source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
+        found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))
+    return tuple(found)
+
+
+def _deep_ep(job: Job) -> Overhead:
+    """What DeepEP sends through; its first version had less."""
+    sizes = job.sizes
+    near = node(job.accelerator, job.config.hardware.gpus_per_node)
+    size = deep_ep(sizes["b"] * sizes["s"], sizes["h"], sizes["e"], sizes["ep"], near)
+    return Overhead(0, size, size, "DeepEP 2, csrc/elastic/buffer.hpp: calculate_buffer_size")
+
+
+def ranks_of(job: Job) -> tuple[Rank, ...]:
+    """Every class of ranks of a job: one for each stage of a pipeline, which data parallelism makes alike."""
+    each = job.num_gpus // job.stages
+    if job.recipe.pipeline is None:
+        return (_rank_of(job, "the GPU" if each == 1 else f"all {each} GPUs", each),)
+    return tuple(_rank_of(stage, _named(job, number), each) for number, stage in enumerate(stage_jobs(job)))
+
+
+def _named(job: Job, rank: int) -> str:
+    """A rank of a pipeline by its stages."""
+    return f"stage {rank}" if job.stages_each == 1 else f"stages {' and '.join(map(str, stages_of_rank(job, rank)))}"
+
+
+def _rank_of(job: Job, name: str, count: int) -> Rank:
+    """One class of ranks."""
+    return Rank(name, count, job, persistent(job))
+
+
+def _with_ending(moments: list[Moment], rank: Rank) -> tuple[Moment, ...]:
+    """A step's moments and what comes after its backward pass."""
+    keeps = rank.persistent
+    end, turn = moments[-1].end, moments[-1].turn
+    clipping, stepping = end + keeps.clipping, end + keeps.stepping
+    clipped = Moment("gradient_clipping", "gradient norms", clipping, end, clipping, 1, None, turn)
+    stepped = Moment("optimizer_step", rank.job.optimizer.title, stepping, end, stepping, 1, None, turn)
+    return (*moments, clipped, stepped)
+
+
+def levels_of(found: Ledger) -> tuple[int, ...]:
+    """Bytes of each category, in the order of `CATEGORIES`."""
+    return tuple(found.by_category.get(name, 0) for name in CATEGORIES)
+
+
+def _plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))

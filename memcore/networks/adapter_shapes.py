@@ -1,0 +1,106 @@
+"""Adapters of PEFT whose tensors have shapes that follow from numbers: factors of widths, blocks, projections.
+
+Sources: peft/tuners/lokr/layer.py (`update_layer`, `factorization`), oft/layer.py (`update_layer`,
+`adjust_oft_parameters`), boft/layer.py (`update_layer`) and tinylora/layer.py (`update_layer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isqrt
+
+from memcore.networks.weights import Linear
+from memcore.symbols import Shape, product
+
+Axes = Mapping[str, tuple[Shape, ...]]
+"""Names of tensors and their axes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What decides the shapes of an adapter beside a linear layer."""
+
+    inner: int
+    outer: int
+    rank: int
+    factor: int = -1
+    """LoKr's `decompose_factor`."""
+    block: int = 0
+    """The side of OFT's and BOFT's blocks; 0: by the rank."""
+    projections: int = 64
+    """TinyLoRA's `u`."""
+
+
+def factorization(dimension: int, factor: int = -1) -> tuple[int, int]:
+    """Two factors of a number: the given one if it divides it, else the largest up to it and the root, and the rest."""
+    if factor > 0 and dimension % factor == 0:
+        return factor, dimension // factor
+    most = min(isqrt(dimension), dimension if factor == -1 else factor)
+    small = max(each for each in range(1, most + 1) if dimension % each == 0)
+    return small, dimension // small
+
+
+def _lokr(numbers: Numbers) -> Axes:
+    """Two matrices whose Kronecker product is the weight's; the second is a product if that is smaller."""
+    inner, outer = (factorization(each, numbers.factor) for each in (numbers.inner, numbers.outer))
+    first: Axes = {"lokr_w1": ((outer[0],), (inner[0],))}
+    if numbers.rank >= max(outer[1], inner[1]) / 2:
+        return {**first, "lokr_w2": ((outer[1],), (inner[1],))}
+    return {**first, "lokr_w2_a": ((outer[1],), (numbers.rank,)), "lokr_w2_b": ((numbers.rank,), (inner[1],))}
+
+
+def _divisor(width: int, wanted: int) -> int:
+    """The nearest divisor of a width, the smaller one of two."""
+    if wanted >= width:
+        return width
+    return min((each for each in range(1, width + 1) if width % each == 0), key=lambda each: (abs(each - wanted), each))
+
+
+def _oft(numbers: Numbers) -> Axes:
+    """The upper triangles of as many skew-symmetric blocks as the input has."""
+    side = _divisor(numbers.inner, numbers.block) if numbers.block else 0
+    side = side or numbers.inner // _divisor(numbers.inner, numbers.rank)
+    return {"oft_R": ((numbers.inner // side,), (side * (side - 1) // 2,))}
+
+
+def _boft(numbers: Numbers) -> Axes:
+    """Blocks, one factor of them (more need PEFT's CUDA extension), and a factor for each row."""
+    return {
+        "boft_R": ((1,), (numbers.inner // numbers.block,), (numbers.block,), (numbers.block,)),
+        "boft_s": ((numbers.outer,), (1,)),
+    }
+
+
+def _tinylora(numbers: Numbers) -> Axes:
+    """A vector: how much of each projection."""
+    return {"tinylora_v": ((numbers.projections,),)}
+
+
+SHAPES: Mapping[str, Callable[[Numbers], Axes]] = {"lokr": _lokr, "oft": _oft, "boft": _boft, "tinylora": _tinylora}
+"""By the kind of adapter."""
+
+
+def tensors(kind: str, numbers: Numbers) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
+    """Names and axes of what an adapter adds to a linear layer."""
+    return tuple(SHAPES[kind](numbers).items())
+
+
+def frozen_tensors(part: Linear, sizes: Mapping[str, int]) -> tuple[tuple[str, Shape, str], ...]:
+    """What does not learn beside a linear layer: names, shapes and dtypes.
+
+    TinyLoRA has singular vectors and projections, OFT the indices of a triangle.
+    """
+    name, dtype = part.name, part.adapter_dtype or "fp32"
+    if part.adapter_kind == "tinylora":
+        rank = min(sizes["ra"], product(part.inner, sizes), product(part.outer, sizes))
+        ((_, (projections,)),) = part.adapter_axes
+        return (
+            (f"{name}.tinylora_A", (rank, *part.inner), dtype),
+            (f"{name}.tinylora_B", (*part.outer, rank), dtype),
+            (f"{name}.tinylora_P", (*projections, rank, rank), "fp32"),
+        )
+    if part.adapter_kind == "oft":
+        ((_, (_, elements)),) = part.adapter_axes
+        return tuple((f"{name}.oft_R.{each}", elements, "int64") for each in ("rows", "cols"))
+    return ()

@@ -1,0 +1,240 @@
+"""Adapters: low-rank matrices beside frozen ones, as PEFT adds them.
+
+Source: peft/tuners/lora/layer.py and peft/tuners/tuners_utils.py (`_maybe_include_all_linear_layers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from memcore.networks.adapter_shapes import SHAPES, Numbers, frozen_tensors, tensors
+from memcore.networks.network import Layer, Model, Network
+from memcore.networks.parts import Attention, Experts
+from memcore.networks.weights import Linear, Weight
+from memcore.symbols import Shape, product
+
+ALL = "all-linear"
+"""Every linear layer but the output head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """What is added to linear layers."""
+
+    kind: str = "lora"
+    """A kind of `memcore.networks.weights.Linear.adapter_kind`."""
+    rank: int
+    targets: Collection[str]
+    """Last parts of the names of linear layers, or `all-linear`."""
+    dtype: str
+    """Of the added matrices; PEFT makes them fp32 beside half-precision weights."""
+    dropout: float = 0.0
+    frozen: bool = False
+    """The first matrix of each does not learn (LoRA-FA)."""
+    factor: int = -1
+    """LoKr's `decompose_factor`."""
+    block: int = 0
+    """The side of OFT's and BOFT's blocks; 0: by the rank."""
+    projections: int = 64
+    """TinyLoRA's `u`."""
+    parameters: tuple[str, ...] = ()
+    """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`), and of a router's."""
+    doubled: tuple[str, ...] = ()
+    """Those of them that stand for two matrices, whose rank is twice as large."""
+
+    def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
+        """What decides the shapes beside a linear layer."""
+        return Numbers(
+            inner=product(part.inner, sizes),
+            outer=product(part.outer, sizes),
+            rank=self.rank,
+            factor=self.factor,
+            block=self.block,
+            projections=self.projections,
+        )
+
+
+TRAINED_ROWS = "trainable_tokens_delta.default"
+"""The rows of the embedding that learn, in its module (peft/tuners/trainable_tokens)."""
+_FEEDS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
+"""Linear layers whose input IA3 scales (peft/utils/constants.py, `TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD…`)."""
+
+
+def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
+    """VeRA's two matrices, which all layers share: as large as the largest of them needs, with names and dtypes."""
+    linears = [each for layer in model.network.kinds for each in _linears(layer) if each.adapter_kind == "vera"]
+    if not linears:
+        return ()
+    inner = max(model.size(each.inner) for each in linears)
+    outer = max(model.size(each.outer) for each in linears)
+    dtype = linears[0].adapter_dtype or "fp32"
+    return ("vera_A", ("ra", inner), dtype), ("vera_B", (outer, "ra"), dtype)
+
+
+def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
+    """The model with so many rows of its embedding that learn, and everything else frozen."""
+    ends = model.network.ends
+    axes: tuple[Shape, ...] = ((tokens,), ends.embedding.inner)
+    name = f"{ends.embedding.name.removesuffix('.weight')}.{TRAINED_ROWS}"
+    others = (*ends.others, Weight(name, axes, "adapter", dtype=dtype))
+    return replace(model, network=replace(model.network, ends=replace(ends, others=others), adapted=True))
+
+
+def around(network: Network) -> tuple[str, str]:
+    """The embedding's and the head's modules, by the last parts of their names."""
+    embedding, head = network.ends.embedding.name.removesuffix(".weight"), network.ends.head.name
+    return embedding.rpartition(".")[2], head.rpartition(".")[2]
+
+
+def with_saved(model: Model, names: Collection[str]) -> Model:
+    """The model where copies of its embedding or its head learn, beside their frozen originals.
+
+    A copy of a tied matrix is tied no more. The original is the other module's then; else no forward pass reads it.
+    Source: peft/utils/other.py, `ModulesToSaveWrapper.update`.
+    """
+    network = model.network
+    ends, (embedding, head) = network.ends, around(network)
+    originals = [ends.embedding] if embedding in names else []
+    if head in names and not (ends.tied and originals):
+        originals += [weight for weight in ends.head.weights("head") if weight.kind != "adapter"]
+    if ends.tied and len(set(names)) == 1:
+        originals = []
+    kept = (replace(each, name=_original(each.name), trainable=False) for each in originals)
+    ends = replace(ends, tied=False, others=(*ends.others, *kept))
+    return replace(model, network=replace(network, ends=ends, trainable=("adapter", *names)))
+
+
+def _original(name: str) -> str:
+    module, _, leaf = name.rpartition(".")
+    return f"{module}.original_module.{leaf}"
+
+
+def prefixed(model: Model, tokens: int, dtype: str) -> Model:
+    """The model with learned keys and values of so many tokens before every layer's own."""
+
+    def with_prefix(layer: Layer) -> Layer:
+        mixer = layer.mixer
+        if not isinstance(mixer, Attention):
+            raise TypeError(mixer)
+        axes: tuple[Shape, ...] = (("va",), (2, mixer.heads.key, mixer.heads.width))
+        return replace(layer, mixer=replace(mixer, beside=(Weight(prefix_name(mixer), axes, "adapter", dtype=dtype),)))
+
+    runs = tuple(tuple(with_prefix(layer) for layer in run) for run in model.network.runs)
+    return replace(model, network=replace(model.network, runs=runs, adapted=True), sizes={**model.sizes, "va": tokens})
+
+
+def prefix_name(part: Attention) -> str:
+    """The name of an attention layer's learned keys and values; PEFT keeps those of all layers in one tensor."""
+    return f"{part.module}.prefix"
+
+
+def has_prefix(part: object) -> bool:
+    """Whether learned keys and values stand before its own."""
+    return isinstance(part, Attention) and any(each.name == prefix_name(part) for each in part.beside)
+
+
+def adapted(model: Model, adapter: Adapter) -> Model:
+    """The same model with everything frozen but the adapters that it gets."""
+    network = model.network
+    runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
+    changed = replace(network, runs=runs, adapted=True)
+    if around(network)[1] in adapter.targets:
+        changed = replace(changed, ends=replace(network.ends, head=_adapted(network.ends.head, adapter, model.sizes)))
+    return replace(model, network=changed, sizes={**model.sizes, "ra": adapter.rank})
+
+
+def linear_names(network: Network) -> list[str]:
+    """The last parts of the names of all linear layers: those of the decoder's layers, and the output head."""
+    found: dict[str, None] = {}
+    for layer in network.kinds:
+        for each in _linears(layer):
+            found[each.name.rpartition(".")[2]] = None
+    return [*found, around(network)[1]]
+
+
+def targeted(network: Network, targets: Collection[str]) -> list[Linear]:
+    """Linear layers of these names, or all of them."""
+    every = [each for layer in network.kinds for each in _linears(layer)]
+    if around(network)[1] in targets:
+        every.append(network.ends.head)
+    return [each for each in every if ALL in targets or each.name.rpartition(".")[2] in targets]
+
+
+def _linears(part: Any) -> list[Linear]:
+    if isinstance(part, Linear):
+        return [part] if part.module != "own" or part.adapter_dtype is not None else []
+    if isinstance(part, tuple):
+        return [each for item in part for each in _linears(item)]
+    if is_dataclass(part) and not isinstance(part, Weight):
+        return [each for item in fields(part) for each in _linears(getattr(part, item.name))]
+    return []
+
+
+def frozen_rows(model: Model) -> tuple[tuple[str, Shape, str], ...]:
+    """The rows as they were before (`trainable_tokens_original`): names, shapes and dtypes."""
+    found = [each for each in model.network.ends.weights() if each.name.endswith(TRAINED_ROWS)]
+    return tuple((each.name.replace("delta", "original"), each.shape, each.dtype or "fp32") for each in found)
+
+
+def frozen_beside(layer: Layer, sizes: Mapping[str, int]) -> list[tuple[str, Shape, str]]:
+    """What adapters of a layer keep that does not learn: names, shapes and dtypes."""
+    return [each for part in _linears(layer) for each in frozen_tensors(part, sizes)]
+
+
+def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
+    """The part with every targeted linear layer replaced."""
+    if isinstance(part, Linear):
+        name = part.name.rpartition(".")[2]
+        if not _is_adapted(part, adapter):
+            return part
+        kind = "ia3-input" if adapter.kind == "ia3" and name in _FEEDS else adapter.kind
+        part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
+        if kind in SHAPES:
+            part = replace(part, adapter_axes=tensors(kind, adapter.numbers(part, sizes)))
+        return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen)
+    if isinstance(part, tuple):
+        return tuple(_adapted(item, adapter, sizes) for item in part)
+    if is_dataclass(part) and not isinstance(part, (Weight, type)):
+        changed: Mapping[str, Any] = {
+            item.name: _adapted(getattr(part, item.name), adapter, sizes) for item in fields(part) if item.init
+        }
+        if isinstance(part, Experts) and adapter.parameters:
+            changed = {**changed, "adapters": tuple(_of_experts(part, adapter))}
+        return replace(part, **changed)
+    return part
+
+
+def _is_adapted(part: Linear, adapter: Adapter) -> bool:
+    if part.module == "own":
+        return any(f".{part.name}.weight".endswith(f".{each}") for each in adapter.parameters)
+    return ALL in adapter.targets or part.name.rpartition(".")[2] in adapter.targets
+
+
+def _of_experts(part: Experts, adapter: Adapter) -> Iterator[Weight]:
+    """Both matrices beside those of all experts, each in one tensor (peft/tuners/lora/layer.py, `ParamWrapper`)."""
+    wanted = [name for name in part.stacked if name.rpartition(".")[2] in adapter.parameters]
+    for weight in [each for each in part.experts if each.name in wanted]:
+        many, *sides = weight.axes
+        outer, inner = reversed(sides) if part.transposes else sides
+        rank: Shape = (2, "ra") if weight.name.rpartition(".")[2] in adapter.doubled else ("ra",)
+        for matrix, axes in (("lora_A", ((*many, *rank), inner)), ("lora_B", (outer, (*rank, *many)))):
+            learns = not (adapter.frozen and matrix == "lora_A")
+            name = f"{weight.name}.{matrix}.default.weight"
+            yield Weight(name, axes, "adapter", dtype=adapter.dtype, trainable=learns)
+
+
+def trainable(model: Model) -> int:
+    """Parameters that the optimizer sees."""
+    every = model.tensors
+    return sum(model.size(weight.shape) * count for weight, _, count in every if learns(weight, model.network))
+
+
+def learns(weight: Weight, network: Network) -> bool:
+    """Whether a parameter gets a gradient."""
+    if weight.kind in network.frozen:
+        return False
+    if network.trainable is not None:
+        return weight.trainable and bool({weight.kind, *weight.name.split(".")} & set(network.trainable))
+    return weight.trainable and (weight.kind == "adapter" or not network.adapted)

@@ -1,0 +1,111 @@
+"""The catalog: well-known checkpoints by hub id or nickname, from `data/catalog.json`."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pkgutil import get_data
+from typing import Any
+
+from memcore.errors import ConfigError, Problem, meaning, nearest
+from memcore.networks.network import Model
+from memcore.networks.read import read_model
+
+
+@lru_cache(maxsize=1)
+def catalog() -> Mapping[str, Mapping[str, Any]]:
+    """Every entry by hub id: `config`, the content of its config.json, and `parameters`, its exact count."""
+    # get_data also reads from a wheel that has not been unpacked.
+    found: Mapping[str, Mapping[str, Any]] = json.loads(get_data("memcore", "data/catalog.json") or b"{}")
+    return found
+
+
+def nickname(hub_id: str) -> str:
+    """The short name of a hub id: `llama-3.1-8b` for `meta-llama/Llama-3.1-8B`."""
+    return hub_id.rpartition("/")[2].lower()
+
+
+@lru_cache(maxsize=1)
+def _names() -> Mapping[str, str]:
+    """Hub ids by every name they are found under."""
+    return {name: hub_id for hub_id in catalog() for name in (nickname(hub_id), hub_id.lower())}
+
+
+def full_name(name: str) -> str:
+    """The hub id of a name, or the name itself where the catalog has none of it."""
+    return _names().get(name.strip().lower(), name)
+
+
+MATCHES = "part of an id, of a hub id or of a family, or a size such as >30b or <=9b"
+"""What a word of a query may be."""
+_SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def search(query: str) -> Mapping[str, Mapping[str, Any]]:
+    """The entries of the catalog that match every word of a query.
+
+    >>> list(search("qwen3 moe >450b"))
+    ['Qwen/Qwen3-Coder-480B-A35B-Instruct']
+    """
+    words = query.lower().split()
+    return {hub_id: entry for hub_id, entry in catalog().items() if all(_matches(w, hub_id, entry) for w in words)}
+
+
+def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
+    size = _SIZE.fullmatch(word)
+    if size is None:
+        return word in f"{hub_id} {entry['config']['model_type']}".lower()
+    limit = float(size[2]) * {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}[size[3]]
+    return _COMPARE[size[1]](entry["parameters"], limit)
+
+
+def find_model(model: str | Mapping[str, object]) -> Model:
+    """The model of a config: a catalog id, a hub id, or the content of a config.json.
+
+    Raises ConfigError with the nearest id, or naming the keys that cannot be understood.
+    """
+    return _from_catalog(_hub_id(model)) if isinstance(model, str) else _read(_as_text(model))
+
+
+def content_of(model: str | Mapping[str, object]) -> Mapping[str, object]:
+    """The content of a model's config.json, that of the catalog for a name.
+
+    Raises ConfigError with the nearest id.
+    """
+    return catalog()[_hub_id(model)]["config"] if isinstance(model, str) else model
+
+
+def _hub_id(name: str) -> str:
+    hub_id = _names().get(name.strip().lower())
+    if hub_id is None:
+        meant = meaning(name, map(nickname, catalog()))
+        several = f"; it may be {', '.join(meant[:6])}" if len(meant) > 1 else ""
+        message = f"found {name!r:.80}, not one of the {len(catalog())} models of the catalog{several}"
+        raise ConfigError([Problem("model", f"{message}; give a config.json instead", nearest(name, _names()))])
+    return hub_id
+
+
+def _as_text(model: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(dict(model), sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError([Problem("model", f"is not the content of a JSON file: {error}")]) from None
+
+
+@lru_cache(maxsize=256)
+def _from_catalog(hub_id: str) -> Model:
+    return read_model(catalog()[hub_id]["config"], name=hub_id)
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> Model:
+    return read_model(json.loads(text))

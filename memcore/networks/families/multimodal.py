@@ -1,0 +1,264 @@
+"""Language models with a vision tower: which tower, what leads from it into the decoder, and what an image becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from memcore.limits import INTEGER
+from memcore.networks.families.family import Composite
+from memcore.networks.families.moonvit import kimi_projector
+from memcore.networks.families.stacks import Stack, Tensors, affine, linear, side_of, tensor
+from memcore.networks.families.towers import TOWERS
+from memcore.networks.images import Images
+from memcore.networks.reader import Reader
+from memcore.symbols import Shape
+
+_PROJECTOR = "model.multi_modal_projector."
+Projector = Callable[[Reader, Reader], Tensors]
+
+
+def _towers(
+    default: str, prefix: str, projector: Projector | None = None, *units: str
+) -> Callable[[Reader, Reader], tuple[Stack, ...]]:
+    """A tower of the kind that the file names, and a projector; `units` of it are sharded on their own."""
+
+    def read(whole: Reader, text: Reader) -> tuple[Stack, ...]:
+        vision = _vision(whole, default)
+        kind = str(vision.config.get("model_type") or default)
+        if kind not in TOWERS:
+            vision.refuse("model_type", f"found {kind!r}; known towers: {', '.join(TOWERS)}")
+            kind = default
+        *before, (tower, repeats) = TOWERS[kind](vision, prefix, _taps(whole))
+        ends = projector(whole, vision) if projector else []
+        activation = whole.value("projector_hidden_act")
+        last = replace(
+            tower,
+            ends=(*tower.ends, *ends),
+            units=(*tower.units, *units),
+            options=tower.options | _strategy(whole),
+            activation=str(activation) if activation is not None else tower.activation,
+        )
+        return (*before, (last, repeats))
+
+    return read
+
+
+def _vision(whole: Reader, default: str) -> Reader:
+    return whole.sub("vision_config", default)
+
+
+def _strategy(whole: Reader) -> frozenset[str]:
+    """Whether the class token goes on to the decoder."""
+    return frozenset({"whole"} if whole.value("vision_feature_select_strategy") == "full" else ())
+
+
+def _taps(whole: Reader) -> Sequence[int]:
+    """The layers whose results the projector reads; a file counts the tower's input as the result of a layer before."""
+    named = whole.listed("vision_feature_layer") or [whole.value("vision_feature_layer")]
+    found = [-1 if each is None else each for each in named]
+    if not all(isinstance(each, int) and each != 0 for each in found):
+        whole.refuse("vision_feature_layer", f"expected numbers of layers, found {found!r}")
+        return (-1,)
+    return [each - 1 if each > 0 else each for each in found if isinstance(each, int)]
+
+
+def _tapped(whole: Reader) -> Shape:
+    """The width of what the projector reads."""
+    taps = len(_taps(whole))
+    return ("ht",) if taps == 1 else (taps, "ht")
+
+
+def _llava(whole: Reader, vision: Reader) -> Tensors:
+    bias = whole.flag("multimodal_projector_bias", default=True)
+    return [
+        *linear(f"{_PROJECTOR}linear_1", "h", _tapped(whole), "projector", bias=bias),
+        *linear(f"{_PROJECTOR}linear_2", "h", "h", "projector", bias=bias),
+    ]
+
+
+def _llava_next(whole: Reader, vision: Reader) -> Tensors:
+    return [tensor("model.image_newline", "h", kind="projector"), *_llava(whole, vision)]
+
+
+def _mistral3(whole: Reader, vision: Reader) -> Tensors:
+    bias, merged = whole.flag("multimodal_projector_bias"), whole.integer("spatial_merge_size") ** 2
+    vision.symbol("mt", merged * vision.sizes["ht"])
+    return [
+        *affine(f"{_PROJECTOR}norm", "ht", "projector", bias=False),
+        *linear(f"{_PROJECTOR}patch_merger.merging_layer", "ht", "mt", "projector", bias=False),
+        *linear(f"{_PROJECTOR}linear_1", "h", _tapped(whole), "projector", bias=bias),
+        *linear(f"{_PROJECTOR}linear_2", "h", "h", "projector", bias=bias),
+    ]
+
+
+def _gemma3(whole: Reader, vision: Reader) -> Tensors:
+    return [
+        replace(tensor(f"{_PROJECTOR}mm_input_projection_weight", "ht", "h", kind="projector"), transposed=True),
+        tensor(f"{_PROJECTOR}mm_soft_emb_norm.weight", "ht", kind="projector"),
+    ]
+
+
+def _paligemma(whole: Reader, vision: Reader) -> Tensors:
+    out = vision.symbol("ot", whole.integer("projection_dim", 2048))
+    return linear(f"{_PROJECTOR}linear", out, "ht", "projector")
+
+
+def _internvl(whole: Reader, vision: Reader) -> Tensors:
+    vision.symbol("mt", _shrunk(whole) ** 2 * vision.sizes["ht"])
+    return [
+        *affine(f"{_PROJECTOR}layer_norm", "mt", "projector"),
+        *linear(f"{_PROJECTOR}linear_1", "h", "mt", "projector"),
+        *linear(f"{_PROJECTOR}linear_2", "h", "h", "projector"),
+    ]
+
+
+def _shrunk(reader: Reader, name: str = "downsample_ratio") -> int:
+    """How many patches along one side become one."""
+    ratio = reader.number(name)
+    if not 1 / INTEGER <= ratio <= 1:
+        reader.refuse(name, f"expected a number above 0 and up to 1, found {ratio:g}")
+        return 1
+    return int(1 / ratio)
+
+
+def _llama4(whole: Reader, vision: Reader) -> Tensors:
+    out = vision.symbol("vt", vision.integer("vision_output_dim"))
+    return linear("multi_modal_projector.linear_1", "h", out, "projector", bias=False)
+
+
+def _mllama(whole: Reader, vision: Reader) -> Tensors:
+    out = vision.symbol("vt", vision.integer("vision_output_dim"))
+    return linear("model.multi_modal_projector", "h", out, "projector")
+
+
+def _one_size(whole: Reader, text: Reader) -> Images:
+    """LLaVA's and PaliGemma's images are resized; LLaVA's Pixtral takes any up to its largest."""
+    vision = _vision(whole, "siglip_vision_model" if whole.has("projection_dim") else "clip_vision_model")
+    side, patch = side_of(vision)
+    if vision.config.get("model_type") == "pixtral":
+        return Images(side=side, patch=patch, resizes="up")
+    return Images(side=side, patch=patch, extra=int("whole" in _strategy(whole)))
+
+
+def _gemma3_images(whole: Reader, text: Reader) -> Images:
+    side, patch = side_of(_vision(whole, "siglip_vision_model"))
+    return Images(side=side, patch=patch, tokens=whole.integer("mm_tokens_per_image"))
+
+
+def _llava_next_images(whole: Reader, text: Reader) -> Images:
+    """An image is cut into as many tiles as the largest of the allowed shapes has."""
+    side, patch = side_of(_vision(whole, "clip_vision_model"))
+    shapes = whole.listed("image_grid_pinpoints") or ()
+    tiles = [max(each) // side for each in shapes if isinstance(each, (list, tuple)) and each]
+    return Images(side=side, patch=patch, resizes="to tiles", most=max(min(tiles, default=2), 1))
+
+
+def _kimi_images(whole: Reader, text: Reader) -> Images:
+    """At most 4096 patches (`in_token_limit` of the processor), of which four become a token."""
+    patch = _vision(whole, "moonvit").integer("patch_size")
+    return Images(side=64 * patch, patch=patch, merge=2, resizes="up")
+
+
+def _mistral3_images(whole: Reader, text: Reader) -> Images:
+    side, patch = side_of(_vision(whole, "pixtral"))
+    return Images(side=side, patch=patch, merge=whole.integer("spatial_merge_size"), resizes="up")
+
+
+def _internvl_images(whole: Reader, text: Reader) -> Images:
+    side, patch = side_of(_vision(whole, "internvl_vision"))
+    return Images(side=side, patch=patch, merge=_shrunk(whole), resizes="to tiles", most=3)
+
+
+def _llama4_images(whole: Reader, text: Reader) -> Images:
+    vision = _vision(whole, "llama4_vision_model")
+    side, patch = side_of(vision)
+    return Images(side=side, patch=patch, merge=_shrunk(vision, "pixel_shuffle_ratio"), resizes="to tiles", most=4)
+
+
+def _mllama_images(whole: Reader, text: Reader) -> Images:
+    """All tiles of an image are computed, also those that it does not fill; the text has one token for it."""
+    side, patch = side_of(_vision(whole, "mllama_vision_model"))
+    return Images(side=side, patch=patch, tokens=1)
+
+
+def _qwen_images(default: str) -> Callable[[Reader, Reader], Images]:
+    def read(whole: Reader, text: Reader) -> Images:
+        vision = _vision(whole, default)
+        patch, window = vision.integer("patch_size"), vision.value("window_size")
+        return Images(
+            side=1024,
+            patch=patch,
+            merge=vision.integer("spatial_merge_size"),
+            resizes="near",
+            window=window // patch if isinstance(window, int) else 0,
+        )
+
+    return read
+
+
+def _no_towers(whole: Reader, text: Reader) -> tuple[Stack, ...]:
+    return ()
+
+
+_TOWER = "model.vision_tower."
+_TEXT_ONLY = "only the language model is counted: the vision and audio towers of this family are not described"
+
+
+def _qwen(kind: str) -> Composite:
+    vision = f"{kind}_vision"
+
+    def early(whole: Reader) -> int:
+        return len(_vision(whole, vision).listed("deepstack_visual_indexes") or ())
+
+    return Composite(
+        text=f"{kind}_text",
+        towers=_towers(vision, "model.visual."),
+        images=_qwen_images(vision),
+        early=early,
+        tied_by="either" if kind in ("qwen2_vl", "qwen2_5_vl") else "whole",
+    )
+
+
+COMPOSITES: Mapping[str, Composite] = {
+    "llava": Composite(
+        text="llama", towers=_towers("clip_vision_model", _TOWER, _llava), images=_one_size, tied_by="either"
+    ),
+    "llava_next": Composite(
+        text="llama", towers=_towers("clip_vision_model", _TOWER, _llava_next), images=_llava_next_images
+    ),
+    "kimi_vl": Composite(
+        text="deepseek_v3",
+        towers=_towers("moonvit", "vision_tower.", kimi_projector),
+        images=_kimi_images,
+        moved=("model.", "language_model.model."),
+        head="language_model.lm_head",
+    ),
+    "mistral3": Composite(text="mistral", towers=_towers("pixtral", _TOWER, _mistral3), images=_mistral3_images),
+    "gemma3": Composite(
+        text="gemma3_text", towers=_towers("siglip_vision_model", _TOWER, _gemma3), images=_gemma3_images
+    ),
+    "paligemma": Composite(
+        text="gemma",
+        towers=_towers("siglip_vision_model", _TOWER, _paligemma, "model.multi_modal_projector"),
+        images=_one_size,
+    ),
+    "internvl": Composite(text="qwen2", towers=_towers("internvl_vision", _TOWER, _internvl), images=_internvl_images),
+    "llama4": Composite(
+        text="llama4_text",
+        towers=_towers("llama4_vision_model", "vision_model.", _llama4),
+        images=_llama4_images,
+        tied_by="text",
+        moved=("model.", "language_model.model."),
+        head="language_model.lm_head",
+    ),
+    "mllama": Composite(
+        text="mllama_text_model",
+        towers=_towers("mllama_vision_model", "model.vision_model.", _mllama),
+        images=_mllama_images,
+    ),
+    **{kind: _qwen(kind) for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl_moe")},
+    "gemma3n": Composite(text="gemma3n_text", towers=_no_towers, warning=_TEXT_ONLY),
+    "gemma4": Composite(text="gemma4_text", towers=_no_towers, warning=_TEXT_ONLY),
+}
+"""Rows by `model_type`."""

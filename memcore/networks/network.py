@@ -1,0 +1,325 @@
+"""The picture of a network: which parts it has, with sizes as symbols.
+
+A `Network` holds no numbers, so networks that differ only in width, depth or vocabulary are equal; a `Model` adds the
+numbers. Shapes are written in the symbols of `SYMBOLS`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+
+from memcore.networks.images import Images
+from memcore.networks.parts import Attention, Experts, Extra, Feed, Mixer
+from memcore.networks.weights import Linear, Norm, Weight
+from memcore.symbols import Shape, product
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A decoder layer: a mixer, a feed-forward layer, norms, and how they are wired."""
+
+    mixer: Mixer | None
+    feed_forward: Feed | None
+    residual: str
+    """How the parts are wired: a row of the wirings in `layers.transformers`."""
+    norms: tuple[Norm, ...]
+    """In order of use."""
+    dropout: float = 0.0
+    second_mixer: Mixer | None = None
+    """Runs beside the first (Falcon-H1), or before it (Zamba2)."""
+    second_feed_forward: Feed | None = None
+    """Runs beside the first (Gemma 4, Granite 4)."""
+    extra: Extra | None = None
+    order: tuple[str, ...] = ()
+    """Its modules as the original makes them, where that is not mixers, feed-forward layers, norms."""
+    kind: str | None = None
+    """What all its parameters are for, where it is not what its parts say (`parts.KINDS`)."""
+
+    @property
+    def mixers(self) -> tuple[Mixer, ...]:
+        """Those that it has."""
+        return tuple(mixer for mixer in (self.mixer, self.second_mixer) if mixer is not None)
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """Its feed-forward layers."""
+        return tuple(feed for feed in (self.feed_forward, self.second_feed_forward) if feed is not None)
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Its parameters, named relative to the layer."""
+        parts = [*self.mixers, *self.feeds, *self.norms, *([self.extra] if self.extra else [])]
+        found = [weight for part in parts for weight in part.weights()]
+        if self.order:
+            found.sort(key=self._place)
+        return tuple(found if self.kind is None else (replace(weight, kind=self.kind) for weight in found))
+
+    def _place(self, weight: Weight) -> int:
+        places = (place for place, name in enumerate(self.order) if weight.name.startswith(f"{name}."))
+        return next(places, len(self.order))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What stands around the layers: embeddings, final norm and head."""
+
+    embedding: Weight
+    final_norm: Norm | None
+    head: Linear
+    tied: bool
+    """The head shares the embedding's tensor."""
+    positions: Weight | None = None
+    embedding_norm: Norm | None = None
+    embedding_scaled: bool = False
+    """Its module scales the embedding by a buffer (Gemma)."""
+    embedding_multiplied: bool = False
+    """The model scales it by a number (Granite)."""
+    embedding_dropout: float = 0.0
+    head_softcap: bool = False
+    head_scaled: bool = False
+    head_upcast: bool = False
+    """Logits are cast to fp32 as soon as they exist."""
+    project_out: Linear | None = None
+    """To the width of the embedding, where that is smaller than the layers' (OPT)."""
+    project_in: Linear | None = None
+    others: tuple[Weight, ...] = ()
+    start: str = "decoder"
+    """What runs before the layers: a row of the starts in `layers.transformers`."""
+    reads_tokens: bool = True
+    """There is an embedding; only the first stage of a pipeline has one."""
+    predicts: bool = True
+    """There is a head; only the last stage of a pipeline has one."""
+    finish: str = ""
+    """Where head and loss are on stages of their own: `logits`, this one ends with the head; `loss`, it is the loss.
+
+    If a stage of its own casts the logits, that one is `cast`, and the loss `cast loss`.
+    """
+
+    def weights(self) -> tuple[Weight, ...]:
+        """The parameters outside the layers; a tied head has no matrix of its own."""
+        found = [self.embedding] if self.reads_tokens else []
+        if self.positions is not None:
+            found.append(self.positions)
+        if self.embedding_norm is not None:
+            found += self.embedding_norm.weights()
+        for projection in (self.project_out, self.project_in):
+            if projection is not None:
+                found += projection.weights("embedding")
+        if self.final_norm is not None:
+            found += self.final_norm.weights()
+        found += self.others
+        if self.predicts:
+            own = self.head.weights("head")
+            found += [each for each in own if not self.tied or len(each.axes) == 1 or each.kind == "adapter"]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """A stack of layers beside the decoder, such as a vision encoder, and what leads into the decoder."""
+
+    variant: str
+    """The family whose code it is."""
+    path: str
+    """Where its layers are: `model.vision_tower.encoder.layers`."""
+    runs: tuple[tuple[Layer, ...], ...]
+    """Its layers from first to last: in each run a pattern repeats."""
+    taps: tuple[int, ...]
+    """The runs after which its hidden states go on to the decoder; layers after the last of them learn nothing."""
+    ends: tuple[Weight, ...] = ()
+    """Its parameters outside the layers, by full name, those of the projector last."""
+    idle: frozenset[str] = frozenset()
+    """Those of them that compute what nobody reads, so that no gradient reaches them."""
+    units: tuple[str, ...] = ()
+    """Modules outside the layers that transformers' `_no_split_modules` names, so that FSDP shards each on its own."""
+    checkpointed: bool = True
+    """Its layers are `GradientCheckpointingLayer`s."""
+    options: frozenset[str] = frozenset()
+    """What the variant leaves open."""
+    activation: str = "gelu"
+    """Of the projector."""
+    dropout: float = 0.0
+    """In the projector."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """Everything about a network that is not a number; its hash, which looks at every layer, is kept."""
+
+    family: str
+    path: str
+    """Where the layers are: `model.layers`."""
+    runs: tuple[tuple[Layer, ...], ...]
+    """The decoder from first to last: in each run a pattern of layers repeats."""
+    ends: Ends
+    towers: tuple[Tower, ...] = ()
+    adapted: bool = False
+    """Everything is frozen but its adapters."""
+    trainable: tuple[str, ...] | None = None
+    """Parts of the names of what learns, or kinds; None: everything."""
+    frozen: tuple[str, ...] = ()
+    """Kinds of parameters that learn nothing, whatever is trainable."""
+    sdpa: bool = True
+    """Whether transformers runs it with SDPA; if not, it falls back to eager attention."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, each.name) for each in fields(self)))
+
+    def __getstate__(self) -> dict[str, object]:
+        # Texts have another hash in another process.
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def kinds(self) -> tuple[Layer, ...]:
+        """Each kind of layer once, in order of appearance."""
+        # Equal layers are mostly the same object, and others differ early: both are cheaper to tell than hashes.
+        found: list[Layer] = []
+        for layer in {id(layer): layer for run in self.runs for layer in run}.values():
+            if layer not in found:
+                found.append(layer)
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network with its numbers; none equals another, so that what follows from one alone can be kept."""
+
+    name: str
+    network: Network
+    repeats: tuple[int, ...]
+    """How often the pattern of each run repeats."""
+    sizes: Mapping[str, int]
+    """The value of each symbol."""
+    tower_repeats: tuple[tuple[int, ...], ...] = ()
+    """The same for each tower."""
+    images: Images | None = None
+    """What an image becomes, if there is a tower."""
+    window: int | None = None
+    """Tokens that sliding or chunked layers see."""
+    rope_scaling: str | None = None
+    """How the file scales rotary frequencies (llama3, longrope, yarn …; `default` for not at all), if it says."""
+    published_extras: Mapping[str, int] = field(default_factory=dict)
+    """Elements that a checkpoint's published size counts in addition, by what they are for."""
+    warnings: tuple[str, ...] = ()
+    """What had to be assumed to understand the config."""
+    alternatives: tuple[Mapping[str, object], ...] = ()
+    """Other configs that it may stand for."""
+    stage_starts: tuple[int, ...] = ()
+    """Where the file itself cuts the layers into further pipeline stages."""
+    first_layer: int = 0
+    """The number of its first layer: the stage of a pipeline begins anywhere."""
+    starts: tuple[int, ...] = ()
+    """The number of the first layer of each run, where several stages are one after the other."""
+
+    def size(self, shape: Shape) -> int:
+        """Elements of a shape."""
+        return product(shape, self.sizes)
+
+    @cached_property
+    def layers(self) -> tuple[tuple[Layer, int], ...]:
+        """Each kind of layer in order of appearance, with how many there are."""
+        return tuple(_counted(self.network.runs, self.repeats).items())
+
+    @cached_property
+    def num_layers(self) -> int:
+        """How many decoder layers there are."""
+        return sum(count for _, count in self.layers)
+
+    @cached_property
+    def tensors(self) -> tuple[tuple[Weight, str, int], ...]:
+        """Every parameter tensor with its full name (`*` for the layer's number) and how many there are."""
+        return tuple(self._tensors())
+
+    def _tensors(self) -> Iterator[tuple[Weight, str, int]]:
+        for tower, repeats in zip(self.network.towers, self.tower_repeats, strict=True):
+            for layer, count in _counted(tower.runs, repeats).items():
+                for weight in layer.weights():
+                    yield weight, f"{tower.path}.*.{weight.name}", count
+            for weight in tower.ends:
+                yield weight, weight.name, 1
+        for layer, count in self.layers:
+            for weight in layer.weights():
+                yield weight, f"{self.network.path}.*.{weight.name}", count
+        for weight in self.network.ends.weights():
+            yield weight, weight.name, 1
+
+    def idle(self, *, images: bool) -> Counter[str]:
+        """For the full name of a parameter, how many of these tensors no gradient reaches; `images`: there are some."""
+        found: Counter[str] = Counter()
+        for tower, repeats in zip(self.network.towers, self.tower_repeats, strict=True):
+            last = max(tower.taps, default=-1) + 1 if images else 0
+            for layer, count in _counted(tower.runs[last:], repeats[last:]).items():
+                found.update({f"{tower.path}.*.{weight.name}": count for weight in layer.weights()})
+            found.update(weight.name for weight in tower.ends if weight.name in tower.idle or not images)
+        for layer, count in self.layers:
+            indexers = (weight for mixer in layer.mixers for weight in mixer.weights() if ".indexer." in weight.name)
+            found.update({f"{self.network.path}.*.{weight.name}": count for weight in indexers})
+        for layer, count in self.layers if not images else ():
+            if any(isinstance(mixer, Attention) and mixer.crosses for mixer in layer.mixers):
+                found.update({f"{self.network.path}.*.{weight.name}": count for weight in layer.weights()})
+        return found
+
+    @cached_property
+    def parameters(self) -> int:
+        """All parameters, tied tensors counted once."""
+        return sum(self.size(weight.shape) * count for weight, _, count in self.tensors)
+
+    @cached_property
+    def parameters_by_kind(self) -> Mapping[str, int]:
+        """All parameters by what they are for."""
+        found: Counter[str] = Counter()
+        for weight, _, count in self.tensors:
+            found[weight.kind] += self.size(weight.shape) * count
+        return dict(found)
+
+    @cached_property
+    def active_parameters(self) -> int:
+        """Parameters that take part in computing one token: of routed experts only those of the chosen ones."""
+        idle = 0
+        for layer, count in self.layers:
+            for feed in layer.feeds:
+                if isinstance(feed, Experts):
+                    experts, chosen = self.sizes["E"], self.sizes[feed.routed]
+                    routed = sum(self.size(weight.shape) for weight in feed.experts)
+                    idle += count * (routed - routed * chosen // experts)
+        return self.parameters - idle
+
+    @cached_property
+    def cached_elements(self) -> int:
+        """Elements of the KV cache for each token, below any sliding window, over all layers."""
+        return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "cached"))
+
+    @cached_property
+    def state_elements(self) -> int:
+        """Elements of recurrent states in the cache for each sequence, over all layers."""
+        return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "state"))
+
+    @cached_property
+    def kept_elements(self) -> int:
+        """Elements that modules keep for each sequence outside the cache, over all layers."""
+        return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "kept"))
+
+
+def _counted(runs: Sequence[Sequence[Layer]], repeats: Sequence[int]) -> Counter[Layer]:
+    """Each kind of layer of some runs in order of appearance, with how many there are."""
+    objects: dict[int, Layer] = {}
+    counts: Counter[int] = Counter()
+    for pattern, times in zip(runs, repeats, strict=True):
+        for layer in pattern:
+            objects[id(layer)] = layer
+            counts[id(layer)] += times
+    found: Counter[Layer] = Counter()
+    for number, layer in objects.items():
+        found[layer] += counts[number]
+    return found
+
+
+def _shapes(layer: Layer, name: str) -> Iterator[Shape]:
+    for mixer in layer.mixers:
+        yield from getattr(mixer, name)

@@ -1,0 +1,116 @@
+"""Frozen weights in few bits, as bitsandbytes and transformers store them: which are, and what each keeps besides.
+
+Sources: transformers/integrations/bitsandbytes.py (`replace_with_bnb_linear`: every linear layer but the output head;
+embeddings, norms and stacked experts are no linear layers), bitsandbytes/functional.py (`quantize_4bit`) and
+bitsandbytes/nn/modules.py (`Linear4bit`, `Linear8bitLt`); transformers/integrations/finegrained_fp8.py (`FP8Linear`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from memcore.networks.network import Model
+from memcore.networks.weights import Linear, Weight
+from memcore.symbols import Quotient, Shape
+
+BLOCK, NESTED_BLOCK, SIDE = 64, 256, 128
+"""Numbers that share an absolute maximum, absolute maxima that share one of their own; a side of fp8's blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A row of the table."""
+
+    title: str
+    bits: int
+    double: bool = False
+    """The absolute maxima are quantized too."""
+    floating: bool = False
+    """fp8 of transformers (`FineGrainedFP8Config`), not integers of bitsandbytes."""
+
+    @property
+    def dtype(self) -> str:
+        """What bytes of it are, on one GPU."""
+        return "fp8" if self.floating else "int8" if self.bits == 8 else "uint8"
+
+
+STORAGES: Mapping[str, Storage] = {
+    "nf4": Storage(title="4 bits, normal float, an fp32 maximum for each 64", bits=4),
+    "nf4-double": Storage(title="the same with the maxima in 8 bits", bits=4, double=True),
+    "fp4": Storage(title="4 bits, floating point, an fp32 maximum for each 64", bits=4),
+    "fp4-double": Storage(title="the same with the maxima in 8 bits", bits=4, double=True),
+    "int8": Storage(title="LLM.int8(): 8 bits, an fp32 scale for each row", bits=8),
+    "fp8": Storage(title="transformers' FineGrainedFP8: an fp32 scale for each 128 by 128", bits=8, floating=True),
+}
+"""By the value of `training.quantization`."""
+TITLES: Mapping[str, str] = {name: row.title for name, row in STORAGES.items()}
+UNMODELLED = ("gptq", "awq", "hqq", "aqlm", "eetq", "quanto")
+"""What PEFT trains adapters beside as well."""
+_INFERENCE = (
+    "has no backward pass in transformers (quantizers, `is_trainable`): dequantize it on loading, or choose nf4"
+)
+UNTRAINABLE: Mapping[str, str] = dict.fromkeys(("mxfp4", "nvfp4"), _INFERENCE)
+"""What nothing can be trained beside, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A tensor that a quantized weight keeps beside its numbers; no engine shards it."""
+
+    rule: str
+    shape: Shape
+    dtype: str
+
+
+def quantized(model: Model, storage: str, dtype: str, values: int, *, head: bool = False) -> Model:
+    """The model with the linear layers of its decoder quantized, `values` numbers in each element of `dtype`.
+
+    With `head` the output head too, if it is no embedding.
+    """
+    network = model.network
+    runs = tuple(tuple(_quantized(layer, storage, dtype, values) for layer in run) for run in network.runs)
+    ends = network.ends
+    if head and not ends.tied:
+        ends = replace(ends, head=_quantized(ends.head, storage, dtype, values))
+    return replace(model, network=replace(network, runs=runs, ends=ends))
+
+
+def _quantized(part: Any, storage: str, dtype: str, values: int) -> Any:
+    if isinstance(part, Linear):
+        if part.module != "linear":
+            return part
+        return replace(part, quantized=storage, dtype=dtype, packs=values)
+    if isinstance(part, tuple):
+        return tuple(_quantized(item, storage, dtype, values) for item in part)
+    if is_dataclass(part) and not isinstance(part, (Weight, type)):
+        changed: Mapping[str, Any] = {
+            item.name: _quantized(getattr(part, item.name), storage, dtype, values)
+            for item in fields(part)
+            if item.init
+        }
+        return replace(part, **changed)
+    return part
+
+
+def beside(weight: Weight) -> Iterator[Beside]:
+    """What a quantized weight keeps besides: maxima, the sixteen numbers that four bits stand for, offsets."""
+    if weight.quantized is None:
+        return
+    row = STORAGES[weight.quantized]
+    if row.floating:
+        yield Beside("quantization_scales", tuple(Quotient(axis, SIDE) for axis in weight.axes), "fp32")
+        return
+    if row.bits == 8:
+        yield Beside("quantization_scales", weight.outer, "fp32")
+        return
+    maxima: Shape = (Quotient(weight.shape, BLOCK),)
+    yield Beside("quantization_code", (16,), "fp32")
+    if not row.double:
+        yield Beside("quantization_scales", maxima, "fp32")
+        return
+    yield Beside("quantization_scales", maxima, "uint8")
+    yield Beside("nested_scales", (Quotient(maxima, NESTED_BLOCK),), "fp32")
+    yield Beside("quantization_code", (256,), "fp32")
+    yield Beside("quantization_offset", (), "fp32")

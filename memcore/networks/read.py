@@ -1,0 +1,261 @@
+"""Reading a Hugging Face `config.json` into a `Model`, by the rows of `families.FAMILIES`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from memcore.errors import ConfigError, Problem, nearest
+from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
+from memcore.trainers.megatron.networks.arguments import read_arguments
+from memcore.networks.network import Ends, Layer, Model, Network
+from memcore.networks.parts import Mixer
+from memcore.networks.patterns import TYPES, Place, compress
+from memcore.networks.published import published_extras
+from memcore.networks.reader import Reader
+from memcore.networks.short import expand, is_short
+from memcore.networks.unknown import as_llama
+from memcore.networks.weights import Linear, Norm, Weight
+
+
+def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
+    """The network that a `config.json` describes.
+
+    Raises ConfigError naming every key that cannot be understood, or an unknown `model_type`.
+    """
+    model_type = config.get("model_type")
+    known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
+    if known == "megatron":
+        model = read_arguments(Reader(config, known))
+    elif known in COMPOSITES:
+        model = _composite(config, known, COMPOSITES[known])
+    elif known in FAMILIES:
+        model = _language_model(Reader(config, known, FAMILIES[known].keys), known)
+    elif is_short(config):
+        model = _short(config)
+    else:
+        model = _unknown(config)
+    title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
+    return replace(model, name=str(title or "a model like Llama"))
+
+
+def _short(config: Mapping[str, object]) -> Model:
+    """A few sizes, read as Llama's."""
+    expanded, warning = expand(config)
+    model = read_model(expanded)
+    return replace(model, warnings=(warning,) if warning else ())
+
+
+def known_families() -> tuple[str, ...]:
+    """Every `model_type` that has a row."""
+    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES, "megatron"}))
+
+
+def _unknown(config: Mapping[str, object]) -> Model:
+    """A family without a row, read as Llama-like with a warning; what its keys leave open widens the range."""
+    first, *others = as_llama(config, known_families())
+    model_type = config.get("model_type")
+    warning = (
+        f"the family {model_type!r} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward "
+        "layer; the range also covers plain feed-forward layers, and a tied head where the file does not say"
+    )
+    return replace(read_model(first), warnings=(warning,), alternatives=tuple(others))
+
+
+def _composite(config: Mapping[str, object], model_type: str, row: Composite) -> Model:
+    """A language model and its towers. Older files have the language model's keys on top."""
+    whole = Reader(config, model_type)
+    nested = config.get(row.text_key, config)
+    inner = nested.get("model_type") if isinstance(nested, Mapping) and nested is not config else None
+    text = str(inner) if isinstance(inner, str) and inner in FAMILIES else row.text
+    if isinstance(inner, str) and inner not in FAMILIES:
+        allowed = ", ".join(sorted(FAMILIES))
+        message = f"found {inner!r}; known families: {allowed}"
+        raise ConfigError([Problem(f"model.{row.text_key}.model_type", message, nearest(inner, FAMILIES))])
+    family = FAMILIES[text]
+    if nested is config:
+        reader = Reader(config, text, family.keys, whole)
+    else:
+        reader = whole.sub(row.text_key, text, family.keys)
+    key = family.keys.get("tie_word_embeddings", "tie_word_embeddings")
+    sources = {"whole": (whole,), "text": (reader,), "either": (whole, reader)}[row.tied_by]
+    tied = any(each.flag("tie_word_embeddings") for each in sources)
+    reader.config = {**reader.config, key: tied}
+    model = _apart(_language_model(reader, text), row.early(whole))
+    towers = row.towers(whole, reader)
+    whole.check()
+    images = row.images(whole, reader) if row.images and towers else None
+    whole.check()
+    moved = _moved(model.network, row)
+    warnings = (row.warning,) if row.warning else ()
+    network = replace(moved, family=model_type, towers=tuple(tower for tower, _ in towers))
+    repeats = tuple(each for _, each in towers)
+    return replace(model, network=network, tower_repeats=repeats, images=images, warnings=warnings)
+
+
+def _apart(model: Model, early: int) -> Model:
+    """The same with its first layers as runs of their own."""
+    network = model.network
+    if not early or early >= model.num_layers:
+        return model
+    order = [layer for pattern, times in zip(network.runs, model.repeats, strict=True) for layer in pattern * times]
+    kinds = list(dict.fromkeys(order))
+    numbers = [kinds.index(layer) for layer in order]
+    found = [*compress(numbers[:early]), *compress(numbers[early:])]
+    runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
+    return replace(model, network=replace(network, runs=runs), repeats=tuple(times for _, times in found))
+
+
+def _moved(network: Network, row: Composite) -> Network:
+    """The language model's tensors under the names that they have beside towers."""
+    before, after = row.moved
+
+    def renamed(name: str) -> str:
+        return name.replace(before, after, 1) if name.startswith(before) else name
+
+    def weight(one: Weight) -> Weight:
+        return replace(one, name=renamed(one.name))
+
+    ends, last = network.ends, network.ends.final_norm
+    return replace(
+        network,
+        path=renamed(network.path),
+        ends=replace(
+            ends,
+            embedding=weight(ends.embedding),
+            positions=None if ends.positions is None else weight(ends.positions),
+            final_norm=None if last is None else replace(last, name=renamed(last.name)),
+            head=replace(ends.head, name=row.head),
+            others=tuple(weight(each) for each in ends.others),
+        ),
+    )
+
+
+def _language_model(reader: Reader, model_type: str) -> Model:
+    family = FAMILIES[model_type]
+    reader.symbol("h", reader.integer("hidden_size"))
+    reader.symbol("V", reader.integer("vocab_size"))
+    reader.symbol("P", reader.integer("max_position_embeddings", 4096) + family.position_offset)
+    reader.check()
+    kinds, order = _layers(reader, family)
+    reader.check()
+    found = compress(order)
+    runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
+    network = Network(model_type, family.path, runs, _ends(reader, family), sdpa=family.sdpa)
+    reader.check()
+    window = reader.value("sliding_window")
+    return Model(
+        name="",
+        network=network,
+        repeats=tuple(repeats for _, repeats in found),
+        sizes=reader.sizes,
+        window=window if isinstance(window, int) else None,
+        rope_scaling=_rope_scaling(reader.config),
+        published_extras=published_extras(reader, family, kinds, order),
+    )
+
+
+def _rope_scaling(config: Mapping[str, object]) -> str | None:
+    """The type of scaling of rotary frequencies, that of full attention where each kind of layer has its own."""
+    for key in ("rope_scaling", "rope_parameters"):
+        if key in config:
+            found = config[key]
+            found = found.get("full_attention", found) if isinstance(found, Mapping) else {}
+            kind = found.get("rope_type", found.get("type")) if isinstance(found, Mapping) else None
+            return kind if isinstance(kind, str) else "default"
+    return None
+
+
+def _layers(reader: Reader, family: Family) -> tuple[list[Layer], list[int]]:
+    """Every kind of layer, and which kind each layer is."""
+    places, feeds = family.mixer_plan(reader), family.feed_plan(reader)
+    _check_parts(reader, family, places, feeds)
+    reader.check()
+    numbers: dict[object, int] = {}
+    kinds: dict[Layer, int] = {}
+    order = []
+    for index, (place, feed, values) in enumerate(zip(places, feeds, _own_values(reader, len(places)), strict=True)):
+        key = (place, feed, values)
+        if key not in numbers:
+            reader.layer = index
+            numbers[key] = kinds.setdefault(_layer(reader, family, place, feed), len(kinds))
+        order.append(numbers[key])
+    reader.layer = None
+    return list(kinds), order
+
+
+def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds: Sequence[str | None]) -> None:
+    """Refuse kinds of layers that a file lists and the family does not have."""
+    key = next((each for each in ("layers_block_type", "layer_types") if reader.states(each)), "layer_types")
+    mixers = {place.mixer for place in places if place.mixer} - set(family.mixers)
+    if mixers:
+        allowed = ", ".join(word for word, place in TYPES.items() if place.mixer in family.mixers)
+        kind = f"found layers with {min(mixers)} mixers, which the family does not have"
+        reader.refuse(key, f"{kind}; allowed: {allowed}")
+    others = {feed for feed in feeds if feed} - set(family.feeds)
+    if others:
+        message = f"found {min(others)} feed-forward layers, which the family does not have; allowed:"
+        reader.refuse("mlp_layer_types", f"{message} {', '.join(family.feeds)}")
+
+
+def _own_values(reader: Reader, count: int) -> list[object]:
+    """What a file lists for each layer, so that layers that differ in a size are read apart."""
+    shared = reader.value("num_kv_shared_layers")
+    own = count - shared if isinstance(shared, int) else count
+    listed = [each for each in reader.lists if len(each) >= count]
+    return [(index >= own, *(each[index] for each in listed)) for index in range(count)]
+
+
+def _layer(reader: Reader, family: Family, place: Place, feed: str | None) -> Layer:
+    mixer: Mixer | None = None
+    if place.mixer is not None:
+        mixer = family.mixers[place.mixer].read(reader, place.mask, rotates=place.rotates)
+    second = family.second_mixer(place) if family.second_mixer else None
+    beside = family.second_feed
+    if beside is not None and family.second_if is not None and not reader.value(family.second_if):
+        beside = None
+    names = family.norms(reader, place) if callable(family.norms) else family.norms
+    bias = reader.flag(family.norm_bias)
+    return Layer(
+        mixer=mixer,
+        feed_forward=family.feeds[feed].read(reader) if feed else None,
+        residual=family.residual(reader, place) if callable(family.residual) else family.residual,
+        norms=tuple(Norm(name, family.norm, ("h",), bias, fused=reader.value("norm") != "composite") for name in names),
+        dropout=reader.number("hidden_dropout", 0.0),
+        second_mixer=second.read(reader, "full", rotates=True) if second else None,
+        second_feed_forward=beside.read(reader) if beside else None,
+        extra=family.more(reader, place) if family.more else None,
+        order=family.order,
+    )
+
+
+def _ends(reader: Reader, family: Family) -> Ends:
+    rows = reader.symbol("V", family.embedding_rows(reader)) if family.embedding_rows else "V"
+    bias = reader.flag(family.norm_bias)
+
+    def norm(name: str) -> Norm:
+        return Norm(name, family.norm, ("h",), bias, fused=reader.value("norm") != "composite")
+
+    last = family.final_norm(reader) if callable(family.final_norm) else family.final_norm
+    width = "h"
+    if reader.has("word_embed_proj_dim"):
+        width = reader.symbol("h", reader.integer("word_embed_proj_dim"))
+    projections = family.projections(reader) if family.projections else ()
+    return Ends(
+        embedding=Weight(f"{family.embedding}.weight", ((rows,), (width,)), "embedding"),
+        positions=Weight(f"{family.positions}.weight", (("P",), ("h",)), "position") if family.positions else None,
+        embedding_norm=norm(family.embedding_norm) if family.embedding_norm else None,
+        final_norm=norm(last) if last else None,
+        head=Linear(family.head, ("V",), (width,), reader.flag(family.head_bias)),
+        tied=reader.flag("tie_word_embeddings"),
+        embedding_scaled=family.embedding_scaled,
+        embedding_multiplied=family.embedding_multiplied,
+        embedding_dropout=reader.number("embedding_dropout", 0.0),
+        head_softcap=family.softcap is not None and reader.value(family.softcap) is not None,
+        head_scaled=family.head_scaled,
+        head_upcast=family.head_upcast,
+        project_out=projections[0] if projections else None,
+        project_in=projections[1] if projections else None,
+        others=family.others(reader) if family.others else (),
+        start=family.start,
+    )

@@ -1,0 +1,50 @@
+"""Layers of a model by a period: where every n-th stands, in runs that fit the period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from math import lcm
+
+from memcore.networks.network import Layer, Model
+
+
+@lru_cache(maxsize=64)
+def regrouped(model: Model, every: int) -> Model:
+    """The same layers, in runs in which checkpoints of every n-th layer stand at the same positions again."""
+    groups = list(_groups(model, every))
+    network = replace(model.network, runs=tuple(pattern for pattern, _ in groups))
+    return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))
+
+
+def _groups(model: Model, every: int) -> Iterator[tuple[tuple[Layer, ...], int]]:
+    for pattern, repeats in zip(model.network.runs, model.repeats, strict=True):
+        times = lcm(len(pattern), every) // len(pattern)
+        whole, rest = divmod(repeats, times)
+        if whole:
+            yield pattern * times, whole
+        if rest:
+            yield pattern * rest, 1
+
+
+@lru_cache(maxsize=256)
+def counted_anew(model: Model, every: int) -> Model:
+    """The same for a stage of a pipeline, whose layers are counted from its own first one."""
+    layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
+    groups: list[tuple[tuple[Layer, ...], int]] = []
+    for start in range(0, len(layers), every):
+        pattern = tuple(layers[start : start + every])
+        before, times = groups.pop() if groups and groups[-1][0] == pattern else (pattern, 0)
+        groups.append((before, times + 1))
+    network = replace(model.network, runs=tuple(pattern for pattern, _ in groups))
+    return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))
+
+
+def skipped(model: Model, every: int) -> frozenset[tuple[int, int]]:
+    """Run and position of the layers that have no checkpoint, given a model that `regrouped` has written."""
+    found, before = set(), 0
+    for run, (pattern, repeats) in enumerate(zip(model.network.runs, model.repeats, strict=True)):
+        found |= {(run, position) for position in range(len(pattern)) if (before + position + 1) % every}
+        before += len(pattern) * repeats
+    return frozenset(found)

@@ -1,0 +1,94 @@
+"""Routed experts as torchtitan keeps them: three tensors of all experts, which expert parallelism and FSDP divide.
+
+Source: torchtitan/models/common/moe.py (`GroupedExperts`) and torchtitan/distributed/fsdp.py: routed experts are
+sharded over the ranks that have the same experts (`efsdp`), by experts, or, where there are more ranks than experts, by
+the experts' second axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from memcore.networks.network import Layer, Model, Network
+from memcore.networks.parts import Experts
+from memcore.networks.weights import Weight
+from memcore.symbols import Axis, split_over
+
+RANKS, SHARDS, ROWS, ARRIVED = "ep", "ze", "er", "et"
+"""Symbols: ranks among which experts are divided, ranks that share the same experts, rows that a rank's experts see,
+tokens that these are of."""
+
+
+def experts_of(network: Network) -> Iterator[Experts]:
+    """The sparse feed-forward layers of a network."""
+    for layer in network.kinds:
+        yield from (feed for feed in layer.feeds if isinstance(feed, Experts))
+
+
+def separated(model: Model) -> Model:
+    """The same model with gate, down and up matrices of its experts as tensors of their own."""
+    return _changed(model, _separate)
+
+
+def spelled_out(model: Model) -> Model:
+    """The same model with norms of several operations, as PyTorch's were before they had a kernel."""
+    network, ends = model.network, model.network.ends
+    final = None if ends.final_norm is None else replace(ends.final_norm, fused=False)
+    runs = tuple(tuple(_spelled_out(layer) for layer in run) for run in network.runs)
+    return replace(model, network=replace(network, runs=runs, ends=replace(ends, final_norm=final)))
+
+
+def _spelled_out(layer: Layer) -> Layer:
+    return replace(layer, norms=tuple(replace(norm, fused=False) for norm in layer.norms))
+
+
+def divided(model: Model, *, crowded: bool) -> Model:
+    """What one rank of expert parallelism has; `crowded`: there are more ranks than experts."""
+    return _changed(model, lambda part: _divide(part, crowded=crowded))
+
+
+def cut_crosswise(model: Model) -> Model:
+    """Without expert parallelism, experts that more ranks share than there are experts are cut along another axis."""
+    return _changed(model, _cut)
+
+
+def _changed(model: Model, change: Callable[[Experts], Experts]) -> Model:
+    def changed(layer: Layer) -> Layer:
+        feed = layer.feed_forward
+        return replace(layer, feed_forward=change(feed)) if isinstance(feed, Experts) else layer
+
+    runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
+    return replace(model, network=replace(model.network, runs=runs))
+
+
+def _separate(part: Experts) -> Experts:
+    many, chosen = part.router.outer, part.experts[0]
+    name = chosen.name.rpartition(".")[0]
+    inner = _width(part)
+    wide = {"w1": (many, inner, ("h",)), "w2": (many, ("h",), inner), "w3": (many, inner, ("h",))}
+    experts = tuple(
+        Weight(f"{name}.{matrix}", axes, chosen.kind, split="inner" if matrix == "w2" else "outer")
+        for matrix, axes in wide.items()
+    )
+    return replace(part, experts=experts, correction=None)
+
+
+def _width(part: Experts) -> tuple[Axis, ...]:
+    """The experts' own width: the axis of a matrix (biases lack it) that is neither experts nor hidden size."""
+    down = next((weight for weight in reversed(part.experts) if len(weight.axes) > 2), part.experts[-1])
+    return next((axes for axes in down.axes if axes not in (part.router.outer, part.router.inner)), ("m",))
+
+
+def _divide(part: Experts, *, crowded: bool) -> Experts:
+    experts = tuple(
+        replace(
+            weight, axes=((split_over(weight.axes[0][0], RANKS),), *weight.axes[1:]), ranks=SHARDS, cut=int(crowded)
+        )
+        for weight in part.experts
+    )
+    return replace(part, experts=experts)
+
+
+def _cut(part: Experts) -> Experts:
+    return replace(part, experts=tuple(replace(weight, cut=1) for weight in part.experts))

@@ -1,0 +1,115 @@
+"""A model in words: what each kind of layer is made of, which layers are of that kind, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memcore.networks.network import Layer, Model
+from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, Mixer, SpecialMixer
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The layers of one kind."""
+
+    layers: str
+    """Their numbers: `0-2,7`."""
+    count: int
+    mixer: str
+    feed: str
+    parameters: int
+    """Of one layer."""
+    cached: int
+    """Elements that one layer caches for each token."""
+    state: int
+    """Elements that one layer keeps for each sequence."""
+    layer: Layer
+
+
+def layer_order(model: Model) -> list[Layer]:
+    """Every layer from first to last."""
+    runs = zip(model.network.runs, model.repeats, strict=True)
+    return [layer for pattern, repeats in runs for _ in range(repeats) for layer in pattern]
+
+
+def layer_rows(model: Model) -> list[Row]:
+    """One row for each kind of layer, in order of appearance."""
+    places: dict[int, list[int]] = {}
+    kinds = {id(layer): layer for layer in layer_order(model)}
+    for number, layer in enumerate(layer_order(model)):
+        places.setdefault(id(layer), []).append(number)
+    merged: dict[Layer, list[int]] = {}
+    for key, numbers in places.items():
+        merged.setdefault(kinds[key], []).extend(numbers)
+    return [_row(model, layer, sorted(numbers)) for layer, numbers in merged.items()]
+
+
+def _row(model: Model, layer: Layer, numbers: Sequence[int]) -> Row:
+    return Row(
+        layers=ranges(numbers),
+        count=len(numbers),
+        mixer=", ".join(mixer_words(mixer, model) for mixer in layer.mixers) or "none",
+        feed=" + ".join(_feed_words(feed, model.sizes) for feed in layer.feeds) or "none",
+        parameters=sum(model.size(weight.shape) for weight in layer.weights()),
+        cached=sum(model.size(shape) for mixer in layer.mixers for shape in mixer.cached),
+        state=sum(model.size(shape) for mixer in layer.mixers for shape in mixer.state),
+        layer=layer,
+    )
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Sorted numbers as ranges: `0-2,7`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, each)) for each in found)
+
+
+RECURRENT: Mapping[str, str] = {
+    "mamba2": "Mamba 2",
+    "mamba": "Mamba",
+    "gated-delta": "gated delta rule",
+    "kimi-delta": "Kimi delta attention",
+    "lightning": "lightning attention",
+    "recurrent-gemma": "real-gated linear recurrence",
+    "short-conv": "short convolution",
+    "deepseek_v4": "compressed attention",
+}
+"""Names of mixers that are described by their parameters; a variant's first word decides."""
+
+
+def mixer_words(mixer: Mixer, model: Model) -> str:
+    """A mixer in words: `grouped-query attention, 32 heads of 128 over 8, window 4096`."""
+    if isinstance(mixer, SpecialMixer):
+        return next((title for name, title in RECURRENT.items() if mixer.variant.startswith(name)), mixer.variant)
+    if isinstance(mixer, LatentAttention):
+        sparse = ", indexed" if mixer.indexer else ""
+        return f"latent attention, {model.sizes['a']} heads, {model.sizes['lk']} + {model.sizes['r']} cached{sparse}"
+    return ", ".join(_attention_words(mixer, model))
+
+
+def _attention_words(part: Attention, model: Model) -> Iterator[str]:
+    heads = part.heads
+    query, key, width = (model.sizes[str(each)] for each in (heads.query, heads.key, heads.width))
+    several = "grouped-query attention" if part.grouped else "multi-head attention"
+    yield "cross attention" if part.crosses else "multi-query attention" if key == 1 < query else several
+    yield f"{query} heads of {width}" + (f" over {key}" if part.grouped else "")
+    if part.mask != "full":
+        yield f"{'window' if part.mask == 'sliding' else 'chunks of'} {model.window}"
+    if part.shares_cache:
+        yield "keys and values of an earlier layer"
+    if part.borrowed:
+        yield "parameters of an earlier layer"
+
+
+def _feed_words(feed: FeedForward | Experts, sizes: Mapping[str, int]) -> str:
+    if isinstance(feed, FeedForward):
+        kind = "gated" if feed.gate is not None or feed.fused else "plain"
+        borrowed = ", parameters of an earlier layer" if feed.borrowed else ""
+        return f"{kind} {sizes[str(feed.down.inner[0])]}{borrowed}"
+    shared = f" and {sizes[str(feed.shared.down.inner[0])]} shared" if feed.shared else ""
+    return f"{sizes[feed.routed]} of {sizes['E']} experts of {sizes['m']}{shared}"

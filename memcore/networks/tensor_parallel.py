@@ -1,0 +1,144 @@
+"""What one tensor-parallel rank has of a model.
+
+torchtitan's plan (torchtitan/models/llama3/infra/parallelize.py, `apply_tp`): matrices into heads and into the width
+of a feed-forward layer by columns, those out of them by rows, embedding and head by words; every rank has all norms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from memcore.networks.network import Ends, Layer, Model, Network
+from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.networks.weights import Linear, Norm
+from memcore.symbols import Axis, Shape, measure, split_over
+
+RANKS = "tp"
+"""The symbol for the number of ranks."""
+
+
+@lru_cache(maxsize=64)
+def parallelized(model: Model) -> Model:
+    """The model as one rank has it. Tied tensors are no longer: each module is given a parameter of its own."""
+    return replace(model, network=_network(model.network))
+
+
+def obstacles(network: Network, *, titan: bool) -> list[str]:
+    """What a network has that is not modelled under tensor parallelism; `titan`: with torchtitan's layers."""
+    found = dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer, titan=titan))
+    return [*found, *_of_ends(network)]
+
+
+def _of_layer(layer: Layer, *, titan: bool) -> Iterator[str]:
+    attention, feed = layer.mixer, layer.feed_forward
+    if not (titan and isinstance(attention, LatentAttention) and layer.second_mixer is None):
+        yield from _of_attention(layer)
+    if layer.second_feed_forward is not None or not isinstance(feed, FeedForward | Experts if titan else FeedForward):
+        yield "routed experts"
+    elif isinstance(feed, FeedForward):
+        yield from _of_feed(feed)
+    if layer.residual != "sequential" or layer.extra is not None:
+        yield f"layers wired as {layer.residual!r}"
+    yield from (f"norms of kind {norm.kind!r}" for norm in layer.norms if norm.kind != "rms")
+
+
+def _of_attention(layer: Layer) -> Iterator[str]:
+    attention = layer.mixer
+    plain = isinstance(attention, Attention) and attention.variant == "attention"
+    if not isinstance(attention, Attention) or not plain or layer.second_mixer is not None:
+        yield "other mixers than attention"
+    elif len(attention.inputs) != 3 or attention.sinks is not None or attention.gated or attention.shares_cache:
+        yield "attention with other than separate query, key and value matrices"
+    elif attention.output.bias:
+        yield "a bias that all ranks add to a sum over them"
+    elif attention.norm_place == "row":
+        yield "norms over all heads together"
+
+
+def _of_feed(feed: FeedForward) -> Iterator[str]:
+    if feed.fused or feed.gate is None or feed.activation_weights:
+        yield "other feed-forward layers than gated ones of three matrices"
+    elif feed.down.bias:
+        yield "a bias that all ranks add to a sum over them"
+
+
+def _of_ends(network: Network) -> Iterator[str]:
+    ends = network.ends
+    if ends.start != "decoder" or ends.positions or ends.embedding_norm or ends.others or ends.embedding_scaled:
+        yield "other embeddings than those of tokens"
+    if ends.project_in or ends.project_out or ends.head.bias or ends.head_upcast or ends.head_softcap:
+        yield "another head than one matrix"
+    if network.towers:
+        yield "vision towers"
+
+
+def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[Axis]:
+    """Sizes that the ranks cannot share equally."""
+    shared: list[Axis] = ["V"]
+    for layer in network.kinds:
+        if isinstance(layer.mixer, Attention | LatentAttention):
+            shared += [layer.mixer.heads.query, layer.mixer.heads.key]
+        feed = layer.feed_forward.shared if isinstance(layer.feed_forward, Experts) else layer.feed_forward
+        shared += [feed.up.outer[0]] if isinstance(feed, FeedForward) else []
+    return (axis for axis in dict.fromkeys(shared) if measure(axis, sizes) % ranks)
+
+
+def _network(network: Network) -> Network:
+    runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
+    return replace(network, runs=runs, ends=_ends(network.ends))
+
+
+def _layer(layer: Layer) -> Layer:
+    mixer, feed = layer.mixer, layer.feed_forward
+    if isinstance(mixer, Attention):
+        mixer = replace(mixer, inputs=tuple(map(_columns, mixer.inputs)), **_attended(mixer))
+    elif isinstance(mixer, LatentAttention):
+        queries = (*mixer.queries[:-1], _columns(mixer.queries[-1]))
+        mixer = replace(mixer, queries=queries, expand=_columns(mixer.expand), **_attended(mixer))
+    if isinstance(feed, Experts):
+        feed = replace(feed, shared=None if feed.shared is None else _fed(feed.shared))
+    elif isinstance(feed, FeedForward):
+        feed = _fed(feed)
+    return replace(layer, mixer=mixer, feed_forward=feed, norms=tuple(map(_whole, layer.norms)))
+
+
+def _attended(mixer: Attention | LatentAttention) -> dict[str, Any]:
+    """Heads, and the matrix out of them; into a latent space every rank has all of it."""
+    heads = replace(mixer.heads, query=split_over(mixer.heads.query), key=split_over(mixer.heads.key))
+    return {"heads": heads, "output": _rows(mixer.output)}
+
+
+def _fed(feed: FeedForward) -> FeedForward:
+    if feed.gate is None:
+        raise TypeError(feed)
+    return replace(feed, gate=_columns(feed.gate), up=_columns(feed.up), down=_rows(feed.down))
+
+
+def _ends(ends: Ends) -> Ends:
+    (rows, *columns) = ends.embedding.axes
+    return replace(
+        ends,
+        embedding=replace(ends.embedding, axes=(_first(rows), *columns)),
+        final_norm=None if ends.final_norm is None else _whole(ends.final_norm),
+        head=_columns(ends.head),
+        tied=False,
+    )
+
+
+def _columns(part: Linear) -> Linear:
+    return replace(part, outer=_first(part.outer), split="outer")
+
+
+def _rows(part: Linear) -> Linear:
+    return replace(part, inner=_first(part.inner), split="inner")
+
+
+def _whole(norm: Norm) -> Norm:
+    return replace(norm, replicated=True)
+
+
+def _first(axes: Shape) -> Shape:
+    return (split_over(axes[0], RANKS), *axes[1:])

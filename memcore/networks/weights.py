@@ -1,0 +1,208 @@
+"""What parts are made of: parameters, constants, norms and linear layers, with sizes as symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memcore.symbols import Axis, Quotient, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One parameter tensor of a network."""
+
+    name: str
+    axes: tuple[Shape, ...]
+    """Its axes; each is a product of symbols, so that `(a·d, h)` is `(("a", "d"), ("h",))`."""
+    kind: str
+    """A row of `KINDS`."""
+    transposed: bool = False
+    """A matrix stored as (in, out)."""
+    split: str | None = None
+    """How tensor parallelism shards it: `outer` (column), `inner` (row), or None for a replica."""
+    dtype: str | None = None
+    """The dtype that the code gives it, whatever the model's."""
+    trainable: bool = True
+    quantized: str | None = None
+    """How a frozen matrix is stored in few bits; a row of `memcore.networks.quantized.STORAGES`."""
+    packs: int = 1
+    """Numbers in each stored element."""
+    ranks: str = "z"
+    """The symbol of how many ranks FSDP shards it over."""
+    cut: int = 0
+    """The axis that FSDP shards."""
+
+    @property
+    def stored_axes(self) -> tuple[Shape, ...]:
+        """The axes of the tensor that is kept: a column of packed numbers, where several share an element."""
+        return self.axes if self.packs == 1 else ((Quotient(self.shape, self.packs),), (1,))
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The same in a row."""
+        return tuple(symbol for axis in self.stored_axes for symbol in axis)
+
+    @property
+    def outer(self) -> Shape:
+        """The axes of the result of a product with it."""
+        return self.axes[-1] if self.transposed else self.axes[0]
+
+    @property
+    def inner(self) -> Shape:
+        """The axes that a product with it sums over."""
+        return tuple(symbol for axis in (self.axes[:-1] if self.transposed else self.axes[1:]) for symbol in axis)
+
+    @property
+    def shape(self) -> Shape:
+        """All symbols of the shape in a row."""
+        return tuple(symbol for axis in self.axes for symbol in axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A tensor of a layer that is no parameter (`register_buffer`)."""
+
+    name: str
+    shape: Shape
+    dtype: str | None
+    """None: the model's."""
+
+
+KINDS = {
+    "attention": "attention",
+    "linear-attention": "linear attention and state space",
+    "feed-forward": "dense feed-forward",
+    "routed-expert": "routed experts",
+    "shared-expert": "shared experts",
+    "router": "routers",
+    "norm": "norms",
+    "embedding": "embeddings",
+    "position": "learned positions",
+    "head": "output head",
+    "tower": "vision tower",
+    "projector": "projector",
+    "adapter": "adapters",
+    "other": "others",
+}
+"""What parameters are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A normalization over the last axis."""
+
+    name: str
+    kind: str
+    """`rms`: x · w · rsqrt(mean x²), in fp32 and cast before the weight; `rms-offset`: with 1 + w, cast after it;
+    `rms-after`: with w, cast after it; `rms-wide`: the same with w in fp32; `rms-power`: that
+    spelled out with pow instead of rsqrt (Gemma 3n); `rms-plain`, `rms-power-plain`: without a weight; `layer`:
+    LayerNorm; `layer-offset`: with 1 + w;
+    `layer-fp32`: LayerNorm spelled out in fp32; `layer-plain`: LayerNorm without parameters."""
+    width: Shape = ("h",)
+    bias: bool = False
+    fused: bool = True
+    """Where the implementation uses PyTorch's RMSNorm: a kernel of its own, or (before PyTorch 2.8) composed."""
+    leading: Shape = ()
+    """Axes before the normalized one for which each has a weight of its own (Cohere's per-head norms)."""
+    listed: int | None = None
+    """So many separate norms, one for each head (StableLM)."""
+    replicated: bool = False
+    """Under tensor parallelism every rank holds all of it, as a DTensor."""
+
+    def weights(self, kind: str = "norm") -> Iterator[Weight]:
+        """Its parameters."""
+        if self.kind.endswith("plain"):
+            return
+        shape = (self.leading, self.width) if self.leading else (self.width,)
+        names = [self.name] if self.listed is None else [f"{self.name}.norms.{each}" for each in range(self.listed)]
+        for name in names:
+            yield Weight(f"{name}.weight", shape, kind)
+            if self.bias:
+                yield Weight(f"{name}.bias", shape, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A matrix with an optional bias, named as in the checkpoint."""
+
+    name: str
+    outer: Shape
+    inner: Shape
+    bias: bool = False
+    transposed: bool = False
+    """Stored as (in, out), like GPT-2's Conv1D."""
+    split: str | None = None
+    dtype: str | None = None
+    """The dtype that the code gives it, whatever the model's."""
+    adapter_dtype: str | None = None
+    """It has a low-rank adapter, whose matrices have this dtype."""
+    adapter_dropout: float = 0.0
+    quantized: str | None = None
+    """Its matrix is stored in few bits, `packs` numbers in each element of `dtype`."""
+    packs: int = 1
+    adapter_ranks: Axis = "ra"
+    """The width between the matrices of its adapter, where several share one (LitGPT)."""
+    adapter_outer: Shape | None = None
+    """What its adapter adds to, if not to all of the result."""
+
+    adapter_kind: str = "lora"
+    """`lora`, `dora`, `adalora`, `vera`, `loha`, `miss`, `ia3`; `ia3-input`, which scales what goes in; `scale`: a bias
+    and a factor for each row of the result (LLaMA-Adapter V2); or a row of `memcore.networks.adapter_shapes.SHAPES`."""
+    adapter_axes: tuple[tuple[str, tuple[Shape, ...]], ...] = ()
+    """The tensors of its adapter, where their shapes follow from numbers."""
+
+    adapter_frozen: bool = False
+    """The first of its adapter's matrices does not learn (LoRA-FA)."""
+    module: str = "linear"
+    """What holds it: an `nn.Linear`; `derived`, a class derived from it, which PEFT adapts and bitsandbytes leaves; or
+    `own`, a parameter of a module of its own, which neither finds."""
+
+    def adapter_name(self, matrix: str) -> str:
+        """The name of an adapter's matrix in PEFT's checkpoints."""
+        return f"{self.name}.{matrix}.default.weight"
+
+    def weights(self, kind: str) -> Iterator[Weight]:
+        """Its parameters."""
+        axes = (self.inner, self.outer) if self.transposed else (self.outer, self.inner)
+        yield Weight(
+            f"{self.name}.weight",
+            axes,
+            kind,
+            self.transposed,
+            self.split,
+            self.dtype,
+            quantized=self.quantized,
+            packs=self.packs,
+        )
+        if self.bias:
+            yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)
+        if self.adapter_dtype is not None:
+            yield from self._adapter(self.adapter_dtype)
+
+    def _adapter(self, dtype: str) -> Iterator[Weight]:
+        """What an adapter adds, named as in PEFT's checkpoints, and as in LitGPT's."""
+        if self.adapter_axes:
+            yield from (
+                Weight(self.adapter_name(name), axes, "adapter", dtype=dtype) for name, axes in self.adapter_axes
+            )
+            return
+        outer = self.outer if self.adapter_outer is None else self.adapter_outer
+        rank: Shape = ("ra",)
+        first, second = (((self.adapter_ranks,), self.inner), (outer, rank))
+        ones: Shape = (1,) * len(self.inner)
+        kinds: dict[str, dict[str, tuple[Shape, ...]]] = {
+            "lora": {"lora_A": first, "lora_B": second},
+            "dora": {"lora_A": first, "lora_B": second, "lora_magnitude_vector": (outer,)},
+            "adalora": {"lora_A": first, "lora_E": (rank, ones), "lora_B": second},
+            "vera": {"vera_lambda_b": (outer,), "vera_lambda_d": (rank,)},
+            "loha": {"hada_w1_a": second, "hada_w1_b": first, "hada_w2_a": second, "hada_w2_b": first},
+            "miss": {"miss_block": (rank, outer)},
+            "ia3": {"ia3_l": (outer,)},
+            "ia3-input": {"ia3_l": (self.inner,)},
+            "scale": {"adapter_bias": (outer,), "adapter_scale": (outer,)},
+        }
+        for matrix, axes in kinds[self.adapter_kind].items():
+            name = f"{self.name}.{matrix}" if self.adapter_kind == "scale" else self.adapter_name(matrix)
+            learns = not (self.adapter_frozen and matrix == "lora_A")
+            yield Weight(name, axes, "adapter", matrix == "miss_block", dtype=dtype, trainable=learns)

@@ -1,0 +1,374 @@
+"""Predictions against measured cases: how far off, for which engine, quantity and kind of source.
+
+A case that the package cannot express is counted as such, with the reason, never skipped in silence. Simulated cases
+are steps on fake tensors without libraries, those of a CPU have none either, and both are predicted as such.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, floor
+from statistics import fmean, median
+from typing import Any
+
+from memcore.errors import MemcoreError
+from memcore.estimation import Estimate, estimate
+from memcore.memory.rank import outside
+from memcore.memory.readings import Reading
+from memcore.faces.render.text import table
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.predictions import predicted
+from memcore.units import format_bytes, format_count
+
+OK, NOT_EXPRESSIBLE = "ok", "not_expressible"
+
+_PREDICTIONS: Mapping[tuple[str, str], Callable[[Estimate], int]] = {
+    ("max_allocated", "peak"): lambda found: found.peak.peak,
+    ("max_allocated", "first_step"): lambda found: found.rank.first_step,
+    ("max_allocated", "optimizer_step"): lambda found: found.rank.peak_of("optimizer_step"),
+    ("allocated", "after_init"): lambda found: found.rank.after_init,
+    ("allocated", "end_of_forward"): lambda found: found.rank.end_of_forward,
+    ("allocated", "end_of_backward"): lambda found: found.rank.end_of_backward,
+    ("allocated", "steady"): lambda found: found.rank.between_steps,
+    ("max_reserved", "peak"): lambda found: found.reserved.expected,
+    ("device_used", "peak"): lambda found: found.device.expected,
+    ("device_used", "after_init"): lambda found: (
+        found.rank.after_init + sum(each.overhead.expected for each in outside(found.rank))
+    ),
+    ("fits", "peak"): lambda found: int(bool(found.fits)),
+    ("weights", "after_init"): lambda found: found.rank.persistent.parameters,
+}
+"""What is predicted for a quantity at a moment."""
+
+_WITHOUT_LIBRARIES = frozenset({"simulated", "cpu"})
+"""Kinds of sources in which no GPU's libraries take memory."""
+
+_READINGS: Mapping[str, Callable[[Estimate], Reading]] = {
+    "max_allocated": lambda found: found.allocated,
+    "max_reserved": lambda found: found.reserved,
+    "device_used": lambda found: found.device,
+}
+"""Quantities that are readings, which have a range."""
+
+
+_LOGGED: Mapping[str, str] = {"nanotron": "max_reserved"}
+"""What an engine's log counts, for cases that only assume a quantity.
+
+nanotron's benchmark writes the peaks of allocated and of reserved memory in its third step, but has reset both when the
+passes ended (trainer.py, training_step; logging.py, log_memory): what grows with the micro-batch is what is reserved.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One case with its prediction."""
+
+    id: str
+    kind: str
+    """hardware or simulated."""
+    engine: str
+    quantity: str
+    moment: str
+    measured: int | None
+    predicted: int | None = None
+    reason: str | None = None
+    """Why there is no prediction."""
+    measured_phase: str | None = None
+    predicted_phase: str | None = None
+    regime: str = ""
+    """The kind of job, as the case names it."""
+    stated: str = ""
+    """The quantity that the case assumes, where the engine's log counts another."""
+    range: tuple[int, int] | None = None
+    """The least and the most that the reading says, where the quantity is one of the three readings."""
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether what was measured is in the stated range."""
+        if self.range is None or self.measured is None:
+            return None
+        return self.range[0] <= self.measured <= self.range[1]
+
+    @property
+    def status(self) -> str:
+        """Whether there is a prediction."""
+        return OK if self.predicted is not None else NOT_EXPRESSIBLE
+
+    @property
+    def error(self) -> float | None:
+        """(predicted - measured) / measured."""
+        if self.predicted is None or not self.measured:
+            return None
+        return (self.predicted - self.measured) / self.measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Errors of cases of one kind, engine and quantity, as shares of what was measured."""
+
+    kind: str
+    engine: str
+    quantity: str
+    cases: int
+    median: float
+    mean: float
+    p90: float
+    p95: float
+    worst: float
+    inside: float | None
+    """The share of cases whose measured value is in the stated range; None where no reading has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All cases."""
+
+    results: tuple[Result, ...]
+
+    def groups(self) -> list[Group]:
+        """Absolute errors by kind, engine and quantity, and over everything of a kind."""
+        return self._grouped(
+            lambda each: (
+                (each.kind, each.engine, f"{each.quantity} at {each.moment}"),
+                (each.kind, "all", "all"),
+            )
+        )
+
+    def regimes(self) -> list[Group]:
+        """Absolute errors by the kind of job."""
+        return self._grouped(lambda each: ((each.kind, each.regime or each.engine, "all"),))
+
+    def _grouped(self, keys: Callable[[Result], Iterable[tuple[str, str, str]]]) -> list[Group]:
+        sorted_into: dict[tuple[str, str, str], list[Result]] = {}
+        for result in self.results:
+            if result.error is not None:
+                for key in keys(result):
+                    sorted_into.setdefault(key, []).append(result)
+        return [_group(*key, results) for key, results in sorted(sorted_into.items())]
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why cases have no prediction, the most frequent reason first."""
+        return Counter(result.reason for result in self.results if result.reason is not None).most_common()
+
+    def phases(self) -> tuple[int, int]:
+        """Of the cases that name the peak's phase, how many are predicted right, and how many there are."""
+        named = [result for result in self.results if result.measured_phase and result.predicted_phase]
+        return sum(result.measured_phase == result.predicted_phase for result in named), len(named)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `memcore accuracy --json` prints."""
+        right, named = self.phases()
+        done = [result for result in self.results if result.status == OK]
+        return {
+            "cases": [_plain(result) for result in self.results],
+            "summary": {
+                "cases": len(self.results),
+                "ok": len(done),
+                "not_expressible": len(self.results) - len(done),
+                "phase_right": right,
+                "phase_named": named,
+                "groups": [{name: getattr(each, name) for name in Group.__slots__} for each in self.groups()],
+                "regimes": [{name: getattr(each, name) for name in Group.__slots__} for each in self.regimes()],
+                "reasons": [{"reason": reason, "cases": count} for reason, count in self.reasons()],
+            },
+        }
+
+    def to_text(self) -> str:
+        """What `memcore accuracy` prints."""
+        lines = table([("case", "measured", "predicted", "error"), *_rows(self.results)], right=(1, 2, 3))
+        lines += ["", *table([_HEAD, *map(_cells, self.groups())], right=range(3, 10))]
+        right, named = self.phases()
+        if named:
+            lines += ["", f"phase of the peak: right in {right} of {named} cases"]
+        lines += ["", f"not expressible: {sum(count for _, count in self.reasons())} of {len(self.results)} cases"]
+        lines += [f"  {count:4d}  {reason}" for reason, count in self.reasons()]
+        return "\n".join(lines) + "\n"
+
+
+_HEAD = ("source", "engine", "quantity", "cases", "median", "mean", "p90", "p95", "worst", "inside")
+
+
+def _cells(group: Group) -> Sequence[str]:
+    errors = (group.median, group.mean, group.p90, group.p95, group.worst)
+    inside = "-" if group.inside is None else f"{100 * group.inside:.0f}%"
+    cells = (f"{100 * error:.3f}%" for error in errors)
+    return group.kind, group.engine, group.quantity, str(group.cases), *cells, inside
+
+
+def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
+    for each in results:
+        spelled = format_count if each.quantity in NOT_BYTES else format_bytes
+        measured = "-" if each.measured is None else spelled(each.measured)
+        if each.predicted is None:
+            yield each.id, measured, "-", "not expressible"
+        else:
+            error = "-" if each.error is None else f"{100 * each.error:+.3f}%"
+            yield each.id, measured, spelled(each.predicted), error
+
+
+NOT_BYTES = frozenset({"kv_cache_tokens", "parameters", "fits"})
+"""Quantities that are not bytes."""
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    return {
+        "id": result.id,
+        "predicted": result.predicted,
+        "measured": result.measured,
+        "error": result.error,
+        "status": result.status,
+        "reason": result.reason,
+        "kind": result.kind,
+        "engine": result.engine,
+        "quantity": result.quantity,
+        "moment": result.moment,
+        "stated_quantity": result.stated or result.quantity,
+        "regime": result.regime,
+        "low": result.range[0] if result.range else None,
+        "high": result.range[1] if result.range else None,
+        "inside": result.inside,
+        "predicted_phase": result.predicted_phase,
+        "measured_phase": result.measured_phase,
+    }
+
+
+def _group(kind: str, engine: str, quantity: str, results: Sequence[Result]) -> Group:
+    errors = sorted(abs(each.error) for each in results if each.error is not None)
+    inside = [each.inside for each in results if each.inside is not None]
+    return Group(
+        kind=kind,
+        engine=engine,
+        quantity=quantity,
+        cases=len(errors),
+        median=median(errors),
+        mean=fmean(errors),
+        p90=_quantile(errors, 0.90),
+        p95=_quantile(errors, 0.95),
+        worst=errors[-1],
+        inside=fmean(inside) if inside else None,
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """A quantile of sorted numbers, linear between neighbours."""
+    place = share * (len(ordered) - 1)
+    low, high = ordered[floor(place)], ordered[ceil(place)]
+    return low + (high - low) * (place - floor(place))
+
+
+def accuracy(cases: Iterable[object]) -> Report:
+    """Predict every case."""
+    return Report(tuple(_result(case) for case in cases))
+
+
+def _result(case: object) -> Result:
+    found = case if isinstance(case, Mapping) else {}
+    measured, config = _section(found, "measured"), _section(found, "config")
+    size = measured.get("bytes", measured.get("value"))
+    shared: dict[str, Any] = {
+        "id": str(found.get("id", "?")),
+        "kind": str(_section(found, "source").get("kind", "hardware")),
+        "engine": str(_section(config, "engine").get("type", "?")),
+        "quantity": str(measured.get("quantity", "?")),
+        "moment": str(measured.get("moment", "peak")),
+        "measured": int(size) if isinstance(size, int) else None,
+        "measured_phase": measured.get("phase"),
+        "regime": str(found.get("regime", "")),
+    }
+    shared |= _logged(found, shared)
+    try:
+        estimated = estimate(config, fake=shared["kind"] in _WITHOUT_LIBRARIES)
+        if shared["engine"] == "?":
+            shared["engine"] = estimated.job.engine.name
+        known = beside(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
+    except MemcoreError as error:
+        return Result(**shared, reason=str(error).replace("\n", "; "))
+    return Result(
+        **shared,
+        predicted=known.predicted,
+        predicted_phase=known.phase,
+        range=known.range,
+        reason=known.reason,
+    )
+
+
+def _logged(case: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Another quantity than the case's, if that is assumed and the engine is known to log another."""
+    counted = _LOGGED.get(shared["engine"])
+    if counted is None or "measured.quantity" not in case.get("assumed", ()) or shared["measured"] is None:
+        return {}
+    return {"quantity": counted, "stated": shared["quantity"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What is predicted for a quantity that somebody has measured."""
+
+    predicted: int | None = None
+    range: tuple[int, int] | None = None
+    phase: str | None = None
+    reason: str | None = None
+    """Why there is no prediction."""
+
+
+def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: object = "max") -> Beside:
+    """The prediction for a quantity at a moment; that something fits is 1, that it does not is 0.
+
+    Raises UnsupportedError where a quantity of the job is not modelled.
+    """
+    if isinstance(found, ServingEstimate):
+        served = predicted(found, quantity, total=rank == "total")
+        if served is None:
+            return Beside(reason=f"{quantity} (rank {rank}) is not predicted for {found.job.engine.name}")
+        bounds = (served.low, served.high) if served.low < served.high else None
+        return Beside(predicted=served.expected, range=bounds)
+    if quantity == "parameters":
+        return Beside(predicted=found.job.model.parameters)
+    predict = _PREDICTIONS.get((quantity, moment))
+    if predict is None or rank == "total":
+        return Beside(reason=f"{quantity} at {moment} (rank {rank}) is not predicted")
+    if quantity == "fits" and found.capacity is None:
+        return Beside(reason="hardware.accelerator: without it nothing says whether the job fits")
+    if not _is_rank(found, rank):
+        several = "all alike" if len(found.ranks) == 1 else f"a stage of {len(found.ranks)}"
+        return Beside(
+            reason=f"measured.rank: found {rank!r:.80}; allowed: 'max', 'min' or the number of a rank, {several}"
+        )
+    staged = of_stage(found, rank)
+    if rank == "min":
+        staged = min((replace(found, ranks=(each,)) for each in found.ranks), key=predict)
+    return Beside(
+        predicted=predict(staged),
+        range=_stated(staged, quantity, moment),
+        phase=staged.peak.phase if moment == "peak" else None,
+    )
+
+
+def _stated(found: Estimate, quantity: str, moment: str) -> tuple[int, int] | None:
+    """The range of a reading of the peak."""
+    reading = _READINGS.get(quantity) if moment == "peak" else None
+    if reading is None:
+        return None
+    stated = reading(found)
+    return stated.low, stated.high
+
+
+def _is_rank(found: Estimate, rank: object) -> bool:
+    """Whether a case's `rank` is one of the job's: ranks of a job without a pipeline are all alike."""
+    if isinstance(rank, int) and not isinstance(rank, bool):
+        return 0 <= rank < (len(found.ranks) if len(found.ranks) > 1 else found.job.num_gpus)
+    return rank in (None, "max", "min")
+
+
+def of_stage(found: Estimate, stage: object) -> Estimate:
+    """What one stage of a pipeline holds, if a number names it; else of all ranks."""
+    if isinstance(stage, int) and stage < len(found.ranks):
+        return replace(found, ranks=(found.ranks[stage],))
+    return found
+
+
+def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, Mapping) else {}

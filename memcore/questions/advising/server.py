@@ -1,0 +1,138 @@
+"""What to change of a server: every knob that applies, with the room that it makes and what it costs.
+
+A server that sets memory aside for all sequences together always fills it; so what a change saves is what it adds to
+the bytes that are left beside the sequences asked for. Time is GPU-seconds for a generated token, where memory is what
+limits: a step reads the weights and the cached tokens of all its sequences once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from memcore.questions.advising.changes import Changes
+from memcore.questions.advising.native import native
+from memcore.questions.advising.server_changes import SERVER_CHANGES, ServerChange
+from memcore.config.settings import Config
+from memcore.errors import MemcoreError
+from memcore.serving.estimate import ServingEstimate, estimate_serving
+from memcore.units import format_bytes, format_count
+
+
+@dataclass(frozen=True)
+class ServerAdvice:
+    """A change, and the estimate of the server with it."""
+
+    title: str
+    kind: str
+    """A key of `memcore.questions.advising.changes.KINDS`."""
+    note: str
+    changes: Changes
+    """Settings that change, by path; None leaves one out."""
+    before: ServingEstimate
+    after: ServingEstimate
+
+    @property
+    def config(self) -> Config:
+        """The config with the change."""
+        return self.after.job.config
+
+    @cached_property
+    def saves(self) -> int:
+        """Bytes of a GPU that it makes room for; negative if it takes some."""
+        before, after = self.before.headroom, self.after.headroom
+        if before is None or after is None:
+            return _least(self.before) - _least(self.after)
+        return after - before
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the server takes what is asked with it; None where no accelerator is named."""
+        return self.after.fits
+
+    @cached_property
+    def slowdown(self) -> float:
+        """How many more GPU-seconds a token takes where memory limits, as a share; launches are not counted."""
+        return _read(self.after) / _read(self.before) - 1
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The change in the server's words."""
+        return tuple(native(self.after.job.server.name, self.changes))
+
+    @property
+    def reason(self) -> str:
+        """Why it is of its class of cost, and the sequences that there is room for."""
+        return "; ".join(each for each in (self.note, _room(self.before, self.after)) if each)
+
+    @property
+    def because(self) -> str | None:
+        """Why it makes no room, if so."""
+        if self.saves > 0:
+            return None
+        before, after = self.before.ledger.by_category, self.after.ledger.by_category
+        lower = [
+            f"{name} fall by {format_bytes(size - after.get(name, 0))}"
+            for name, size in before.items()
+            if size - after.get(name, 0) > size // 1000 and name != "KV cache"
+        ]
+        return "; ".join(["the cache gets no more room for what is asked", *lower])
+
+
+def _least(found: ServingEstimate) -> int:
+    """Bytes of a GPU where none is named: what is held, and what is asked of the pool."""
+    return found.ledger.total + (found.needed * found.pool.bytes_each if found.pool else 0)
+
+
+def _read(found: ServingEstimate) -> float:
+    """Bytes that all GPUs read for a token."""
+    weights = found.ledger.sum("weights", "draft model", "adapters")
+    pool = found.pool
+    cached = found.needed * pool.bytes_each if pool else found.ledger.sum("KV cache", "recurrent states")
+    return (weights + cached) * found.job.num_gpus / found.users
+
+
+def _room(before: ServingEstimate, after: ServingEstimate) -> str:
+    """How many of the longest sequences there is room for, before and after."""
+    counts = [each.pool.users(each.job.basics.max_model_len) if each.pool else None for each in (before, after)]
+    if None in counts:
+        return ""
+    had, has = (format_count(count or 0) for count in counts)
+    lengths = format_count(after.job.basics.max_model_len)
+    return f"room for {has} sequences of {lengths} tokens, was {had}"
+
+
+def advised(found: ServingEstimate) -> Iterator[ServerAdvice]:
+    """Every change that applies."""
+    for row in SERVER_CHANGES:
+        yield from _changed(found, row)
+
+
+def ladder(first: ServingEstimate) -> Iterator[ServerAdvice]:
+    """Changes in order of harm, one on top of another, until the server takes what is asked."""
+    found = first
+    for row in SERVER_CHANGES:
+        for rung in _changed(found, row) if row.ladder and not found.fits else ():
+            if rung.saves > 0:
+                yield rung
+                found = rung.after
+
+
+def _changed(before: ServingEstimate, row: ServerChange) -> Iterator[ServerAdvice]:
+    if before.job.server.name not in row.servers:
+        return
+    for changes in row.made(before):
+        after = _with(before.job.config, changes)
+        if after is not None and any(native(before.job.server.name, changes)):
+            yield ServerAdvice(row.title, row.kind, row.note, changes, before, after)
+
+
+def _with(config: Config, changes: Changes) -> ServingEstimate | None:
+    """The estimate with some changes; None where the server or the model cannot do that."""
+    try:
+        for path, value in changes.items():
+            config = config.replaced(path, value)
+        return estimate_serving(config)
+    except MemcoreError:
+        return None

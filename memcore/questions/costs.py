@@ -1,0 +1,398 @@
+"""What a layout costs: a roofline that ranks layouts, and promises no speed.
+
+A step of training takes, on one GPU,
+
+    seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble)
+
+- `computing`: matrix products and attention, three times the forward pass (the backward pass has two products for each
+  of the forward pass's), once more for what checkpoints compute again, over the peak rate times `flops_efficiency`; or,
+  where micro-batches are small, the time to read the parameters in every pass and to add up their gradients.
+- `data`: all-gathers of parameters and reduce-scatters or all-reduces of gradients; `context`: keys and values that
+  ranks of one sequence pass on. Both are assumed to be hidden behind computing as far as that takes longer.
+- `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
+  token on their way to each of its experts and back; `pipeline`: hidden states sent on.
+- `host`: what offloading moves over the link to the host, and the optimizer's step there, which its memory limits.
+- `bubble`: (stages - 1) / (micro-batches × chunks of a stage), as in 1F1B and GPipe; a part of it where a schedule
+  splits the backward pass (`IDLE`).
+
+A group of ranks communicates over the fast links if it fits into their domain, else over the network. Ranks are placed
+as torchtitan does: tensor parallel innermost, then context, then data, the pipeline outermost. Every input stands in
+`Roofline` and can be replaced; costs are compared with each other only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.dtypes import ITEMSIZE
+from memcore.errors import ConfigError, Problem, nearest
+from memcore.trainers.pytorch.budgets import computed_again
+from memcore.trainers.pytorch.resolve import Job
+from memcore.trainers.megatron.resolve import MegatronJob
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.speeds import GIGA, SPEEDS, TERA
+from memcore.trace.schedules import BOTH_WAYS
+from memcore.symbols import measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """What the cost model assumes; rates are of one GPU, bytes and operations per second."""
+
+    flops: float = 989e12
+    """Dense matrix products in 16 bits."""
+    flops_efficiency: float = 0.5
+    """Share of it that large products reach, assumed."""
+    memory: float = 3350e9
+    """Of the GPU's own memory."""
+    memory_efficiency: float = 0.7
+    """Share of it that kernels reach, assumed."""
+    link: float = 450e9
+    """The fast links between GPUs of a node, in one direction."""
+    domain: int = 8
+    """GPUs that they join."""
+    network: float = 50e9
+    """Between nodes, in one direction: one 400 Gb/s port for each GPU, assumed."""
+    communication_efficiency: float = 0.7
+    """Share of a link's bandwidth that collectives reach, assumed."""
+    host: float = 25e9
+    """To the host, in one direction: PCIe 4.0 × 16 as measured by many, assumed."""
+    host_memory: float = 40e9
+    """Of the host's memory, one GPU's share of it: eight channels of DDR5 for four GPUs, assumed."""
+
+    def adjusted(self, **given: float) -> Roofline:
+        """A copy with other inputs.
+
+        Raises ConfigError for a name that there is not.
+        """
+        known = [each.name for each in fields(self)]
+        problems = [
+            Problem(name, f"found {value!r}; inputs: {', '.join(known)}; above 0", nearest(name, known))
+            for name, value in given.items()
+            if name not in known or not value > 0
+        ]
+        if problems:
+            raise ConfigError(problems)
+        return replace(self, **given)  # type: ignore[arg-type]
+
+
+def roofline_of(accelerator: str | None, gpus_per_node: int | None = None) -> Roofline:
+    """The inputs for an accelerator of the catalog; one that is not named counts as an H100."""
+    speed = SPEEDS.get(accelerator or "h100-sxm-80gb")
+    if speed is None:
+        return Roofline()
+    domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
+    link = speed.link / 2 * GIGA if speed.link else Roofline().host
+    return Roofline(flops=speed.tflops * TERA, memory=speed.memory * GIGA, link=link, domain=max(domain, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a model has to compute and to communicate, whatever the layout."""
+
+    products: float
+    """Operations of the forward pass of one sequence in matrix products with parameters."""
+    attention: float
+    """Its operations in attention."""
+    parameters: int
+    layers: int
+    hidden: int
+    keys: int
+    """Elements of keys and values of a token, over all layers."""
+    sequence: int
+    routed: int = 0
+    """Of the parameters, those of routed experts."""
+    chosen: int = 0
+    """Experts of a token, over all layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a job divides the work."""
+
+    gpus: int
+    tensor: int
+    stages: int
+    context: int
+    shards: int
+    """Ranks over which parameters are sharded."""
+    replicas: int
+    """Copies of them, whose gradients are summed."""
+    micro_batch: int
+    micro_batches: int
+    products_again: float = 0.0
+    """Share of the forward pass's products that checkpoints compute again."""
+    attention_again: float = 0.0
+    """The same for attention."""
+    gathers: int = 0
+    """All-gathers of all parameters in a step."""
+    reduces: int = 1
+    """Reductions of all gradients in a step."""
+    computes: int = 2
+    """Bytes of an element that is gathered or sent."""
+    sums: int = 4
+    """Bytes of an element of a gradient that is summed."""
+    offloaded: bool = False
+    """Parameters and gradients are moved from and to the host."""
+    chunks: int = 1
+    """Model chunks of a stage."""
+    idle: float = 1.0
+    """The pipeline's bubble as a share of that of 1F1B."""
+    experts: int = 1
+    """Ranks among which routed experts are divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one GPU does in a step: bytes that it sends, operations, and seconds by the roofline."""
+
+    gpus: int
+    tokens: int
+    """Of the whole job's step."""
+    flops: float
+    again: float
+    """Of these, what checkpoints compute again."""
+    bubble: float
+    """Time lost in the pipeline over the time it is full."""
+    data: float
+    context: float
+    tensor: float
+    expert: float
+    pipeline: float
+    host: float
+    """Bytes of each kind."""
+    computing: float
+    hidden: float
+    """Seconds of data and context communication, which computing may hide."""
+    exposed: float
+    """Seconds of what it does not."""
+    seconds: float
+
+    @property
+    def per_token(self) -> float:
+        """GPU-seconds for each token: what layouts are ranked by."""
+        return self.seconds * self.gpus / self.tokens
+
+
+def work_of(model: Model, sequence: int) -> Work:
+    """What one sequence of a model takes."""
+    return _work(_Known(model), sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    model: Model
+
+    def __hash__(self) -> int:
+        return hash((self.model.network, self.model.repeats))
+
+
+@lru_cache(maxsize=64)
+def _work(known: _Known, sequence: int) -> Work:
+    model = known.model
+    sizes, ends = {**model.sizes, "tp": 1}, model.network.ends
+    looked_up = 0 if ends.tied else model.size(ends.embedding.shape)
+    positions = model.size(ends.positions.shape) if ends.positions is not None else 0
+    operations = keys = 0.0
+    routed = chosen = 0
+    for layer, count in model.layers:
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention | LatentAttention):
+                heads = mixer.heads
+                width = measure(heads.width, sizes) + measure(heads.value, sizes)
+                seen = min(sequence, model.window or sequence) if mixer.mask != "full" else sequence
+                operations += count * 2 * seen * measure(heads.query, sizes) * width / (1 if seen < sequence else 2)
+                keys += count * measure(heads.key, sizes) * width
+        for feed in layer.feeds:
+            if isinstance(feed, Experts):
+                routed += count * sum(model.size(weight.shape) for weight in feed.experts)
+                chosen += count * sizes[feed.routed]
+    return Work(
+        products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
+        attention=operations * sequence,
+        parameters=model.parameters,
+        layers=model.num_layers,
+        hidden=sizes["h"],
+        keys=int(keys),
+        sequence=sequence,
+        routed=routed,
+        chosen=chosen,
+    )
+
+
+def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
+    """What a step of a plan costs."""
+    tensor, context, stages = plan.tensor, plan.context, plan.stages
+    ranks = plan.gpus // (tensor * stages)
+    sequences = ranks // context * plan.micro_batch * plan.micro_batches
+    each = sequences / plan.gpus
+    again = each * (work.products * plan.products_again + work.attention * plan.attention_again)
+    flops = 3 * each * (work.products + work.attention) + again
+    local = plan.micro_batch * work.sequence // context
+    passes = plan.micro_batches * work.layers / stages
+    size = plan.computes
+    shared = _shared(tensor)
+    tensor_bytes = passes * (2 + plan.products_again) * 4 * local * work.hidden * size * shared
+    turned = work.keys / tensor / stages * local * size * (context - 1)
+    context_bytes = plan.micro_batches * (3 + plan.attention_again) * turned
+    part = (work.parameters - work.routed) / (tensor * stages)
+    own = work.routed / (tensor * stages * plan.experts)
+    sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
+    data_bytes = sent * (size * plan.gathers + plan.sums * plan.reduces)
+    part += own
+    travels = plan.micro_batches * work.chosen / stages * local / tensor * work.hidden * size
+    expert_bytes = travels * 2 * (2 + plan.products_again) * _shared(plan.experts)
+    spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
+    pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
+    kept = part / plan.shards if plan.offloaded else 0.0
+    host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
+    reach = tensor * context
+    rate, links, far = roofline.communication_efficiency, roofline, roofline.network
+    read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
+    computing = max(
+        flops / (roofline.flops * roofline.flops_efficiency), read / (roofline.memory * roofline.memory_efficiency)
+    )
+    hidden = context_bytes / _rate(links, reach) + data_bytes / _rate(links, tensor * plan.shards)
+    hidden += spread / _rate(links, tensor * ranks)
+    exposed = tensor_bytes / _rate(links, tensor) + expert_bytes / _rate(links, reach * plan.experts)
+    exposed += pipeline_bytes / (far * rate) + host_bytes / roofline.host + kept * _STEP / roofline.host_memory
+    bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
+    seconds = (max(computing, hidden) + exposed) * (1 + bubble)
+    tokens = sequences * work.sequence
+    moved = (data_bytes + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
+    return Cost(plan.gpus, tokens, flops, again, bubble, *moved, computing, hidden, exposed, seconds)
+
+
+_STEP = 28
+"""Bytes that Adam reads and writes for a parameter on the host: fp32 parameter, gradient and both moments read, all but
+the gradient written."""
+
+
+def _shared(ranks: int) -> float:
+    """What a rank sends of a tensor that `ranks` gather or reduce."""
+    return (ranks - 1) / ranks
+
+
+def _rate(roofline: Roofline, reach: int) -> float:
+    """Bytes per second between ranks of which the last is `reach` GPUs away."""
+    link = roofline.link if reach <= roofline.domain else roofline.network
+    return link * roofline.communication_efficiency
+
+
+def cost_of(job: Job, roofline: Roofline) -> Cost:
+    """What a step of a job costs."""
+    return cost(work_of(job.model, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
+
+
+IDLE: Mapping[str, float] = {"zb-h1": 1 / 3, "zbv": 0.0, "dualpipev": 2 / 3}
+"""Bubbles of schedules as shares of 1F1B's over their chunks, where a backward pass takes twice a forward pass: Qi et
+al., arXiv 2401.10241, table 2, and DeepSeek-AI, arXiv 2412.19437, table 2 (a chunk of a V is half of a stage)."""
+
+
+def _turns(job: Job) -> tuple[int, float]:
+    """Model chunks of a pipeline's rank, and its schedule's bubble as a share of 1F1B's over them.
+
+    DualPipe's is as long as that of DualPipeV on half of the ranks, with chunks of twice the size (the same table).
+    """
+    if job.schedule == BOTH_WAYS:
+        return 1, IDLE["dualpipev"] * (job.stages / 2 - 1) / (job.stages - 1)
+    return len(job.layout[0]) if isinstance(job, MegatronJob) else job.stages_each, IDLE.get(job.schedule, 1.0)
+
+
+def plan_of(job: Job) -> Plan:
+    """How a job divides the work."""
+    recipe, sizes = job.recipe, job.sizes
+    ranks = job.num_gpus // (job.stages * sizes["tp"])
+    shards, gathers, reduces = TRAFFIC[recipe.sharding.engine](job)
+    products, attention = recomputed(job)
+    chunks, idle = _turns(job)
+    return Plan(
+        gpus=job.num_gpus,
+        tensor=sizes["tp"],
+        stages=job.stages,
+        context=sizes["cp"],
+        shards=shards,
+        replicas=ranks // shards,
+        micro_batch=sizes["b"],
+        micro_batches=job.micro_batches,
+        products_again=products,
+        attention_again=attention,
+        gathers=gathers,
+        reduces=reduces,
+        computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
+        sums=int(ITEMSIZE[recipe.precision.reduce]),
+        offloaded=recipe.sharding.offloaded or (recipe.zero is not None and recipe.zero.offloads_optimizer != "none"),
+        chunks=chunks if job.stages > 1 else 1,
+        idle=idle,
+        experts=sizes.get("ep", 1),
+    )
+
+
+def recomputed(job: Job) -> tuple[float, float]:
+    """The shares of the forward pass's products and of its attention that checkpoints compute again.
+
+    torchtitan's selective policy keeps every second product and attention, Megatron's all products.
+    """
+    if job.recipe.checkpoints is None:
+        return _BY_POLICY.get(str(job.config.training.activation_checkpointing.policy), (0.0, 0.0))
+    return computed_again(job.recipe, job.recipe.checkpoints, job.sizes)
+
+
+_BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}
+
+
+def _fsdp(job: Job) -> tuple[int, int, int]:
+    """Each micro-batch gathers for its forward pass, and again for its backward pass if it has let go.
+
+    Stages of a pipeline reduce once, and gather once if they keep what they have (torchtitan, pipeline_llama).
+    """
+    sharding, count = job.recipe.sharding, job.micro_batches
+    again = 2 if sharding.reshard_after_forward is not False else 1
+    if job.stages > 1:
+        return job.sizes["z"], count * again if again > 1 else 1, 1
+    return job.sizes["z"], count * again, count if sharding.syncs_every_micro_batch else 1
+
+
+def _ddp(job: Job) -> tuple[int, int, int]:
+    """Nothing is sharded; gradients are summed."""
+    return 1, 0, job.micro_batches if job.recipe.sharding.syncs_every_micro_batch else 1
+
+
+def _nanotron(job: Job) -> tuple[int, int, int]:
+    """Gradients are summed once; under ZeRO-1 parameters are gathered after the step."""
+    return (job.sizes["z"], 1, 1) if job.recipe.nanotron is not None and job.recipe.nanotron.zero_stage else (1, 0, 1)
+
+
+def _megatron(job: Job) -> tuple[int, int, int]:
+    """Gradients are summed once; with the distributed optimizer parameters are gathered after the step.
+
+    Megatron-FSDP's last strategies reduce in every micro-batch, and gather for every pass.
+    """
+    count, strategy = job.micro_batches, job.config.get("engine.data_parallel_sharding_strategy")
+    often = {"optim": (1, 1), "optim_grads": (1, count), "optim_grads_params": (2 * count, count)}.get(strategy)
+    if often is not None:
+        return (job.sizes["z"], *often)
+    return (job.sizes["z"], 1, 1) if job.config.get("engine.distributed_optimizer") else (1, 0, 1)
+
+
+def _zero(job: Job) -> tuple[int, int, int]:
+    """Stage 2 reduces in every micro-batch, stage 1 once; stage 3 gathers for each forward and backward pass."""
+    stage, count = job.recipe.zero.stage if job.recipe.zero is not None else 0, job.micro_batches
+    return ((1, 0, 1), (job.sizes["z"], 1, 1), (job.sizes["z"], 1, count), (job.sizes["z"], 2 * count, count))[stage]
+
+
+TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
+    "none": lambda job: (1, 0, 0),
+    "ddp": _ddp,
+    "fsdp": _fsdp,
+    "fsdp1": _fsdp,
+    "megatron": _megatron,
+    "megatron-fsdp": _megatron,
+    "nanotron": _nanotron,
+    **{f"{each}{stage}": _zero for each in DEEPSPEED for stage in ("", "3", "3-offload")},
+}
+"""By engine: ranks that share parameters, and how often a step gathers all parameters and reduces all gradients."""

@@ -1,0 +1,157 @@
+"""An estimate in words: where its peak is, whether it fits, and what its symbols mean. All faces share these."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memcore.config.settings import SETTINGS
+from memcore.estimation import Estimate
+from memcore.networks.glossary import SYMBOLS, meaning
+from memcore.memory.ledger import Entry
+from memcore.memory.places import PHASES, place
+from memcore.trace.program import Moment
+from memcore.units import format_bytes
+from memcore.i18n.page import say, translated
+
+_NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
+
+
+def when(moment: Moment, estimate: Estimate) -> str:
+    """A moment in words: `backward pass, layers 2 to 29`."""
+    where = _where(place(moment.place, estimate.rank.job.model))
+    named = say("moment", phase=translated(PHASES[moment.phase]), where=where)
+    count = estimate.job.micro_batches
+    if count == 1 or moment.segment is None or estimate.job.recipe.megatron is not None:
+        return named
+    rest = say("micro-batch", first=2) if count == 2 else say("micro-batches", first=2, last=count)
+    return say("moment", phase=named, where=rest if moment.turn[1] else say("micro-batch", first=1))
+
+
+_LAYERS = re.compile(
+    r"(?P<kind>vision (?:\d+ )?|)layers? (?P<first>\d+)(?:, (?P<next>\d+) …)?(?: (?:to )?(?P<last>\d+))?"
+)
+
+
+def _where(place: str) -> str:
+    """A place of the timeline in the language that is spoken."""
+    match = _LAYERS.fullmatch(place)
+    if match is None:
+        return translated(place)
+    key = "layer" if match["last"] is None else "layers" if match["next"] is None else "some-layers"
+    return say(key, **match.groupdict())
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer in sentences."""
+
+    level: str
+    """fits, tight (only the expected value fits), over (only the low end fits), no or unknown."""
+    headline: str
+    reason: str
+
+
+def verdict(estimate: Estimate) -> Verdict:
+    """Whether the job fits, by how much, and what its peak is made of."""
+    device, capacity = estimate.device, estimate.capacity
+    gpus = _gpus(estimate)
+    if capacity is None:
+        headline = say("verdict-unknown", need=format_bytes(device.expected), gpus=gpus)
+        return Verdict("unknown", headline, reason(estimate))
+    level = _level(device.low, device.expected, device.high, capacity)
+    left = capacity - device.expected
+    share = f"{100 * left / capacity:.0f}"
+    margin = (
+        say("left", size=format_bytes(left), share=share) if left >= 0 else say("missing", size=format_bytes(-left))
+    )
+    headline = say(
+        "verdict-sentence",
+        level=say(f"verdict-{level}"),
+        need=format_bytes(device.expected),
+        capacity=format_bytes(capacity),
+        gpus=gpus,
+        margin=margin,
+    )
+    because = reason(estimate)
+    if level in UNSURE:
+        because += " " + say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
+    return Verdict(level, headline, because)
+
+
+UNSURE = ("tight", "over")
+"""Levels at which the range of what may be needed decides."""
+
+
+def _gpus(estimate: Estimate) -> str:
+    """The GPUs that need most."""
+    rank = estimate.rank
+    if len(estimate.ranks) > 1:
+        if rank.count == 1:
+            return say("one-gpu-of", name=translated(rank.name))
+        return say("many-gpus-of", count=rank.count, name=translated(rank.name))
+    count = estimate.job.num_gpus
+    return say("one-gpu") if count == 1 else say("many-gpus", count=count)
+
+
+def _level(low: int, expected: int, high: int, capacity: int) -> str:
+    if high <= capacity:
+        return "fits"
+    if expected <= capacity:
+        return "tight"
+    return "over" if low <= capacity else "no"
+
+
+def reason(estimate: Estimate) -> str:
+    """When the peak is and what dominates it: bytes in tensors, which need no look at the allocator."""
+    sums = estimate.ledger.by_category
+    category = max(sums, key=lambda name: sums[name])
+    share = 100 * sums[category] / estimate.ledger.total
+    return say(
+        "verdict-reason",
+        when=when(estimate.peak, estimate),
+        total=format_bytes(estimate.ledger.total),
+        category=translated(category),
+        size=format_bytes(sums[category]),
+        share=f"{share:.0f}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol of a formula."""
+
+    name: str
+    value: int
+    meaning: str
+
+
+def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
+    """Every symbol that the formulas of an estimate use, with its value."""
+    sizes = estimate.rank.job.sizes
+    used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
+    order = list(SYMBOLS)
+    found = sorted(used & set(sizes), key=lambda name: (order.index(name.rstrip("′")), name))
+    return tuple(Symbol(name, sizes[name], _meaning(name)) for name in found)
+
+
+def _meaning(name: str) -> str:
+    """What a symbol means; other layers have one with a mark."""
+    plain = translated(meaning(name.rstrip("′")))
+    return say("other-layers", meaning=plain) if name.endswith("′") else plain
+
+
+def spelled(path: str, value: object) -> str:
+    """The value of a setting as its file, form or flag would spell it."""
+    return SETTINGS[path].kind.spell(value)
+
+
+def why(entry: Entry) -> str:
+    """Why an entry is there at this moment, in the language that is spoken."""
+    lifetime = translated(entry.lifetime)
+    return say("saved-by", lifetime=lifetime, rules=", ".join(entry.savers)) if entry.savers else lifetime
+
+
+def name_of(entry: Entry) -> str:
+    """An entry's tensor: what it is, and whose."""
+    return f"{entry.title} ({entry.module})" if entry.module else entry.title

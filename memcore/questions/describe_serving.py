@@ -1,0 +1,128 @@
+"""A server's estimate in words: whether it fits, how many users and how long a context. All faces share these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memcore.questions.describe import Verdict
+from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, utilization
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_bytes, format_count
+from memcore.i18n.page import say
+
+
+def serving_verdict(found: ServingEstimate) -> Verdict:
+    """Whether the server starts and takes what is asked, by how much, and what it holds."""
+    _device, capacity = found.device, found.capacity
+    count = found.job.num_gpus
+    gpus = say("one-gpu") if count == 1 else say("many-gpus", count=count)
+    if capacity is None:
+        headline = say("serves-unknown", size=format_bytes(_least(found)), gpus=gpus, asked=_asked(found))
+        return Verdict("unknown", headline, _reason(found))
+    level = _level(found)
+    left = found.headroom or 0
+    margin = say("serves-left" if left >= 0 else "missing", size=format_bytes(abs(left)))
+    where = say("serves-in-cache") if found.spare == left else say("serves-on", gpus=gpus)
+    headline = say(f"serves-{level}", asked=_asked(found), margin=margin, where=where)
+    return Verdict(level, headline, _reason(found))
+
+
+def _level(found: ServingEstimate) -> str:
+    if found.fits:
+        return "fits" if found.certain else "tight"
+    return "no" if found.certain or _hopeless(found) else "over"
+
+
+def _hopeless(found: ServingEstimate) -> bool:
+    """Whether not even the low end of every range fits."""
+    pool, capacity = found.pool, found.capacity or 0
+    if found.device.low > capacity:
+        return True
+    return pool is not None and pool.capacity is not None and pool.capacity_high < found.needed
+
+
+def _asked(found: ServingEstimate) -> str:
+    """What must fit: `8 sequences of 4,096 tokens`."""
+    count, length = found.users, format_count(found.asked_length)
+    return say("serves-one", length=length) if count == 1 else say("serves-many", count=count, length=length)
+
+
+def _least(found: ServingEstimate) -> int:
+    """Bytes without an accelerator: everything but a pool, and what is asked of the pool."""
+    asked = found.needed * found.pool.bytes_each if found.pool else 0
+    return found.ledger.total + asked
+
+
+def _reason(found: ServingEstimate) -> str:
+    pool, length = found.pool, found.job.basics.max_model_len
+    weights = format_bytes(found.ledger.sum("weights", "draft model", "adapters"))
+    if pool is None or pool.capacity is None:
+        cache = format_bytes(found.ledger.sum("KV cache", "recurrent states"))
+        return say("serves-caches", weights=weights, cache=cache)
+    return say(
+        "serves-pool",
+        weights=weights,
+        cache=format_bytes(pool.capacity * pool.bytes_each),
+        tokens="" if pool.tokens is None else say("serves-pool-tokens", count=format_count(pool.tokens)),
+        users=format_count(pool.users(length) or 0),
+        length=format_count(length),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question with its answer."""
+
+    key: str
+    question: str
+    answer: str
+    value: object
+
+
+def answers(found: ServingEstimate) -> list[Answer]:
+    """What people ask about a server."""
+    return list(_answers(found))
+
+
+def _answers(found: ServingEstimate) -> Iterator[Answer]:
+    if found.capacity is None:
+        return
+    users, basics = found.users, found.job.basics
+    longest = longest_context(found, users)
+    if longest is not None:
+        question = say("serves-longest-one") if users == 1 else say("serves-longest", count=users)
+        text = say("serves-tokens", count=format_count(longest)) if longest else say("serves-none")
+        yield Answer("longest_context", question, text, longest)
+    for key, title, length in (
+        ("users_at_longest", "longest", basics.max_model_len),
+        ("users_at_mean", "mean", basics.mean_length),
+    ):
+        count = most_users(found, length)
+        if count is not None:
+            question = say(f"serves-users-{title}", count=format_count(length))
+            yield Answer(key, question, format_count(count), count)
+    gpus = fewest_gpus(found)
+    yield Answer("fewest_gpus", say("serves-fewest"), say("serves-no-count") if gpus is None else str(gpus), gpus)
+    name = largest_format(found)
+    yield Answer("largest_format", say("serves-format"), name or say("serves-none"), name)
+    share = utilization(found)
+    if share is not None:
+        works = share.least <= share.most
+        text = say("serves-no-value")
+        if works:
+            text = say("serves-from-to", least=f"{share.least:.3f}", most=f"{share.most:.3f}")
+        value = {"least": share.least, "most": share.most} if works else None
+        yield Answer("gpu_memory_utilization", say("serves-utilization"), text, value)
+
+
+def serving_title(found: ServingEstimate) -> str:
+    """The job in one line."""
+    job = found.job
+    where = job.accelerator.name if job.accelerator else "GPU"
+    parts = [
+        f"{job.model.name} ({format_count(job.model.parameters)} parameters)",
+        f"{job.server.title} on {job.num_gpus} × {where}" if job.num_gpus > 1 else f"{job.server.title} on one {where}",
+        f"up to {format_count(job.basics.max_model_len)} tokens",
+    ]
+    return " · ".join(parts)

@@ -1,0 +1,281 @@
+"""What a run's log says of its memory, beside what is predicted for its config.
+
+A difference is explained only by what the ledger has: tensors of just that size. Nothing is claimed of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from memcore.questions.accuracy import Beside, beside
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.estimation import Estimate, estimate
+from memcore.memory.rank import outside
+from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import MiB
+
+READINGS: Mapping[str, str] = {"max_allocated": "allocated", "max_reserved": "reserved", "device_used": "device"}
+"""What a number without a name may be, as a truth case calls it, and the reading that it is beside."""
+BYTES = frozenset({"max_allocated", "max_reserved", "device_used", "allocated", "weights", "activations", "kv_cache"})
+CASES = frozenset({*BYTES, "kv_cache_tokens", "fits"})
+"""Quantities that a truth case may have."""
+BELOW, INSIDE, ABOVE = "below", "inside", "above"
+_WORTH = 12
+"""Only tensors so many times larger than what the log rounds away are worth naming: smaller ones match by chance."""
+_LEAST = 8 * MiB
+_SEGMENT, _ROUNDED = 10 * MiB, 2 * MiB
+"""What PyTorch asks the driver for is rounded up to 2 MiB from 10 MiB on (c10/cuda/CUDACachingAllocator.h)."""
+_SHOWN = 3
+
+
+class Held(Protocol):
+    """An entry of a ledger."""
+
+    @property
+    def title(self) -> str:
+        """What it is."""
+
+    @property
+    def module(self) -> str:
+        """Where it belongs."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all copies."""
+
+    @property
+    def each(self) -> int:
+        """Of one copy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Tensors whose size is as much as a difference, or as an allocation that failed."""
+
+    title: str
+    module: str
+    bytes: int
+    copies: int
+    """How many blocks the bytes are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A quantity of the log with its prediction."""
+
+    seen: Sighting
+    quantity: str
+    """What is predicted beside it: of a number without a name, each reading in turn."""
+    predicted: int | None = None
+    range: tuple[int, int] | None = None
+    reason: str | None = None
+    """Why nothing is predicted."""
+    matches: tuple[Match, ...] = ()
+    least: bool = False
+    """The log states a lower bound only."""
+
+    @property
+    def difference(self) -> int | None:
+        """Predicted less what the log says."""
+        return None if self.predicted is None else self.predicted - self.seen.value
+
+    @property
+    def share(self) -> float | None:
+        """The difference as a share of what the log says."""
+        return self.difference / self.seen.value if self.difference is not None and self.seen.value else None
+
+    @property
+    def verdict(self) -> str | None:
+        """Where what the log says lies: in the stated range, below or above it; None without one."""
+        if self.range is None:
+            return None
+        if self.seen.high < self.range[0] and not self.least:
+            return BELOW
+        return ABOVE if self.seen.low > self.range[1] else INSIDE
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """A log beside a prediction."""
+
+    found: Estimate | ServingEstimate
+    rows: tuple[Row, ...]
+    cut: bool
+    """The log is longer than what was read."""
+
+    def cases(self, where: str = "pasted") -> list[dict[str, Any]]:
+        """What the log measured as truth cases, as `memcore accuracy` reads them; of a run out of memory only that."""
+        config = self.found.job.config.to_dict()
+        name, chosen = name_of(config), list(_measured(self.rows))
+        return [
+            {
+                "id": name if number == 0 else f"{name}@{_suffix(row)}",
+                "config": config,
+                "measured": _quantity(row),
+                "source": {
+                    "kind": "hardware",
+                    "title": f"log of {row.seen.tool}" if row.seen.tool else "a number without a log",
+                    "where": f"{where}, line {row.seen.line}",
+                    "stated_as": row.seen.stated,
+                },
+                "confidence": "medium",
+                **({"same_run_as": name} if number else {}),
+            }
+            for number, row in enumerate(chosen)
+        ]
+
+
+def _suffix(row: Row) -> str:
+    return str(row.seen.moment) if row.quantity in {"max_allocated", "allocated"} else row.quantity
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """An id that is the same for the same config: the given one, or a hash."""
+    given = config.get("_id")
+    if isinstance(given, str):
+        return given
+    return "run-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _measured(rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows that are cases: each quantity at a moment once, the peak in tensors first."""
+    failed = [row for row in rows if row.quantity == "fits"]
+    if failed:
+        yield failed[0]
+        return
+    known: dict[tuple[str, str | None], Row] = {}
+    for row in rows:
+        if row.quantity in CASES and row.seen.moment is not None:
+            known.setdefault((row.quantity, row.seen.moment), row)
+    yield from sorted(known.values(), key=lambda row: (row.quantity, row.seen.moment) != ("max_allocated", "peak"))
+
+
+def _quantity(row: Row) -> dict[str, Any]:
+    size: dict[str, Any] = {"bytes": row.seen.value} if row.quantity in BYTES else {"value": row.seen.value}
+    if row.quantity == "fits":
+        size = {"value": False}
+    return {"quantity": row.quantity, **size, "rank": row.seen.rank, "moment": row.seen.moment}
+
+
+def reconcile(config: Config | Mapping[str, object], text: str, *, reading: str | None = None) -> Reconciled:
+    """What a log says, beside what is predicted for a config.
+
+    `reading` says what a number without a name is: `max_allocated`, `max_reserved` or `device_used`; without it, it
+    stands beside all three. Raises ConfigError for a config that is wrong and for a log that says nothing of memory.
+
+    >>> job = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"accelerator": "t4"}}
+    >>> row = reconcile(job, "max_memory_allocated: 1.85 GiB").rows[0]
+    >>> row.quantity, row.verdict
+    ('max_allocated', 'inside')
+    """
+    return reconciled(estimate(config), text, reading=reading)
+
+
+def reconciled(found: Estimate | ServingEstimate, text: str, *, reading: str | None = None) -> Reconciled:
+    """The same for what is predicted already."""
+    if reading is not None and reading not in READINGS:
+        raise ConfigError([Problem("reading", f"found {reading!r}; one of {', '.join(READINGS)}")])
+    seen = sightings(text)
+    if not seen:
+        raise ConfigError([Problem("log", "nothing in it is understood as memory of a GPU")])
+    rows = [row for each in seen for row in _rows(found, each, reading)]
+    return Reconciled(found, tuple(rows), len(text) > LARGEST)
+
+
+def _rows(found: Estimate | ServingEstimate, seen: Sighting, reading: str | None) -> Iterator[Row]:
+    """A quantity beside its prediction; a number without a name beside each that it may be."""
+    if seen.quantity != "number":
+        yield _row(found, seen, seen.quantity, seen.moment)
+    elif reading is not None:
+        yield _row(found, replace(seen, quantity=reading, moment="peak"), reading, "peak")
+    else:
+        rows = [_row(found, seen, name, "peak") for name in READINGS]
+        yield from (row for row in rows if row.predicted is not None)
+
+
+def _row(found: Estimate | ServingEstimate, seen: Sighting, quantity: str, moment: str | None) -> Row:
+    if quantity == "request":
+        return Row(seen=seen, quantity=quantity, matches=tuple(_requested(found, seen))[:_SHOWN])
+    try:
+        known = _beside(found, quantity, moment, seen.rank)
+    except MemcoreError as error:
+        known = Beside(reason=str(error))
+    matches: Iterator[Match] = iter(())
+    if known.predicted is not None and quantity in BYTES:
+        matches = _matches(found.ledger.entries, abs(known.predicted - seen.value), seen.rounding)
+    return Row(
+        seen=seen,
+        quantity=quantity,
+        predicted=known.predicted,
+        range=known.range,
+        reason=known.reason,
+        matches=tuple(matches)[:_SHOWN],
+        least=quantity == "needed",
+    )
+
+
+def _beside(found: Estimate | ServingEstimate, quantity: str, moment: str | None, rank: object) -> Beside:
+    """What is predicted, with its range where it is a reading."""
+    if quantity in _FURTHER:
+        return _FURTHER[quantity](found)
+    if isinstance(found, ServingEstimate) and quantity in OF_SERVERS:
+        return beside(found, quantity, "steady", rank)
+    if moment is None or moment == "out_of_memory" or quantity not in CASES:
+        return Beside()
+    return beside(found, quantity, moment, rank)
+
+
+def _needed(found: Estimate | ServingEstimate) -> Beside:
+    return Beside(predicted=found.allocated.expected, range=(found.allocated.low, found.allocated.high))
+
+
+def _outside(found: Estimate | ServingEstimate) -> Beside:
+    """What is not in PyTorch's allocator."""
+    if isinstance(found, ServingEstimate):
+        return beside(found, "non_torch", "steady")
+    parts = [each.overhead for each in outside(found.rank)]
+    low, expected, high = (sum(getattr(part, name) for part in parts) for name in ("low", "expected", "high"))
+    return Beside(predicted=expected, range=(low, high))
+
+
+_FURTHER: Mapping[str, Callable[[Estimate | ServingEstimate], Beside]] = {
+    "capacity": lambda found: Beside(predicted=found.capacity),
+    "needed": _needed,
+    "non_torch": _outside,
+}
+"""What is predicted for quantities that no truth case has."""
+OF_SERVERS = frozenset({"cuda_graphs", "kv_cache_blocks"})
+"""The same, of servers only."""
+
+
+def _matches(entries: Sequence[Held], size: int, rounding: int) -> Iterator[Match]:
+    """Tensors of the peak that are as large as a difference, all copies or one, as exactly as the log says."""
+    allowed = max(rounding, 512)
+    if size < max(_LEAST, _WORTH * allowed):
+        return
+    for entry in entries:
+        if abs(entry.bytes - size) <= allowed:
+            copies = entry.bytes // entry.each if entry.each else 1
+            yield Match(title=entry.title, module=entry.module, bytes=entry.bytes, copies=copies)
+        elif abs(entry.each - size) <= allowed:
+            yield Match(title=entry.title, module=entry.module, bytes=entry.each, copies=1)
+
+
+def _requested(found: Estimate | ServingEstimate, seen: Sighting) -> Iterator[Match]:
+    """Tensors of any moment whose allocation would ask for just what there was no room for."""
+    if isinstance(found, ServingEstimate) or seen.value < _SEGMENT or seen.value < _WORTH * seen.rounding:
+        return
+    known = set()
+    for moment in found.moments:
+        for entry in found.rank.ledger(moment).entries:
+            asked = -(-entry.each // _ROUNDED) * _ROUNDED
+            key = entry.title, entry.module
+            if seen.low <= asked <= seen.high and key not in known:
+                known.add(key)
+                yield Match(title=entry.title, module=entry.module, bytes=entry.each, copies=1)

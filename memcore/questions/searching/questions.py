@@ -1,0 +1,161 @@
+"""What a search looks through: one question for each accelerator, number of GPUs and engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memcore.config.settings import Config
+from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_of
+from memcore.dtypes import ITEMSIZE
+from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.estimation import Estimate, estimate
+from memcore.hardware import context, find_accelerator
+from memcore.trainers.pytorch.resolve import Job
+from memcore.questions.searching.found import Found, Key, Measured
+from memcore.questions.searching.kinds import Kind, config_as, kinds_of
+from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
+from memcore.questions.searching.spaces import Floor, Space, Tried, floor_of, plan, sequences_of, space_of
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A config with one engine, on one kind of accelerator and number of GPUs."""
+
+    title: str
+    """The engine, where there are several."""
+    settings: Settings
+    """What the engine changes of the config that was asked about."""
+    config: Config
+    text: str
+    space: Space
+    floor: Floor
+    work: Work
+    roofline: Roofline
+    computes: int
+    sums: int
+    capacity: int | None
+    outside: int
+    failed: list[Layout] = field(default_factory=list)
+    """Layouts that were measured and do not fit."""
+
+    def cost(self, layout: Layout) -> Cost:
+        """What a layout costs."""
+        return cost(self.work, plan(self.space, layout, self.computes, self.sums), self.roofline)
+
+    def least(self, layout: Layout, growth: int | None = None) -> int:
+        """Bytes that a layout surely has; `growth` as in `Floor.bytes`."""
+        return self.floor.bytes(self.space, layout, growth)
+
+    def key(self, layout: Layout) -> Key:
+        """What a layout is called."""
+        return self.config.hardware.accelerator, self.title, layout
+
+    @property
+    def ceiling(self) -> int | None:
+        """Bytes in tensors above which nothing fits."""
+        return None if self.capacity is None else self.capacity - self.outside
+
+    def found(self, layout: Layout, price: Cost, answer: Measured) -> Found:
+        """A layout with what was measured."""
+        policy = {**self.settings, **self.space.row.policies[layout.policy].settings}
+        return Found(layout, policy, self.title, self.config.hardware.accelerator, *answer, self.capacity, price)
+
+
+def questions_of(
+    base: Config,
+    gpus: Sequence[int] | None,
+    accelerators: Sequence[str] | None,
+    sequences: int | None,
+    roofline: Roofline | None,
+    tried: Tried,
+) -> tuple[list[Question], dict[str, str]]:
+    """All questions of a search, and the engines that cannot do the job at all, with their reasons.
+
+    Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
+    """
+    step = sequences or _sequences(base)
+    found: list[Question] = []
+    refused: dict[str, MemcoreError] = {}
+    names: Sequence[str | None] = accelerators or [base.hardware.accelerator]
+    for accelerator in names:
+        named = base.replaced("hardware.accelerator", find_accelerator(accelerator).id if accelerator else None)
+        for count in gpus or [_gpus(base)]:
+            for kind in kinds_of(base, count):
+                job = _job_as(named, kind)
+                if isinstance(job, MemcoreError):
+                    refused[kind.title] = job
+                else:
+                    found.append(_question(named, kind, job, count, step, roofline, tried))
+    if not found:
+        raise next(iter(refused.values()))
+    return found, {title: str(error) for title, error in refused.items()}
+
+
+def _gpus(base: Config) -> int:
+    return base.hardware.num_gpus or _job(base).num_gpus
+
+
+def _sequences(base: Config) -> int:
+    """Sequences of a step: those of the config, as the first engine has them that can do it as it stands."""
+    jobs = [_attempted(config_as(base, kind)[0]) for kind in kinds_of(base, _gpus(base))]
+    able = [job for job in jobs if not isinstance(job, MemcoreError)]
+    if able:
+        return sequences_of(able[0])
+    raise next(job for job in jobs if isinstance(job, MemcoreError))
+
+
+def _job_as(config: Config, kind: Kind) -> Job | MemcoreError:
+    """The job of a config as a kind: with its own division, or, where that engine does not have it, with none."""
+    changed = config_as(config, kind)[0]
+    found = _attempted(changed)
+    return _attempted(_undivided(changed)) if isinstance(found, MemcoreError) else found
+
+
+def _attempted(config: Config) -> Job | MemcoreError:
+    try:
+        return _job(config)
+    except MemcoreError as error:
+        return error
+
+
+def _question(
+    base: Config,
+    kind: Kind,
+    job: Job,
+    count: int,
+    sequences: int,
+    roofline: Roofline | None,
+    tried: Tried,
+) -> Question:
+    config, settings = config_as(base, kind)
+    space = space_of(config, job, count, sequences, tried, kind.row)
+    return Question(
+        title=kind.title,
+        settings=settings,
+        config=config,
+        text=json.dumps(config.to_dict(), sort_keys=True),
+        space=space,
+        floor=floor_of(job),
+        work=work_of(job.model, space.sequence),
+        roofline=roofline or roofline_of(config.hardware.accelerator, config.hardware.gpus_per_node),
+        computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
+        sums=int(ITEMSIZE[job.recipe.precision.reduce]),
+        capacity=job.capacity,
+        outside=context(job.accelerator).expected,
+    )
+
+
+def _undivided(config: Config) -> Config:
+    """A config whose layers every rank has whole: its own division may be one that another engine does not have."""
+    for path in (*PATHS.values(), *SHARES):
+        config = config.replaced(path, None)
+    return config
+
+
+def _job(config: Config) -> Job:
+    found = estimate(config)
+    if not isinstance(found, Estimate):
+        raise ConfigError([Problem("engine.type", "layouts are searched for training; found a server")])
+    return found.job

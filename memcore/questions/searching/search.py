@@ -1,0 +1,205 @@
+"""The layouts of a cluster: all that are valid, those that fit, and the cheapest of them.
+
+Layouts are looked at from the cheapest by the cost model on. One that a bound says cannot fit is passed over, and
+so is, once enough were found, one that leaves hardly more headroom than a cheaper one. What is left is measured, and
+what is recommended has passed `estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+
+from memcore.config.settings import Config
+from memcore.questions.costs import Cost, Roofline
+from memcore.errors import ConfigError, Problem, nearest
+from memcore.questions.searching.found import Found, Key, Measured, Progress, Tally
+from memcore.questions.searching.layouts import Layout
+from memcore.questions.searching.questions import Question, questions_of
+from memcore.questions.searching.rows import SCHEDULES
+from memcore.questions.searching.spaces import Space, Tried
+from memcore.questions.searching.tasks import Answer, Task, growths_of, performed
+
+KEEP = 4
+"""Layouts that a search recommends, if as many fit."""
+DEAR = 1.25
+"""Layouts that cost more than so many times the cheapest are not looked at, once enough were found."""
+PATIENCE = 20
+"""Layouts in a row that are measured and recommended no longer, before a search for more headroom ends."""
+NOTICEABLE = 5
+"""Beyond these a layout is recommended if it leaves this part of the capacity more than all cheaper ones."""
+
+
+def search(
+    config: Config | Mapping[str, object],
+    *,
+    gpus: Sequence[int] | None = None,
+    accelerators: Sequence[str] | None = None,
+    sequences: int | None = None,
+    roofline: Roofline | None = None,
+    keep: int = KEEP,
+    every: bool = False,
+    micro_batches: Sequence[int] = (1, 2, 4, 8),
+    schedules: Sequence[str] = ("1f1b",),
+    offload: bool = False,
+    executor: Executor | None = None,
+    known: Mapping[Key, Measured] | None = None,
+) -> Iterator[Progress]:
+    """Look at all layouts of a training job, and yield progress with what was found until now.
+
+    Model, training and hardware are the config's; the division of ranks, micro-batches, checkpointing and the engine's
+    policies vary, and engine and layers where the config leaves them open (`memcore.questions.searching.kinds`). All layouts have
+    the same step of `sequences` sequences (default: the config's). `gpus` and `accelerators` try several clusters;
+    `schedules` other pipelines than 1F1B in PyTorch, `offload` parameters or the optimizer on the host. With
+    `every`, each layout is measured, not only what can be among the best `keep`; an `executor` then shares the work,
+    if there is enough of it. Without, one measurement decides about the next, and all are made here. Layouts in
+    `known` (see `memcore.questions.searching.records`) are not measured again. Stop the iteration to cancel.
+
+    >>> job = {"model": "llama-3.2-1b", "training": {"sequence_length": 8192},
+    ...        "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}}
+    >>> *_, last = search(job, keep=1)
+    >>> best = last.best[0]
+    >>> best.fits, best.layout.gpus
+    (True, 2)
+
+    Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
+    """
+    base = config if isinstance(config, Config) else Config.from_dict(config)
+    tried = _tried(micro_batches, schedules, offload=offload)
+    questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tried)
+    priced = [
+        (number, layout, question.cost(layout))
+        for number, question in enumerate(questions)
+        for layout in question.space.layouts()
+    ]
+    tally = Tally(len(priced), left_out)
+    yield tally.progress(done=False)
+    if every:
+        tasks = _sweep(questions, priced, tally, known or {})
+    else:
+        priced.sort(key=lambda each: (each[2].per_token, questions[each[0]].least(each[1]), each[1]))
+        tasks = _candidates(questions, priced, tally, known or {}, keep)
+    prices = {(number, layout): price for number, layout, price in priced}
+    for task, answers in performed(tasks, executor if every else None):
+        question = questions[task.number]
+        for layout, answer in zip(task.layouts, answers, strict=True):
+            found = _note(tally, question, layout, prices[task.number, layout], answer, every=every)
+            tally.new += [found] if found is not None else []
+        yield tally.progress(done=False)
+    tally.best = tally.best if every else _shortened(tally.best, keep)
+    yield tally.progress(done=True)
+
+
+def _tried(micro_batches: Sequence[int], schedules: Sequence[str], *, offload: bool) -> Tried:
+    unknown = [each for each in schedules if each not in SCHEDULES]
+    if unknown:
+        message = f"found {unknown[0]!r}; allowed: {', '.join(SCHEDULES)}"
+        raise ConfigError([Problem("schedules", message, nearest(unknown[0], SCHEDULES))])
+    return Tried(micro_batches=tuple(micro_batches), schedules=tuple(schedules), offload=offload)
+
+
+Priced = tuple[int, Layout, Cost]
+"""The number of a question, one of its layouts, and what that costs."""
+
+
+def _sweep(
+    questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured]
+) -> Iterator[Task]:
+    """Every layout, those together that share recorded steps: they differ in shards and micro-batches alone."""
+    together: dict[tuple[int, ...], list[Layout]] = {}
+    for number, layout, price in priced:
+        question = questions[number]
+        answer = known.get(question.key(layout))
+        if answer is None or (answer[2] is None and question.ceiling is not None):
+            together.setdefault((number, *layout[:4], layout.policy), []).append(layout)
+        else:
+            _note(tally, question, layout, price, answer, every=True)
+    for (number, *_), layouts in together.items():
+        question = questions[number]
+        yield Task(number, question.text, question.space, tuple(layouts), question.ceiling)
+
+
+def _candidates(
+    questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured], keep: int
+) -> Iterator[Task]:
+    """What must be measured, decided as late as possible: what was found until then prunes the rest."""
+    for number, layout, price in priced:
+        question = questions[number]
+        if _is_beaten(question, layout, price, tally, keep):
+            tally.pruned += 1
+        elif question.key(layout) in known:
+            _note(tally, question, layout, price, known[question.key(layout)], every=False)
+        else:
+            margin = _needed(question, layout, tally, keep)
+            yield Task(number, question.text, question.space, (layout,), question.ceiling, margin)
+
+
+def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
+    """Whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
+
+    Several sequences that are shared among ranks are passed over: half of both are as many tokens, and less traffic.
+    """
+    if question.ceiling is None:
+        return False
+    if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
+        return True
+    if len(tally.best) >= keep and (
+        tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in tally.best)
+    ):
+        return True
+    left = question.ceiling - question.least(layout)
+    if left < 0 or any(_needs_no_less(layout, each, question.space) for each in question.failed):
+        return True
+    needed = _needed(question, layout, tally, keep)
+    if left < needed:
+        return True
+    growth = growths_of(question.text, question.space).growth(layout)
+    return question.ceiling - question.least(layout, growth) < needed
+
+
+def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:
+    """The headroom that makes a layout worth a look: once enough were found, noticeably more than a cheaper one's."""
+    if len(tally.best) < keep or question.capacity is None:
+        return 0
+    most = max((each.headroom or 0 for each in tally.best if each.gpus <= layout.gpus), default=0)
+    return most + question.capacity // NOTICEABLE
+
+
+def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
+    """Whether a layout surely holds at least as much as another: with more sequences at once, or fewer shards.
+
+    Gradients that wait for a second micro-batch are more, so that only a layout that has them too compares with one
+    that has them; what stays gathered is more than what is freed.
+    """
+    same = layout[:4] == other[:4] and layout.micro_batch >= other.micro_batch and layout.shards <= other.shards
+    waits = layout.micro_batches > 1 or other.micro_batches == 1
+    mine, its = space.row.policies[layout.policy], space.row.policies[other.policy]
+    alike = mine == its or (space.keeps_like(layout.policy) == other.policy and not mine.resharded)
+    return same and waits and alike
+
+
+def _note(
+    tally: Tally, question: Question, layout: Layout, price: Cost, answer: Answer, *, every: bool
+) -> Found | None:
+    """Count an answer; what was found, if the layout can be."""
+    if isinstance(answer, str):
+        tally.refuse(answer)
+        return None
+    tally.measured += 1
+    found = question.found(layout, price, answer)
+    tally.idle = 0 if found.fits else tally.idle + 1
+    if found.fits or (question.capacity is None and (every or len(tally.best) < KEEP)):
+        tally.best.append(found)
+    elif found.fits is False:
+        question.failed.append(layout)
+    return found
+
+
+def _shortened(best: Sequence[Found], keep: int) -> list[Found]:
+    """The cheapest, and those dearer ones that leave more headroom or take fewer GPUs than all cheaper ones."""
+    ordered = sorted(best, key=lambda each: (each.cost.per_token, each.gpus))
+    found = ordered[:keep]
+    for each in ordered[keep:]:
+        if all((each.headroom or 0) > (other.headroom or 0) or each.gpus < other.gpus for other in found):
+            found.append(each)
+    return found

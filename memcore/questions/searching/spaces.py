@@ -1,0 +1,363 @@
+"""Which layouts there are: the rules of models and networks of GPUs that they obey, and bounds of what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from memcore.config.settings import Config
+from memcore.questions.costs import IDLE, Plan
+from memcore.dtypes import ITEMSIZE
+from memcore.errors import ConfigError, Problem
+from memcore.trainers.pytorch.resolve import Job
+from memcore.trainers.megatron.resolve import MegatronJob
+from memcore.networks.parts import Attention, Experts
+from memcore.questions.searching.layouts import Layout, Settings
+from memcore.questions.searching.rows import ROWS, SCHEDULE, SCHEDULES, Policy, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What is tried of settings that could have any value, and what only where it is asked for."""
+
+    micro_batches: tuple[int, ...] = (1, 2, 4, 8)
+    schedules: tuple[str, ...] = ("1f1b",)
+    """Schedules of pipelines whose layers run in PyTorch; every rank of a looped one is a recording of its own."""
+    offload: bool = False
+    """Policies that keep parameters or the optimizer on the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Every layout of a job on some GPUs."""
+
+    engine: str
+    """A key of `ROWS`."""
+    gpus: int
+    sequences: int
+    """Of a step of the whole job, which all layouts share."""
+    node: int
+    """GPUs in a node, within which tensor parallelism stays."""
+    layers: int
+    """Layers that stages share, with embedding and loss where these count as one each."""
+    heads: int
+    experts: int
+    sequence: int
+    tried: Tried
+
+    @property
+    def micro_batches(self) -> tuple[int, ...]:
+        """Micro-batch sizes that are tried."""
+        return self.tried.micro_batches
+
+    @property
+    def row(self) -> Row:
+        """What the engine can be searched for."""
+        return ROWS[self.engine]
+
+    @property
+    def policies(self) -> list[Settings]:
+        """The settings of each policy."""
+        return [each.settings for each in self.row.policies]
+
+    def keeps_like(self, policy: int) -> int:
+        """The policy that keeps the same of each layer, and no gathered parameters."""
+        mine = self.row.policies[policy]
+        alike = (
+            number
+            for number, each in enumerate(self.row.policies)
+            if (each.keeps, each.again, each.wide) == (mine.keeps, mine.again, mine.wide) and each.resharded
+        )
+        return next(alike)
+
+    def points(self, tensor: int, experts: int) -> Iterator[Layout]:
+        """One layout for all sizes that come with a tensor and expert division."""
+        seen = set()
+        for prefix in self.prefixes():
+            if (prefix[0], prefix[3]) == (tensor, experts):
+                for each in self.block(prefix):
+                    key = each.context, each.shards, each.micro_batch
+                    if key not in seen:
+                        seen.add(key)
+                        yield each
+
+    def prefixes(self) -> Iterator[tuple[int, int, int, int]]:
+        """Tensor, pipeline, context and expert divisions."""
+        for tensor in self._sizes("tensor", min(self.node, self.gpus)):
+            for stages in self._stages(tensor):
+                for context in self._sizes("context", self.gpus // (tensor * stages)):
+                    if self.sequence % (2 * context * tensor) == 0 or context * tensor == 1:
+                        ranks = self.gpus // (tensor * stages)
+                        most = min(self.experts, ranks) if "experts" in self.row.divides else 1
+                        for experts in _powers(max(most, 1)):
+                            if ranks % experts == 0 and self.experts % experts == 0:
+                                yield tensor, stages, context, experts
+
+    def _sizes(self, name: str, most: int) -> Iterator[int]:
+        if name not in self.row.divides:
+            yield 1
+            return
+        for size in _powers(most):
+            if self.gpus % size == 0 and (name != "tensor" or self.heads % size == 0):
+                yield size
+
+    def _stages(self, tensor: int) -> Iterator[int]:
+        most = min(self.layers, self.gpus // tensor, self.sequences) if "stages" in self.row.divides else 1
+        for stages in range(1, most + 1):
+            even = stages & (stages - 1) == 0 or self.layers % stages == 0
+            if even and self.gpus % (tensor * stages) == 0:
+                yield stages
+
+    def block(self, prefix: tuple[int, int, int, int]) -> Iterator[Layout]:
+        """All layouts that begin so."""
+        tensor, stages, context, experts = prefix
+        ranks = self.gpus // (tensor * stages)
+        if ranks % context:
+            return
+        data = ranks // context
+        for micro_batch in self.micro_batches:
+            micro_batches, rest = divmod(self.sequences, data * micro_batch)
+            if rest or micro_batches < stages:
+                continue
+            for number, policy in enumerate(self.row.policies):
+                if not self._has(policy, tensor, stages, experts, micro_batches):
+                    continue
+                for shards in self._shards(ranks, context, experts):
+                    sizes = tensor, stages, context, experts, shards, ranks // shards
+                    yield Layout(*sizes, micro_batch, micro_batches, number)
+
+    def _has(self, policy: Policy, tensor: int, stages: int, experts: int, micro_batches: int) -> bool:
+        """Whether a policy is one of this division."""
+        if policy.schedule != "1f1b" and policy.schedule not in self.tried.schedules:
+            return False
+        if policy.schedule == "1f1b" and stages > 1 and "1f1b" not in self.tried.schedules:
+            return False
+        if (policy.offloaded and not self.tried.offload) or (policy.wide and (tensor == 1 or experts == 1)):
+            return False
+        if policy.chunks == 1:
+            return True
+        return stages > 1 and self.layers % (stages * policy.chunks) == 0 and micro_batches % stages == 0
+
+    def _shards(self, ranks: int, context: int, experts: int) -> Iterator[int]:
+        """Shard groups: all ranks, or whole nodes and more of them."""
+        if "shards" not in self.row.divides or ranks == 1:
+            yield 1 if self.row.sharded == "nothing" else ranks
+            return
+        for shards in _powers(ranks):
+            least = max(min(self.node, ranks), context, experts)
+            if shards >= least and shards % context == 0 and shards % experts == 0 and ranks % shards == 0:
+                yield shards
+        if ranks & (ranks - 1):
+            yield ranks
+
+    def layouts(self) -> Iterator[Layout]:
+        """All of them."""
+        for prefix in self.prefixes():
+            yield from self.block(prefix)
+
+
+def _powers(most: int) -> Iterator[int]:
+    size = 1
+    while size <= most:
+        yield size
+        size *= 2
+
+
+def space_of(
+    config: Config,
+    job: Job,
+    gpus: int,
+    sequences: int | None = None,
+    tried: Tried | None = None,
+    row: str | None = None,
+) -> Space:
+    """The space of a config's engine on some GPUs; `row` names another key of `ROWS`.
+
+    Raises ConfigError for an engine without a row.
+    """
+    engine = row or job.engine.name
+    if engine not in ROWS:
+        message = f"layouts of {engine!r} are not searched yet; engines: {', '.join(ROWS)}"
+        raise ConfigError([Problem("engine.type", message)])
+    sizes = job.model.sizes
+    return Space(
+        engine=engine,
+        gpus=gpus,
+        sequences=sequences or sequences_of(job),
+        node=config.hardware.gpus_per_node or 8,
+        layers=job.model.num_layers + _counted(config),
+        heads=sizes.get("a", sizes["h"]),
+        experts=sizes.get("E", 1),
+        sequence=job.sizes["s"] * job.sizes["cp"],
+        tried=_named(config, tried or Tried()),
+    )
+
+
+def _counted(config: Config) -> int:
+    """Ends of the model that Megatron counts as layers of a stage."""
+    ends = ("engine.account_for_embedding_in_pipeline_split", "engine.account_for_loss_in_pipeline_split")
+    return sum(bool(config.get(path)) for path in ends)
+
+
+def _named(config: Config, tried: Tried) -> Tried:
+    """A schedule that the config names is kept; ConfigError if layouts are not searched with it."""
+    named = config.parallelism.pipeline_schedule
+    if named is None:
+        return tried
+    if named not in SCHEDULES:
+        message = (
+            f"found {named!r}; layouts are searched with {', '.join(SCHEDULES)}: leave it out, or name one of them"
+        )
+        raise ConfigError([Problem(SCHEDULE, message)])
+    return replace(tried, schedules=(named,))
+
+
+def sequences_of(job: Job) -> int:
+    """Sequences of a step of the whole job."""
+    data = job.num_gpus // (job.stages * job.sizes["tp"] * job.sizes["cp"])
+    return data * job.sizes["b"] * job.micro_batches
+
+
+def plan(space: Space, layout: Layout, computes: int, sums: int) -> Plan:
+    """What the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`."""
+    policy, count = space.row.policies[layout.policy], layout.micro_batches
+    sharded = space.row.sharded == "parameters"
+    gathers, reduces = (count * (1 + policy.resharded), count) if sharded else (1, 1)
+    if sharded and layout.stages > 1:
+        gathers, reduces = gathers if policy.resharded else 1, 1
+    return Plan(
+        gpus=layout.gpus,
+        tensor=layout.tensor,
+        stages=layout.stages,
+        context=layout.context,
+        shards=layout.shards,
+        replicas=layout.replicas,
+        micro_batch=layout.micro_batch,
+        micro_batches=count,
+        products_again=policy.again[0],
+        attention_again=policy.again[1],
+        gathers=gathers if space.row.sharded != "nothing" else 0,
+        reduces=reduces,
+        computes=computes,
+        sums=sums,
+        offloaded=policy.offloaded,
+        chunks=policy.chunks,
+        idle=IDLE.get(policy.schedule, 1.0),
+        experts=layout.experts,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A number of bytes below which no layout can be: parameters, and what each layer keeps for each token."""
+
+    dense: int
+    """Parameters of the layers, those of routed experts left out."""
+    routed: int
+    """Parameters of routed experts, which expert parallelism divides."""
+    parameter: int
+    """Bytes that are there for each parameter at least; where states alone are shared, of it and of its gradient."""
+    hidden: int
+    queries: int
+    keys: int
+    width: int
+    layers: int
+    uniform: bool
+    """All layers are alike."""
+    gathered: int
+    """Bytes of a parameter that was gathered and not freed."""
+    summed: int
+    """Bytes of a gradient that a pipeline's stage keeps whole until its last micro-batch."""
+    states: int = 0
+    """Bytes of optimizer states for each parameter that data-parallel ranks share, where they share these alone."""
+    logits: int = 0
+    """Bytes of each token when the loss's gradient comes: log-probabilities and their gradient, in fp32."""
+
+    def bytes(self, space: Space, layout: Layout, growth: int | None = None) -> int:
+        """Below this the highest stage of a layout cannot be.
+
+        `growth`: bytes that a layer surely keeps of one sequence, where a recorded step says it.
+        """
+        tensor, stages = layout.tensor, layout.stages
+        shards = layout.shards if space.row.sharded == "parameters" else 1
+        layers = self.layers // stages
+        parameters = self.dense // (tensor * shards) + self.routed // (tensor * max(shards, layout.experts))
+        policy = space.row.policies[layout.policy]
+        one, two, three, four = policy.keeps
+        kept = one * self.hidden + two * self.queries + three * self.keys + four * self.width
+        tokens = layout.micro_batch * space.sequence // layout.context
+        each = tokens * kept * _SIZE // tensor if growth is None else layout.micro_batch * growth
+        if stages > 1 and not self.uniform:
+            return layers * each
+        # Schedules that split the backward pass have fewer micro-batches in flight than stages.
+        flying = min(stages, layout.micro_batches) if policy.schedule in ("1f1b", "interleaved-1f1b") else 1
+        activations = flying * layers * each
+        whole = self._whole(space, layout) * (self.dense + self.routed // layout.experts) // tensor
+        if policy.offloaded:
+            return activations
+        loss = tokens * self.logits // tensor if stages == 1 else 0
+        states = self.states * (self.dense + self.routed) // (tensor * layout.shards)
+        return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
+
+    def _whole(self, space: Space, layout: Layout) -> int:
+        """Bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
+        if space.row.sharded != "parameters" or layout.shards == 1:
+            return 0
+        kept = 0 if space.row.policies[layout.policy].resharded else self.gathered
+        return kept + (self.summed if layout.micro_batches > layout.stages > 1 else 0)
+
+
+_SIZE = 2
+"""Bytes of an element that a layer keeps, at least."""
+
+
+def floor_of(job: Job) -> Floor:
+    """What the layouts of a job cannot be below: every layer keeps its input, without checkpoints more."""
+    model, sizes = job.model, job.model.sizes
+    routed = sum(
+        count * sum(model.size(weight.shape) for weight in feed.experts)
+        for layer, count in model.layers
+        for feed in layer.feeds
+        if isinstance(feed, Experts)
+    )
+    layers = sum(count * sum(model.size(weight.shape) for weight in layer.weights()) for layer, count in model.layers)
+    uniform = len(model.network.kinds) == 1
+    plain = uniform and not routed and all(isinstance(each, Attention) for each in model.network.kinds[0].mixers)
+    named = plain and {"a", "k", "d", "f"} <= set(sizes)
+    frozen = model.network.adapted or job.recipe.sharding.offloaded
+    return Floor(
+        dense=layers - routed,
+        routed=routed,
+        parameter=_bytes_of_parameter(job),
+        states=_bytes_of_states(job),
+        hidden=sizes["h"],
+        queries=sizes["a"] * sizes["d"] if named else 0,
+        keys=sizes["k"] * sizes["d"] if named else 0,
+        width=sizes["f"] if named else 0,
+        layers=model.num_layers,
+        uniform=uniform,
+        gathered=0 if frozen else int(ITEMSIZE[job.recipe.precision.compute]),
+        summed=0 if frozen else int(ITEMSIZE[job.recipe.precision.reduce]),
+        logits=8 * sizes["V"] if job.recipe.loss.kind == "cross-entropy-fp32" and ROWS[job.engine.name].shared else 0,
+    )
+
+
+def _bytes_of_parameter(job: Job) -> int:
+    """Of a parameter and of states that are like it; of what is frozen, elsewhere or in few bits nothing is said."""
+    if job.model.network.adapted or job.recipe.sharding.offloaded:
+        return 0
+    if isinstance(job, MegatronJob) and not job.states.shares_parameters:
+        kept = int(ITEMSIZE[job.states.parameter])
+        return kept if job.states.shares_gradients else kept + int(ITEMSIZE[job.states.gradient])
+    if not ROWS[job.engine.name].shared:
+        return 1 if "fp8" in str(job.config.training.precision) else 4
+    like = sum(state.of == "like" and state.dtype is None for state in job.optimizer.states)
+    return int(ITEMSIZE[job.recipe.precision.parameter]) * (1 + like)
+
+
+def _bytes_of_states(job: Job) -> int:
+    """Of master weights and moments in Megatron, shared or not; nothing is said of those on the host."""
+    if not isinstance(job, MegatronJob) or job.states.offloaded:
+        return 0
+    master = (job.states.master,) if job.states.master is not None else ()
+    return int(sum(ITEMSIZE[dtype] for dtype in (*master, *job.states.moments)))

@@ -1,0 +1,171 @@
+"""The work of a search in pieces that any executor takes: small messages, and answers that are numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from time import process_time
+
+from memcore.config.settings import Config
+from memcore.errors import MemcoreError
+from memcore.estimation import Estimate, estimate
+from memcore.questions.searching.found import Measured
+from memcore.questions.searching.growth import Growths
+from memcore.questions.searching.layouts import Layout, config_of
+from memcore.questions.searching.spaces import Space
+from memcore.questions.searching.totals import Totals
+
+Answer = Measured | str
+"""What a layout needs, or why it cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some layouts of one config: all that a worker needs."""
+
+    number: int
+    config: str
+    """As JSON, which also names it for what workers remember."""
+    space: Space
+    layouts: tuple[Layout, ...]
+    ceiling: int | None
+    """Bytes in tensors above which nothing fits; None: nobody knows."""
+    margin: int = 0
+    """So many bytes below the ceiling, the device is not asked: what is left would be too little."""
+
+    def unasked(self, held: int) -> Measured | None:
+        """The answer for a layout that holds at least so many bytes in tensors, if the device need not be asked."""
+        if self.ceiling is None:
+            return held, None, None
+        if held <= self.ceiling - self.margin:
+            return None
+        return held, None, False if held > self.ceiling else None
+
+
+def perform(task: Task) -> tuple[int, list[Answer]]:
+    """The answers for a task's layouts, with its number."""
+    base = _config(task.config)
+    policies = task.space.policies
+    totals = totals_of(task.config, task.space) if task.space.row.shared else None
+    return task.number, [_answer(task, base, policies, totals, each) for each in task.layouts]
+
+
+def _answer(
+    task: Task, base: Config, policies: Sequence[Mapping[str, object]], totals: Totals | None, layout: Layout
+) -> Answer:
+    total = None if totals is None else totals.total(layout)
+    if isinstance(total, MemcoreError):
+        return str(total)
+    if total is not None and (answer := task.unasked(total)) is not None:
+        return answer
+    try:
+        found = estimate(config_of(base, layout, policies))
+    except MemcoreError as error:
+        return str(error)
+    if not isinstance(found, Estimate):
+        return "a server has no layouts"
+    allocated = found.allocated.expected
+    answer = task.unasked(allocated) or task.unasked(found.rank.least_reserved)
+    return (allocated, found.device.expected, found.fits) if answer is None else (allocated, *answer[1:])
+
+
+@lru_cache(maxsize=512)
+def _config(text: str) -> Config:
+    return Config.from_dict(json.loads(text))
+
+
+@lru_cache(maxsize=512)
+def totals_of(text: str, space: Space) -> Totals:
+    """What this process remembers of a config's layouts."""
+    return Totals(_config(text), space)
+
+
+@lru_cache(maxsize=512)
+def growths_of(text: str, space: Space) -> Totals | Growths:
+    """What this process knows about the layers of a config's layouts."""
+    return totals_of(text, space) if space.row.shared else Growths(_config(text), space)
+
+
+RETRIES = 2
+"""How often a task whose worker was lost is sent again, before it is done here."""
+
+Done = tuple[Task, list[Answer]]
+
+
+AHEAD = 256
+"""Tasks that are under way at once."""
+FIRST = 0.5
+"""Seconds of work that are done here before an executor is asked: many jobs are done by then."""
+WORTH = 1.5
+"""An executor is asked if at the pace of these more than so many seconds are left: processes take a while to start."""
+
+
+def performed(tasks: Iterator[Task], executor: Executor | None) -> Iterator[Done]:
+    """The tasks with their answers, as these come."""
+    if executor is None:
+        yield from ((task, perform(task)[1]) for task in tasks)
+        return
+    waiting = deque(tasks)
+    yield from _here(waiting)
+    tasks = iter(waiting)
+    running = Running(executor)
+    try:
+        for task in islice(tasks, AHEAD):
+            yield from running.send(task)
+        while running.futures:
+            for future in wait(running.futures, return_when=FIRST_COMPLETED)[0]:
+                yield from running.take(future)
+                for task in islice(tasks, 1):
+                    yield from running.send(task)
+    finally:
+        running.cancel()
+
+
+def _here(waiting: deque[Task]) -> Iterator[Done]:
+    """What is done before an executor is worth its while, layout by layout, taken out of what waits."""
+    began, left, done = process_time(), sum(len(task.layouts) for task in waiting), 0
+    while waiting:
+        spent = process_time() - began
+        if spent >= FIRST and spent * left >= WORTH * done:
+            return
+        task = waiting.popleft()
+        now, later = (replace(task, layouts=part) for part in (task.layouts[:1], task.layouts[1:]))
+        if later.layouts:
+            waiting.appendleft(later)
+        yield now, perform(now)[1]
+        left, done = left - 1, done + 1
+
+
+class Running:
+    """Tasks that an executor has; those that it loses are sent again, and at last done here."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.futures: dict[Future[tuple[int, list[Answer]]], tuple[Task, int]] = {}
+
+    def send(self, task: Task, tries: int = 0) -> Iterator[Done]:
+        """Submit a task; a broken executor takes none, so that it is done here."""
+        try:
+            self.futures[self._executor.submit(perform, task)] = task, tries
+        except RuntimeError:
+            yield task, perform(task)[1]
+
+    def take(self, future: Future[tuple[int, list[Answer]]]) -> Iterator[Done]:
+        """What came of a task."""
+        task, tries = self.futures.pop(future)
+        if future.exception() is None:
+            yield task, future.result()[1]
+        elif tries < RETRIES:
+            yield from self.send(task, tries + 1)
+        else:
+            yield task, perform(task)[1]
+
+    def cancel(self) -> None:
+        """What has not begun never does."""
+        for future in self.futures:
+            future.cancel()

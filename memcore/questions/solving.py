@@ -1,0 +1,356 @@
+"""How far a setting goes: its largest or smallest value with which a job still fits.
+
+Every answer is found by estimating: the value fits, and the next one does not, or is not allowed. The search is a
+generator that stops after every estimate, so that somebody else may have a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TypeVar
+
+from memcore.config.kinds import Integer, Number
+from memcore.config.settings import SETTINGS, Config
+from memcore.errors import ConfigError, MemcoreError, Problem, nearest
+from memcore.estimation import Estimate, estimate
+from memcore.hardware import ACCELERATORS
+from memcore.networks.catalog import content_of
+from memcore.serving.estimate import ServingEstimate
+
+ACCELERATOR = "hardware.accelerator"
+SMALLEST = (
+    ACCELERATOR, "hardware.num_gpus", "hardware.gpu_memory_gb", "parallelism.", "training.offload.optimizer_fraction",
+)  # fmt: skip
+"""Settings of which people want as little as possible; of all others, as much as fits."""
+LAYERS = "model.layers"
+"""No setting, but the number of layers in the model's config.json."""
+SOLVABLE = (
+    *(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer | Number) or path == ACCELERATOR),
+    LAYERS,
+)
+WORDS: Mapping[str, str] = {
+    "users": "inference.batch_size",
+    "context": "inference.max_model_len",
+    "sequence": "training.sequence_length",
+}
+"""What people call a setting, beside its path and its flag."""
+LIMIT = 2**30
+"""Nothing is tried beyond it."""
+
+LARGEST_PART = 16
+"""The same of settings that are counted in hundredths."""
+
+Value = int | float | str
+Found = Estimate | ServingEstimate
+T = TypeVar("T")
+U = TypeVar("U")
+Pieces = Generator[None, None, T]
+"""Work that stops after every estimate, and what comes of it in the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The value that answers, and the next one, which does not."""
+
+    setting: str
+    smallest: bool
+    value: Value | None
+    """None: no value fits."""
+    found: Found | None
+    """The estimate with it."""
+    step: int = 1
+    """Allowed values are this far apart."""
+    beyond: Value | None = None
+    """The nearest value that was refused or does not fit; where none fits, the one that comes closest to it; None:
+    there is no limit."""
+    limit: Found | MemcoreError | None = None
+    """What happens there: it does not fit, or is not allowed."""
+
+
+def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None) -> Solution:
+    """The largest value of a setting that fits, or the smallest; by default what people want of it.
+
+    `setting` is a path or the flag of one. Exact where the need for memory only grows, or only shrinks, with the
+    value. Raises ConfigError for a config that is wrong whatever the value, and where no capacity is known.
+
+    >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
+    >>> found = solve(job, "training.micro_batch_size")
+    >>> found.value, found.beyond, found.found.fits, found.limit.fits
+    (1, 2, True, False)
+    """
+    *_, last = solve_by_piece(config, setting, smallest=smallest)
+    assert last is not None  # noqa: S101 - only what comes before the last is
+    return last
+
+
+def solve_by_piece(
+    config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None
+) -> Iterator[Solution | None]:
+    """What `solve` finds, last; None after every estimate before it."""
+    described = config if isinstance(config, Config) else Config.from_dict(config)
+    path = _path(setting)
+    least = path.startswith(SMALLEST) if smallest is None else smallest
+    if path == LAYERS:
+        with_layers(described, 1)
+    tries = Tries(described, path)
+    if path == ACCELERATOR:
+        yield (yield from _accelerator(tries, smallest=least))
+    elif isinstance(kind := SETTINGS[path].kind if path in SETTINGS else None, Number) and not kind.unit:
+        yield (yield from _part(tries, kind, smallest=least))
+    else:
+        yield (yield from (_smallest(tries) if least else _largest(tries)))
+
+
+def _path(setting: str) -> str:
+    by_flag = {**{flag_of(path): path for path in SOLVABLE}, **WORDS}
+    path = by_flag.get(setting.removeprefix("--"), setting)
+    if path not in SOLVABLE:
+        message = f"found {setting!r}; allowed: {', '.join(by_flag)}"
+        raise ConfigError([Problem("setting", message, nearest(setting, [*SOLVABLE, *by_flag]))])
+    return path
+
+
+def flag_of(path: str) -> str:
+    """What is solved for, as the command line spells it."""
+    return "layers" if path == LAYERS else SETTINGS[path].flag
+
+
+def label_of(path: str) -> str:
+    """The same in words."""
+    return "Layers" if path == LAYERS else SETTINGS[path].label
+
+
+def text_of(path: str, value: Value) -> str:
+    """A value as text."""
+    return str(value) if path == LAYERS else SETTINGS[path].kind.spell(value)
+
+
+def _changed(config: Config, path: str, value: Value) -> Config:
+    return with_layers(config, int(value)) if path == LAYERS else config.replaced(path, value)
+
+
+def with_layers(config: Config, count: int) -> Config:
+    """A config whose model has another number of layers.
+
+    Raises ConfigError for a model whose layers are listed one by one.
+    """
+    content = dict(content_of(config.model))
+    names = [name for name in ("num_hidden_layers", "num_layers", "n_layer", "n_layers") if name in content]
+    if len(names) != 1:
+        raise ConfigError([Problem("model", f"its number of layers is not one of its keys: found {names or 'none'}")])
+    listed = [name for name, value in content.items() if isinstance(value, list) and len(value) == content[names[0]]]
+    if listed:
+        raise ConfigError(
+            [Problem(f"model.{listed[0]}", "lists its layers one by one, so that they cannot be counted")]
+        )
+    return config.replaced("model", {**content, names[0]: count})
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """Estimates of one config with other values of one setting, each made once."""
+
+    config: Config
+    path: str
+    known: dict[Value, Found | MemcoreError] = field(default_factory=dict)
+
+    def at(self, value: Value) -> Pieces[Found | MemcoreError]:
+        """The estimate with a value, or why it is not allowed."""
+        if value not in self.known:
+            try:
+                self.known[value] = self._estimated(value)
+            except MemcoreError as error:
+                self.known[value] = error
+            yield
+        return self.known[value]
+
+    def _estimated(self, value: Value) -> Found:
+        found = estimate(_changed(self.config, self.path, value))
+        if found.capacity is None:
+            message = "without it nothing is known to fit; name one, or hardware.gpu_memory_gb"
+            raise ConfigError([Problem(ACCELERATOR, message)])
+        return found
+
+    def refuse(self, value: Value) -> Pieces[None]:
+        """Raise the error of a value."""
+        found = yield from self.at(value)
+        if isinstance(found, MemcoreError):
+            raise found
+
+    def allowed(self, value: Value) -> Pieces[bool]:
+        """Whether a value is allowed, fit or not."""
+        found = yield from self.at(value)
+        return not isinstance(found, MemcoreError)
+
+    def refused(self, value: Value) -> Pieces[bool]:
+        """Whether a value is not allowed."""
+        return not (yield from self.allowed(value))
+
+    def fits(self, value: Value) -> Pieces[bool]:
+        """Whether a value is allowed and the job fits with it."""
+        found = yield from self.at(value)
+        return not isinstance(found, MemcoreError) and bool(found.fits)
+
+    def fails(self, value: Value) -> Pieces[bool]:
+        """Whether a value is not allowed, or the job does not fit with it."""
+        return not (yield from self.fits(value))
+
+    def may_fit(self, value: Value) -> Pieces[bool]:
+        """Whether a value is allowed, and no bound says that the job does not fit; costs less than to know it."""
+        found = yield from self.at(value)
+        if isinstance(found, MemcoreError):
+            return False
+        if not isinstance(found, Estimate) or found.capacity is None:
+            return bool(found.fits)
+        return max(found.allocated.expected, found.rank.least_reserved) <= found.capacity
+
+    def between(self, value: Callable[[int], int], low: int, high: int) -> Pieces[int]:
+        """Where a line through the bytes at two indices reaches the capacity; beside it, to close in on both sides."""
+        below = yield from self.at(value(low))
+        above = yield from self.at(value(high))
+        if not isinstance(below, Estimate) or not isinstance(above, Estimate) or below.capacity is None:
+            return (low + high) // 2
+        least, capacity = below.device.expected, below.capacity
+        if above.allocated.expected <= capacity:
+            most = above.device.expected
+        else:
+            most = above.allocated.expected * least // max(below.allocated.expected, 1)
+        if most <= least:
+            return (low + high) // 2
+        return low + round((capacity - least) * (high - low) / (most - least))
+
+    def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Pieces[Solution]:
+        """What was found, with the estimates on both sides."""
+        found = None if value is None else self.known[value]
+        beyond = self._closest(beyond) if value is None else beyond
+        limit = None if beyond is None else (yield from self.at(beyond))
+        return Solution(
+            self.path, smallest, value, None if isinstance(found, MemcoreError) else found, step, beyond, limit
+        )
+
+    def _closest(self, other: Value | None) -> Value | None:
+        """Of the values that were tried, the first that misses least; the other, if all were refused."""
+        missing = {value: _missing(found) for value, found in self.known.items() if not isinstance(found, MemcoreError)}
+        return min(missing, key=missing.__getitem__, default=other)
+
+
+def _missing(found: Found) -> int:
+    """Bytes that a job is over what there is; of training those in tensors, which need no look at the allocator."""
+    if isinstance(found, Estimate):
+        return found.allocated.expected - (found.capacity or 0)
+    return -(found.headroom or 0)
+
+
+def _largest(tries: Tries) -> Pieces[Solution]:
+    first, step = yield from _grid(tries)
+    if (yield from tries.fails(first)):
+        return (yield from tries.solution(None, first, smallest=False, step=step))
+
+    reach = 1
+    while (yield from tries.may_fit(first + reach * step)):
+        if first + reach * step > LIMIT:
+            return (yield from tries.solution(first + reach * step, None, smallest=False, step=step))
+        reach *= 2
+    index = yield from _crossing(tries, lambda index: first + index * step, reach)
+    return (yield from tries.solution(first + index * step, first + (index + 1) * step, smallest=False, step=step))
+
+
+def _crossing(tries: Tries, value: Callable[[int], int], high: int) -> Pieces[int]:
+    """The last index whose value fits, where that of 0 does and that of `high` does not.
+
+    Bytes grow nearly in proportion, so that a straight line through both ends says where to look; three steps that
+    leave the same end where it was are followed by one in the middle.
+    """
+    low, same = 0, 0
+    while high - low > 1:
+        guess = (low + high) // 2 if abs(same) > 2 else (yield from tries.between(value, low, high))
+        guess = min(max(guess, low + 1), high - 1)
+        if (yield from tries.fits(value(guess))):
+            low, same = guess, max(same, 0) + 1 if abs(same) <= 2 else 0
+        else:
+            high, same = guess, min(same, 0) - 1 if abs(same) <= 2 else 0
+    return low
+
+
+def _smallest(tries: Tries) -> Pieces[Solution]:
+    """The smallest allowed value that fits; refused ones, such as a division that leaves a rest, are passed over."""
+    first, reached = (yield from _first(tries)), 0
+    reach = first
+    while (yield from tries.fails(reach)):
+        reached, reach = reach, reach * 2
+        if reach > LIMIT or (reach > 2**12 and (yield from tries.refused(reach))):
+            return (yield from tries.solution(None, (yield from _last_allowed(tries, reached)), smallest=True))
+    dense = range(reached + 1, reach)
+    if len(dense) <= 2**9:
+        value = yield from _next(tries.fits, dense, reach)
+    else:
+        value = (yield from _last(tries.fails, reached, reach)) + 1
+    before = (yield from _last_allowed(tries, value - 1)) if value > first else None
+    return (yield from tries.solution(value, before, smallest=True))
+
+
+def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
+    return (yield from _next(tries.allowed, range(value, 0, -1), value))
+
+
+def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
+    by_size = [each.id for each in sorted(ACCELERATORS, key=lambda each: each.usable, reverse=not smallest)]
+    fitting = yield from _next(tries.fits, by_size, None)
+    if fitting is None:
+        return (yield from tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest))
+    before = by_size[: by_size.index(fitting)]
+    return (yield from tries.solution(fitting, before[-1] if before else None, smallest=smallest))
+
+
+def _part(tries: Tries, kind: Number, *, smallest: bool) -> Pieces[Solution]:
+    """The last hundredth that fits on the way from one that does to the end that people want."""
+    hundredths = range(ceil(100 * kind.minimum), int(100 * min(kind.maximum, LARGEST_PART)) + 1)
+    wanted = [number / 100 for number in (hundredths if smallest else reversed(hundredths))]
+    given = tries.config.get(tries.path)
+    tried = [*([given] if given in wanted else []), *wanted[:: max(5, len(wanted) // 20)]]
+    fitting = yield from _next(tries.fits, tried, None)
+    if fitting is None:
+        if (yield from _next(tries.allowed, tried, None)) is None:
+            yield from tries.refuse(tried[0])
+        return (yield from tries.solution(None, wanted[0], smallest=smallest))
+    start = wanted.index(fitting)
+    if (yield from tries.fits(wanted[0])):
+        return (yield from tries.solution(wanted[0], None, smallest=smallest))
+    steps = yield from _last(lambda step: tries.fits(wanted[start - step]), 0, start)
+    return (yield from tries.solution(wanted[start - steps], wanted[start - steps - 1], smallest=smallest))
+
+
+def _first(tries: Tries) -> Pieces[int]:
+    """The smallest allowed value. Raises the error of a config that is wrong with any."""
+    value = 1
+    while (yield from tries.refused(value)):
+        value *= 2
+        if value > LIMIT:
+            given = 1 if tries.path == LAYERS else tries.config.get(tries.path)
+            yield from tries.refuse(given if isinstance(given, int) else 1)
+    return value if value == 1 else (yield from _last(tries.refused, value // 2, value)) + 1
+
+
+def _grid(tries: Tries) -> Pieces[tuple[int, int]]:
+    """The smallest allowed value, and how far the next is from it: sequences may have to be divisible."""
+    first = yield from _first(tries)
+    step = yield from _next(lambda step: tries.allowed(first + step), (2**power for power in range(13)), 1)
+    return first, step
+
+
+def _next(holds: Callable[[T], Pieces[bool]], values: Iterable[T], other: U) -> Pieces[T | U]:
+    """The first value for which something holds, or the other."""
+    for each in values:
+        if (yield from holds(each)):
+            return each
+    return other
+
+
+def _last(holds: Callable[[int], Pieces[bool]], low: int, high: int) -> Pieces[int]:
+    """The last number for which something holds that holds at `low`, not at `high`, and changes once between."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if (yield from holds(middle)) else (low, middle)
+    return low

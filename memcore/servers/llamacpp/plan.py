@@ -1,0 +1,234 @@
+"""Where llama.cpp puts layers, weights and caches, from its flags.
+
+Source: `llama_model::load_tensors` and the constructor of `llama_context` in llama.cpp 0.5.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+
+from memcore.networks.network import Layer, Model
+from memcore.networks.parts import Attention, LatentAttention
+from memcore.servers.llamacpp.gguf import FileTensor
+from memcore.servers.llamacpp.gguf_tensors import layers_in_order
+from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
+from memcore.servers.llamacpp.caches import WINDOWED, padded, slides
+
+HOST = "CPU"
+EVERY = 1 << 30
+"""More layers than any model has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What llama.cpp is told, by its options."""
+
+    context: int = 4096
+    """`-c`: tokens of all sequences together; 0: as many as the model was trained on."""
+    batch: int = 2048
+    """`-b`"""
+    micro_batch: int = 512
+    """`-ub`"""
+    sequences: int = 1
+    """`-np`"""
+    unified: bool = False
+    """`-kvu`: sequences share one cache."""
+    flash: bool | None = None
+    """`-fa`; None: where the GPU has a kernel for it."""
+    keys: str = "F16"
+    """`-ctk`"""
+    values: str = "F16"
+    """`-ctv`"""
+    gpus: int = 1
+    gpu_layers: int = EVERY
+    """`-ngl`: the output counts as one more layer."""
+    split: str = "layer"
+    """`-sm`: none, layer, row."""
+    shares: tuple[float, ...] = ()
+    """`-ts`; by default the GPUs' free memory, which is taken to be equal."""
+    overrides: tuple[tuple[str, str], ...] = ()
+    """`-ot`: patterns of tensor names, and the device that takes them."""
+    host_experts: int = 0
+    """`--n-cpu-moe`: layers, from the first, whose experts stay on the host; `--cpu-moe`: all of them."""
+    cache_on_host: bool = False
+    """`-nkvo`"""
+    full_windows: bool = False
+    """`--swa-full`"""
+    outputs: int | None = None
+    """Tokens of a batch whose logits can be asked for; None: all of them. llama-server asks for one of each slot."""
+    release: str = "2026"
+    """A row of `RELEASES`."""
+    offload: bool = True
+    """Large products with weights of the host run on the GPU (`--no-op-offload` turns it off)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """How releases differ in what they reserve."""
+
+    fuses_experts: bool = True
+    """CUDA fuses the choice and the sum of experts, and keeps their operands (`ggml.fusion`)."""
+    rotates_caches: bool = True
+    """Rows of quantized caches are multiplied by a Hadamard matrix."""
+    unpacks_in_place: bool = True
+    """Flash attention unpacks quantized caches behind its result; before, in a pool of CUDA's."""
+    half_mask: bool = True
+    """The mask comes in fp16; before, in fp32, and was cast on the device."""
+    takes_embeddings: bool = True
+    """There is always an input for embeddings besides that for tokens."""
+    fuses_norms: bool = False
+    """A norm and its weight are one operation with a result of its own."""
+    fuses_gates: bool = False
+    """Up projection, gate and activation of experts are one operation (`-fmoe`)."""
+
+
+_OLD = Release(
+    fuses_experts=False, rotates_caches=False, unpacks_in_place=False, half_mask=False, takes_embeddings=False
+)
+_IK = replace(_OLD, fuses_norms=True, fuses_gates=True)
+RELEASES: Mapping[str, Release] = {"2026": Release(), "2025": _OLD, "ik": _IK}
+"""llama.cpp of 2026 and 2025 by what it reserves, and ik_llama.cpp of 2025."""
+
+_EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
+"""What `--cpu-moe` means, with a layer's number."""
+
+
+class Layout:
+    """Where everything lies."""
+
+    def __init__(self, model: Model, tensors: Sequence[FileTensor], flags: Flags) -> None:
+        self.model = model
+        self.flags = flags
+        self.tensors = tensors
+        self.layers: tuple[Layer, ...] = tuple(layers_in_order(model))
+        self.gpus = tuple(f"CUDA{number}" for number in range(flags.gpus))
+        self.release = RELEASES[flags.release]
+        self.context, self.cells = self._context()
+        self.flash = supports_flash(model) if flags.flash is None else flags.flash
+        self._patterns = [(re.compile(pattern), device) for pattern, device in flags.overrides]
+
+    def _context(self) -> tuple[int, int]:
+        """Tokens in all, and cells of each cache."""
+        flags = self.flags
+        context = padded(flags.context or self.model.sizes["P"], 256)
+        if flags.unified or flags.sequences == 1:
+            return context, context
+        each = padded(context // flags.sequences, 256)
+        return each * flags.sequences, each
+
+    @property
+    def micro_batch(self) -> int:
+        """Tokens of a micro-batch: never more than a batch or the context."""
+        return min(self.flags.micro_batch, self.flags.batch, self.context)
+
+    @property
+    def streams(self) -> int:
+        """Caches of their own."""
+        return 1 if self.flags.unified else self.flags.sequences
+
+    @cached_property
+    def shares(self) -> tuple[float, ...]:
+        """What each GPU has, up to which part of the whole."""
+        shares = self.flags.shares or (1.0,) * len(self.gpus)
+        whole = sum(shares)
+        return tuple(each / whole for each in accumulate(shares))
+
+    def layer_device(self, layer: int) -> str:
+        """The device of a layer; the output is the layer behind the last."""
+        count = len(self.layers)
+        on_gpu = min(self.flags.gpu_layers, count + 1)
+        first = count + 1 - on_gpu
+        if not self.gpus or layer < first:
+            return HOST
+        if self.flags.split == "none" or len(self.gpus) == 1:
+            return self.gpus[0]
+        place = bisect_right(self.shares, (layer - first) / on_gpu)
+        return self.gpus[min(place, len(self.gpus) - 1)]
+
+    def cache_device(self, layer: int) -> str:
+        """The device of a layer's cache."""
+        return HOST if self.flags.cache_on_host else self.layer_device(layer)
+
+    def tensor_device(self, name: str) -> str:
+        """The device whose buffer holds a tensor."""
+        for pattern, device in self._patterns:
+            if pattern.search(name):
+                return device
+        experts = _EXPERTS.search(name)
+        if experts is not None and int(experts[1]) < self.flags.host_experts:
+            return HOST
+        if name.startswith("blk."):
+            return self.layer_device(int(name.split(".")[1]))
+        if name.startswith(("output", "token_embd_norm", "altup", "per_layer_model_proj", "per_layer_proj_norm")):
+            return self.layer_device(len(self.layers))
+        return HOST
+
+    def placed(self) -> Iterator[tuple[FileTensor, str]]:
+        """Every tensor with its device; factors of rotations stand on each, a tied head is the embedding once more."""
+        named = {tensor.name: tensor for tensor in self.tensors}
+        repeating = dict.fromkeys(self.layer_device(layer) for layer in range(len(self.layers)))
+        for tensor in self.tensors:
+            for device in repeating if tensor.name.startswith("rope_") else [self.tensor_device(tensor.name)]:
+                yield tensor, device
+        if "output.weight" not in named:
+            embedding = named["token_embd.weight"]
+            head = FileTensor("output.weight", embedding.shape, embedding.type)
+            device = self.tensor_device(head.name)
+            if device != HOST:
+                yield head, device
+
+    def layer_cells(self, layer: Layer) -> int:
+        """Cells of a layer's cache, of one stream."""
+        if not slides(self.model, layer) or self.flags.full_windows:
+            return self.cells
+        window = self.model.window or WINDOWED[self.model.network.family]
+        many = self.flags.sequences if self.flags.unified else 1
+        return padded(min(self.cells, window * many + self.micro_batch), 256)
+
+    def split_rows(self, rows: int) -> Iterator[tuple[str, int]]:
+        """Rows of a matrix on each GPU when matrices are split by rows, in steps of 128."""
+        before = 0
+        for gpu, bound in zip(self.gpus, self.shares, strict=True):
+            after = rows if gpu == self.gpus[-1] else int(rows * bound) // ROW_STEP * ROW_STEP
+            yield gpu, after - before
+            before = after
+
+
+ROW_STEP = 128
+"""CUDA's kernels for quantized matrices take so many rows at once (`get_row_rounding`)."""
+
+
+def buffer_bytes(tensor: FileTensor, device: str) -> int:
+    """What a weight takes in its buffer: CUDA reads quantized rows in steps of 512 elements."""
+    size = tensor.bytes
+    if device == HOST:
+        return padded(size, 32)
+    rest = tensor.shape[-1] % 512
+    if BLOCK_TYPES[tensor.type].quantized and rest:
+        size += row_bytes(tensor.type, 512 - rest)
+    return padded(size, 128)
+
+
+_SQUARE = frozenset({40, 64, 72, 80, 96, 112, 128, 256, 512})
+"""Widths of heads that CUDA's flash attention takes."""
+
+
+def supports_flash(model: Model) -> bool:
+    """Whether CUDA has a flash attention kernel for every layer of the model."""
+    parts = (part for layer, _ in model.layers for part in layer.mixers)
+    return all(_has_kernel(model, part) for part in parts if isinstance(part, (Attention, LatentAttention)))
+
+
+def _has_kernel(model: Model, part: Attention | LatentAttention) -> bool:
+    if isinstance(part, LatentAttention):
+        return model.size(part.expand.inner) == 512
+    keys, values = model.size((part.heads.width,)), model.size((part.heads.value,))
+    groups = model.size((part.heads.query,)) // model.size((part.heads.key,))
+    if keys == 192:
+        return values == 128 and groups % 8 == 0
+    return keys in _SQUARE and keys == values

@@ -1,0 +1,207 @@
+"""llama.cpp as a server: its buffers on each GPU and on the host, from the flags of a config.
+
+Nothing is planned below a budget: the context is allocated as a whole, and what does not fit fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memcore.errors import UnsupportedError
+from memcore.config.defaults import Defaults
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, LatentAttention
+from memcore.serving.budget import Budget, RankBudget
+from memcore.serving.entries import Entry, ledger, spread
+from memcore.servers.llamacpp.gguf import gguf_file
+from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
+from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
+from memcore.serving.job import Basics, Server, ServingJob
+from memcore.servers.llamacpp.caches import cache_rows, indexer_row
+from memcore.servers.llamacpp.plan import supports_flash
+from memcore.servers.llamacpp.buffers import EVERY, HOST, Flags, Plan, cache_type
+from memcore.servers.llamacpp.buffers import Entry as Buffer
+from memcore.serving.surroundings import surroundings
+
+_CATEGORIES = {
+    "model": "weights",
+    "cache": "KV cache",
+    "state": "recurrent states",
+    "compute": "activations",
+    "output": "activations",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What llama.cpp is told."""
+
+    flags: Flags
+    file_type: str
+    """A file type, or the type of every quantized tensor."""
+    mixed: bool
+    """It is a file type of llama-quantize, whose mix is known."""
+    expanded: bool
+    """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
+
+
+LAYERS, DEVICES = 512, 16
+"""The most that llama.cpp has room for: LLAMA_MAX_LAYERS of src/llama-hparams.h, llama_max_devices of llama.cpp."""
+_UNREAD = ("gpt_neo", "minimax", "mllama", "opt", "recurrent_gemma", "zamba2")
+"""Families that are not among LLM_ARCH_NAMES of llama.cpp, src/llama-arch.cpp."""
+
+
+def options(read: Defaults, basics: Basics) -> Options:
+    """Read and default them."""
+    family = basics.model.network.family
+    if family in _UNREAD:
+        raise UnsupportedError("engine.type", f"llama.cpp has no architecture for {family}; allowed: other servers")
+    if basics.model.num_layers > LAYERS:
+        message = f"found {basics.model.num_layers} layers; llama.cpp reads at most {LAYERS}"
+        raise UnsupportedError("model", message)
+    if (read.given("hardware.num_gpus") or 1) > DEVICES:
+        read.refuse("hardware.num_gpus", f"found {read.given('hardware.num_gpus')}; llama.cpp takes at most {DEVICES}")
+    sequences = read.take("inference.batch_size", 1, "one sequence")
+    given = read.given("inference.quantization")
+    name = str(given or read.take("inference.quantization", "q4_k_m", "the most usual file")).upper()
+    name = ALIASES.get(name, name)
+    if name not in FILE_TYPES and name not in BLOCK_TYPES:
+        allowed = ", ".join(each.lower() for each in FILE_TYPES)
+        read.refuse("inference.quantization", f"found {name.lower()!r}; llama.cpp reads GGUF types: {allowed}")
+        name = "F16"
+    common = read.given("inference.kv_cache_dtype")
+    both = None if common in (None, "auto") else common
+    fork = str(read.given("engine.fork") or "")
+    flags = Flags(
+        context=basics.max_model_len * sequences,
+        batch=read.take("engine.n_batch", 2048),
+        micro_batch=read.take("engine.n_ubatch", 512),
+        sequences=sequences,
+        unified=read.take("engine.kv_unified", False),
+        flash=read.given("engine.flash_attn"),
+        keys=_type(read, "engine.cache_type_k", both),
+        values=_type(read, "engine.cache_type_v", both),
+        gpus=read.given("hardware.num_gpus") or 1,
+        gpu_layers=EVERY if read.given("engine.n_gpu_layers") is None else read.given("engine.n_gpu_layers"),
+        split=read.take("engine.split_mode", "layer"),
+        host_experts=read.take("engine.n_cpu_moe", 0),
+        full_windows=read.take("engine.swa_full", False),
+        release="ik" if "ik" in fork else "2026",
+    )
+    expanded = "ik" in fork and read.given("engine.mla") == 0 and "lk" in basics.sizes
+    _check_caches(read, basics.model, flags, expanded=expanded)
+    return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded)
+
+
+_CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+"""What a cache may be of (`kv_cache_types` in `common/arg.cpp`)."""
+
+
+def _check_caches(read: Defaults, model: Model, flags: Flags, *, expanded: bool) -> None:
+    """Blocks must divide rows of heads, and values in blocks need flash attention (`llama_init_from_model`)."""
+    keys, values = (_row_widths(model, values=each, expanded=expanded) for each in (False, True))
+    flash = supports_flash(model) if flags.flash is None else flags.flash
+    for path, name, widths in (
+        ("engine.cache_type_k", flags.keys, keys),
+        ("engine.cache_type_v", flags.values, values),
+    ):
+        named = path if read.given(path) else "inference.kv_cache_dtype"
+        block = BLOCK_TYPES[name]
+        odd = next((width for width in widths if width % block.elements), None)
+        if odd is not None:
+            fitting = [each for each in _CACHE_TYPES if not any(w % BLOCK_TYPES[each.upper()].elements for w in widths)]
+            message = f"found {name.lower()!r}, whose blocks of {block.elements} elements do not divide rows of {odd}"
+            read.refuse(named, f"{message}; allowed: {', '.join(fitting)}")
+        elif widths and path.endswith("_v") and block.quantized and not flash:
+            read.refuse(named, f"found {name.lower()!r}, which needs flash attention; allowed: f32, f16, bf16")
+
+
+def _row_widths(model: Model, *, values: bool, expanded: bool) -> list[int]:
+    """Widths of the rows in which keys or values are cached; latent attention has keys alone, unless expanded."""
+    widths: dict[int, None] = {}
+    for layer, _ in model.layers:
+        for part in layer.mixers:
+            if isinstance(part, Attention) or (isinstance(part, LatentAttention) and expanded):
+                widths[model.size((part.heads.value if values else part.heads.width,))] = None
+            elif isinstance(part, LatentAttention) and not values:
+                widths[cache_rows(model, part)[0]] = None
+                widths |= {indexer_row(model, part): None} if part.indexer else {}
+    return list(widths)
+
+
+def _type(read: Defaults, path: str, common: str | None) -> str:
+    chosen: str = read.given(path) or common or read.take(path, "f16")
+    name = {"FP16": "F16", "FP32": "F32"}.get(chosen.upper(), chosen.upper())
+    if name not in BLOCK_TYPES:
+        read.refuse("inference.kv_cache_dtype", f"found {chosen!r}; llama.cpp caches in {', '.join(_CACHE_TYPES)}")
+        return "F16"
+    return name
+
+
+def budget(job: ServingJob) -> Budget:
+    """What each GPU and the host hold."""
+    chosen = _options(job)
+    buffers = _buffers(job.model, chosen)
+    devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
+    ranks = []
+    for number, device in enumerate(devices):
+        entries = [*_entries(buffers, device), *surroundings(job.accelerator, 1)]
+        ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
+    notes = [] if chosen.mixed else [f"all matrices are taken as {chosen.file_type}; mixes with it differ"]
+    host = ledger(_entries(buffers, HOST))
+    if host.total:
+        notes.append("the host holds the embedding, and what is not on GPUs")
+    return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
+
+
+def _options(job: ServingJob) -> Options:
+    if not isinstance(job.options, Options):
+        raise TypeError(job.options)
+    return job.options
+
+
+def _buffers(model: Model, chosen: Options) -> tuple[Buffer, ...]:
+    whole = {} if chosen.mixed else {"": chosen.file_type}
+    file_type = chosen.file_type if chosen.mixed else "Q8_0"
+    # Published files of these types are made with an importance matrix; most of them cannot be made without one.
+    tensors = gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=whole)
+    plan = Plan(model, tensors, chosen.flags)
+    caches: Sequence[Buffer] = list(_expanded(plan) if chosen.expanded else plan.cache_entries())
+    return (*plan.model_entries(), *caches, *plan.compute_entries(), plan.output_entry())
+
+
+def _expanded(plan: Plan) -> Iterator[Buffer]:
+    """Latent attention with keys and values of every head."""
+    for index, layer in enumerate(plan.layers):
+        for part in layer.mixers:
+            if isinstance(part, LatentAttention):
+                sizes, heads = plan.model.sizes, part.heads
+                keys = plan.model.size((heads.query, heads.width))
+                values = plan.model.size((heads.query, heads.value))
+                size = sum(
+                    row_bytes(cache_type(name), each)
+                    for name, each in ((plan.flags.keys, keys), (plan.flags.values, values))
+                )
+                total = size * plan.layer_cells(layer) * plan.streams
+                formula = f"{sizes['a']} heads · (key + value) · cells"
+                yield Buffer(
+                    plan.layer_device(index), "cache", "keys and values of every head", total, formula, "-mla 0"
+                )
+
+
+def _entries(buffers: Sequence[Buffer], device: str) -> list[Entry]:
+    return [
+        Entry(
+            title=f"{each.kind} buffer: {each.name}",
+            category=_CATEGORIES[each.kind],
+            each=each.bytes,
+            text=each.formula,
+            source=f"llama.cpp, {each.source}",
+        )
+        for each in buffers
+        if each.device == device
+    ]
+
+
+LLAMA_CPP = Server(name="llama.cpp", title="llama.cpp", options=options, budget=budget, splits=True)

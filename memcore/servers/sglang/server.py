@@ -1,0 +1,246 @@
+"""SGLang: a fraction of the memory that was free before loading is static, for weights and pools of tokens.
+
+Source: sglang 0.5.23, srt/arg_groups/memory_hook.py (the fraction, if it is not given) and cuda_graph_hook.py,
+srt/mem_cache/kv_cache_configurator.py (_profile_available_bytes), srt/model_executor/pool_configurator.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memcore.config.defaults import Defaults
+from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
+from memcore.serving.cache import Kept
+from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.profile import Step, expert_workspace, sampling, widest
+from memcore.serving.server_weights import cached_layers, rank_weights
+from memcore.serving.stages import Stage, alike
+from memcore.serving.surroundings import surroundings
+from memcore.units import MiB
+
+_HOOK = "sglang, srt/arg_groups/memory_hook.py"
+_POOLS = "sglang, srt/model_executor/pool_configurator.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """Defaults of a class of GPUs."""
+
+    below: int
+    """MiB of memory."""
+    chunk: int
+    graphs: int
+    graphs_wide: int
+    """The largest graph from four tensor-parallel ranks on."""
+
+
+_TIERS = (
+    Tier(below=20 * 1024, chunk=2048, graphs=8, graphs_wide=8),
+    Tier(below=35 * 1024, chunk=4096, graphs=48, graphs_wide=160),
+    Tier(below=60 * 1024, chunk=4096, graphs=32, graphs_wide=160),
+    Tier(below=90 * 1024, chunk=8192, graphs=256, graphs_wide=512),
+    Tier(below=160 * 1024, chunk=8192, graphs=256, graphs_wide=512),
+    Tier(below=2**40, chunk=16384, graphs=512, graphs_wide=512),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """SGLang's own settings."""
+
+    fraction: float | None
+    chunk: int
+    graphs: int
+    page: int
+    window_ratio: float
+    state_ratio: float
+
+
+def options(read: Defaults, basics: Basics) -> Options:
+    """Read and default them."""
+    memory = (basics.capacity or 80 * 1024 * MiB) // MiB
+    tier = next(row for row in _TIERS if memory < row.below)
+    chunk = read.take("engine.chunked_prefill_size", tier.chunk)
+    wide = basics.layout.tensor >= 4
+    graphs = read.take("engine.cuda_graph_max_bs", tier.graphs_wide if wide else tier.graphs)
+    if read.take("engine.enable_dp_attention", False):
+        read.refuse("engine.enable_dp_attention", "found true, which is not modelled yet; allowed: false")
+    fraction = read.given("engine.mem_fraction_static")
+    if fraction is None and basics.capacity is not None:
+        derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3)
+        if basics.model.network.towers:
+            derived = round(derived * _vision(basics), 3)
+        fraction = read.take("engine.mem_fraction_static", derived, "SGLang's rule from GPU, chunk and graphs")
+    return Options(
+        fraction=fraction,
+        chunk=chunk,
+        graphs=graphs,
+        page=read.given("inference.block_size") or read.given("engine.block_size") or 1,
+        window_ratio=read.take("engine.swa_full_tokens_ratio", 0.8),
+        state_ratio=read.take("engine.mamba_full_memory_ratio", 0.9),
+    )
+
+
+def _reserved(basics: Basics, chunk: int, graphs: int) -> float:
+    """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb)."""
+    layout = basics.layout
+    found = 512 + 1.5 * max(chunk, 2048) + layout.tensor * layout.pipeline / 8 * 1024 + 2 * graphs
+    if "lk" in basics.sizes:
+        found += 1.5 * 1024
+    else:
+        found += 8 * _prefill_graphs(chunk)
+    memory = (basics.capacity or 0) // MiB
+    return max(found, 10 * 1024) if memory > 60 * 1024 else found
+
+
+def _prefill_graphs(largest: int) -> int:
+    """Of how many token counts a prefill graph is captured (generate_prefill_cuda_graph_batch_sizes)."""
+    steps = ((4, 33, 4), (48, 257, 16), (288, 513, 32), (576, 1025, 64), (1280, 4097, 256), (4608, largest + 1, 512))
+    return sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
+
+
+def _vision(basics: Basics) -> float:
+    """What a vision tower takes off the fraction (adjust_mem_fraction_for_vlm)."""
+    sizes = basics.sizes
+    layers = sum(basics.model.tower_repeats[-1])
+    ratio = layers * sizes.get("ht", 1024) ** 2 / (24 * 1024**2)
+    return 0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (ratio - 1.0)))
+
+
+def budget(job: ServingJob) -> Budget:
+    """What each rank holds."""
+    chosen = _options(job)
+    groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
+    found = [_rank(job, chosen, stage) for stage, *_ in groups]
+    least = min((rank.tokens for rank in found if rank.tokens is not None), default=None)
+    line = None
+    if chosen.fraction is not None and job.capacity is not None:
+        line = int(chosen.fraction * _free(job))
+    return Budget(
+        ranks=of_stages(groups, [_with_pools(job, chosen, rank, least) for rank in found]),
+        pool=_pool(job, chosen, found, least),
+        line=line,
+        line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
+        notes=("activations and graphs live outside the static fraction",),
+    )
+
+
+def _options(job: ServingJob) -> Options:
+    if not isinstance(job.options, Options):
+        raise TypeError(job.options)
+    return job.options
+
+
+def _free(job: ServingJob) -> int:
+    """Free memory before loading."""
+    return (job.capacity or 0) - sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rank:
+    stage: Stage
+    weights: tuple[Entry, ...]
+    parts: tuple[Kept, ...]
+    available: int | None
+    tokens: int | None
+    """Of the pool for layers that attend to everything."""
+    states: int
+    """Slots of the pool of recurrent states."""
+
+
+def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
+    weights = rank_weights(job, stage, tables="fp32")
+    parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
+    available = tokens = None
+    slots = 0
+    if chosen.fraction is not None and job.capacity is not None:
+        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in weights)
+        rest, state = available, _state(parts)
+        if state:
+            rest = int(available / (1 + chosen.state_ratio))
+            slots = max((available - rest) // state - 1, 0)
+        cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
+        tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
+    return _Rank(stage=stage, weights=tuple(weights), parts=parts, available=available, tokens=tokens, states=slots)
+
+
+def _state(parts: Sequence[Kept]) -> int:
+    return sum(part.bytes for part in parts if part.kind == "state")
+
+
+def _cell(parts: Sequence[Kept], *, windowed: bool) -> int:
+    """Bytes of a token in one of the two pools."""
+    kinds = ("sliding",) if windowed else ("full", "latent", "chunked")
+    found = sum(part.bytes for part in parts if part.kind in kinds)
+    alone = not any(part.kind in ("full", "latent", "chunked") for part in parts)
+    # Where all layers have windows there is one pool.
+    return (0 if windowed else found or _windows(parts)) if alone else found
+
+
+def _windows(parts: Sequence[Kept]) -> int:
+    return sum(part.bytes for part in parts if part.kind == "sliding")
+
+
+def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | None) -> RankBudget:
+    entries = [*rank.weights, *_running(job, chosen, rank.stage), *surroundings(job.accelerator, job.num_gpus)]
+    if tokens:
+        for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
+            cell = _cell(rank.parts, windowed=windowed)
+            if cell:
+                sizes = {"tokens": int(tokens * share), "cell": cell}
+                entries.append(tensor(title, "KV cache", ("tokens", "cell"), 1, sizes, _POOLS))
+    if rank.states:
+        sizes = {"slots": rank.states + 1, "state": _state(rank.parts)}
+        entries.append(tensor("state pool", "recurrent states", ("slots", "state"), 1, sizes, _POOLS))
+    count = job.basics.layout.tensor * job.basics.layout.data
+    return RankBudget(name="", count=count, ledger=ledger(entries), available=rank.available, spread=spread(entries))
+
+
+def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """What a step needs beside the static part; graphs as SGLang itself reserves for them."""
+    sizes = {**job.basics.sizes, "T": chosen.chunk, "R": min(chosen.graphs, chosen.chunk), "C": chosen.chunk}
+    stored = job.basics.stored
+    step = Step(
+        model=job.model, dtype=job.basics.dtype, sizes=sizes, sampler=8, format=stored.format if stored else None
+    )
+    peak = max(
+        [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
+    )
+    expected = (2 * chosen.graphs + 8 * _prefill_graphs(chosen.chunk)) * MiB
+    bounds = Range(expected // 3, expected, 2 * expected)
+    text = "2 MiB for each sequence of the largest graph, 8 MiB for each prefill graph"
+    graphs = observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, "SGLang's own estimate, not a measurement")
+    return [*expert_workspace(step, stage), *peak, graphs]
+
+
+def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | None) -> Pool | None:
+    parts = max((rank.parts for rank in found), key=lambda each: sum(part.bytes for part in each))
+    windows = [part.window for part in parts if part.kind == "sliding"]
+    both = bool(windows) and any(part.kind in ("full", "latent") for part in parts)
+    slots = min((rank.states for rank in found if rank.states), default=0)
+
+    def needed(length: int) -> int:
+        whole = -(-length // chosen.page) * chosen.page
+        need = max(whole, -int(-min(whole, max(windows)) // chosen.window_ratio)) if both else whole
+        return max(need, -(-(tokens or 0) // slots)) if slots else need
+
+    if not any(part.kind != "state" for part in parts):
+        return None
+    cell = _cell(parts, windowed=False) + int(chosen.window_ratio * _cell(parts, windowed=True))
+    return Pool(
+        capacity=tokens,
+        needed=needed,
+        unit="tokens",
+        tokens=tokens,
+        bytes_each=cell,
+        replicas=job.basics.layout.data,
+        capacity_low=tokens or 0,
+        capacity_high=tokens or 0,
+    )
+
+
+SGLANG = Server(
+    name="sglang", title="SGLang", options=options, budget=budget, parallel=frozenset({"tensor", "pipeline", "data"})
+)

@@ -1,0 +1,147 @@
+"""TensorRT-LLM: the cache gets a fraction of what is free after weights and activations.
+
+Source: TensorRT-LLM, docs/source/reference/memory.md (5a211b9) and llm_args.py. Activations are planned when the engine
+is built or warmed up, for `max_num_tokens`; pipeline stages do not make them smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.config.defaults import Defaults
+from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
+from memcore.serving.cache import kept
+from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.job import Basics, Server, ServingJob
+from memcore.servers.vllm.paging import Pages, Paging, page
+from memcore.serving.profile import Step, expert_workspace, sampling, widest
+from memcore.serving.server_weights import rank_weights
+from memcore.serving.stages import Stage, alike
+from memcore.serving.surroundings import surroundings
+from memcore.units import GiB
+
+_SOURCE = "TensorRT-LLM, docs/source/reference/memory.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """TensorRT-LLM's own settings."""
+
+    fraction: float
+    tokens: int
+    sequences: int
+    block_size: int
+
+
+def options(read: Defaults, basics: Basics) -> Options:
+    """Read and default them."""
+    tokens = read.take("engine.max_num_tokens", 8192)
+    sequences = read.given("inference.max_num_seqs") or read.given("engine.max_num_seqs")
+    return Options(
+        fraction=read.take("engine.free_gpu_memory_fraction", 0.9),
+        tokens=tokens,
+        sequences=sequences or read.take("inference.max_num_seqs", min(2048, tokens)),
+        block_size=read.given("inference.block_size") or read.given("engine.block_size") or 32,
+    )
+
+
+def budget(job: ServingJob) -> Budget:
+    """What each rank holds."""
+    chosen = _options(job)
+    groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
+    found = [_rank(job, chosen, stage) for stage, *_ in groups]
+    blocks = min((rank.paging.count(rank.available) for rank in found if rank.available is not None), default=None)
+    return Budget(
+        ranks=of_stages(groups, [_with_cache(job, rank, blocks) for rank in found]),
+        pool=_pool(job, found, blocks),
+        line_title=f"free_gpu_memory_fraction {chosen.fraction:g} of what is free after loading",
+        notes=("activation kernels and their workspaces are the builder's choice; a range covers them",),
+    )
+
+
+def _options(job: ServingJob) -> Options:
+    if not isinstance(job.options, Options):
+        raise TypeError(job.options)
+    return job.options
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rank:
+    entries: tuple[Entry, ...]
+    paging: Paging
+    available: int | None
+    uncertain: tuple[int, int]
+
+
+def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
+    sizes = {**job.basics.sizes, "T": chosen.tokens, "R": min(chosen.sequences, chosen.tokens), "C": chosen.tokens}
+    stored = job.basics.stored
+    step = Step(
+        model=job.model, dtype=job.basics.dtype, sizes=sizes, sampler=8, format=stored.format if stored else None
+    )
+    peak = max(
+        [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
+    )
+    bounds = Range(0, GiB // 2, 2 * GiB)
+    kernels = observed(
+        "kernel workspaces", "workspaces", bounds, _SOURCE, "chosen when the engine is built", "no source fixes them"
+    )
+    entries = [
+        *rank_weights(job, stage),
+        *expert_workspace(step, stage),
+        *peak,
+        kernels,
+        *surroundings(job.accelerator, job.num_gpus),
+    ]
+    caching, room = job.basics.caching(), None
+    if job.capacity is not None:
+        room = int(chosen.fraction * (job.capacity - sum(entry.bytes for entry in entries)))
+    pages = Pages(block_size=chosen.block_size, max_model_len=job.basics.max_model_len, in_flight=chosen.tokens)
+    less, more = spread(entries)
+    return _Rank(
+        entries=tuple(entries),
+        paging=page([kept(layer, caching) for layer in stage.layers], pages),
+        available=room,
+        uncertain=(more, less),
+    )
+
+
+def _with_cache(job: ServingJob, rank: _Rank, blocks: int | None) -> RankBudget:
+    entries = list(rank.entries)
+    if blocks:
+        sizes = {"blocks": blocks, "block bytes": rank.paging.block}
+        entries.append(tensor("pool of blocks", "KV cache", ("blocks", "block bytes"), 1, sizes, _SOURCE))
+    return RankBudget(
+        name="",
+        count=job.basics.layout.tensor,
+        ledger=ledger(entries),
+        available=rank.available,
+        uncertain=rank.uncertain,
+        spread=spread(surroundings(job.accelerator, job.num_gpus)),
+    )
+
+
+def _pool(job: ServingJob, found: list[_Rank], blocks: int | None) -> Pool | None:
+    paging = max((rank.paging for rank in found), key=lambda each: each.block)
+    if not paging.groups:
+        return None
+    longest = job.basics.max_model_len
+    tokens = None if blocks is None else int(blocks / max(paging.needed(longest), 1) * longest)
+    return Pool(
+        capacity=blocks,
+        needed=paging.needed,
+        unit="blocks",
+        tokens=tokens,
+        bytes_each=paging.block,
+        capacity_low=blocks or 0,
+        capacity_high=blocks or 0,
+    )
+
+
+TENSORRT_LLM = Server(
+    name="tensorrt-llm",
+    title="TensorRT-LLM",
+    options=options,
+    budget=budget,
+    parallel=frozenset({"tensor", "pipeline"}),
+)

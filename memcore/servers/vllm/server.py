@@ -1,0 +1,345 @@
+"""vLLM: a share of the GPU is asked for, weights and the widest step are measured, and the cache gets what is left.
+
+Source: vllm, v1/worker/gpu_worker.py (determine_available_memory), utils/mem_utils.py (memory_profiling),
+v1/core/kv_cache_utils.py; worker/worker.py before 0.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from memcore.hardware import matmul_workspaces
+from memcore.config.defaults import Defaults
+from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
+from memcore.serving.checkpoint import text_config
+from memcore.serving.devices import device_of
+from memcore.serving.encoder import encoding, kept_images
+from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.formats import BYTES
+from memcore.serving.job import Basics, Server, ServingJob
+from memcore.servers.vllm.paging import Pages, Paging, page
+from memcore.serving.profile import WORKSPACES, Step, expert_workspace, passing, sampling, widest
+from memcore.serving.server_weights import cached_layers, rank_weights
+from memcore.serving.stages import Stage, alike
+from memcore.serving.surroundings import surroundings
+from memcore.servers.vllm.versions import NEWEST, Facts, facts
+from memcore.units import GiB
+
+_WORKER = "vllm, v1/worker/gpu_worker.py"
+_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """vLLM's own settings."""
+
+    facts: Facts
+    utilization: float
+    cache_bytes: int | None
+    tokens: int
+    sequences: int
+    block_size: int
+    eager: bool
+    hybrid: bool
+    images: bool
+    loras: int
+    lora_rank: int
+    speculative: int
+
+
+def options(read: Defaults, basics: Basics) -> Options:
+    """Read and default them."""
+    found = facts(read.take("engine.version", NEWEST, "the newest release that is known"))
+    tokens, sequences = _batches(basics, found)
+    utilization = read.take("engine.gpu_memory_utilization", found.utilization)
+    chosen = _either(read, "max_num_seqs", min(sequences, tokens))
+    latent = "lk" in basics.model.sizes
+    chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
+    disabled = read.take("engine.disable_hybrid_kv_cache_manager", chunked and found.since < (0, 20))
+    speculative = read.given("inference.num_speculative_tokens") or (5 if read.given("inference.draft_model") else 0)
+    return Options(
+        facts=found,
+        utilization=utilization,
+        cache_bytes=read.given("engine.kv_cache_memory_bytes"),
+        tokens=read.take("engine.max_num_batched_tokens", tokens),
+        sequences=chosen,
+        block_size=_either(read, "block_size", 64 if latent else 16),
+        eager=read.take("engine.enforce_eager", False),
+        hybrid=not disabled,
+        images=read.given("inference.images_per_sequence") != 0,
+        loras=read.given("inference.max_loras") or 0,
+        lora_rank=read.given("inference.max_lora_rank") or 16,
+        speculative=speculative,
+    )
+
+
+def _chunked(basics: Basics) -> bool:
+    return any(mixer.mask == "chunked" for layer, _ in basics.model.layers for mixer in layer.mixers)
+
+
+def _either(read: Defaults, name: str, default: int) -> int:
+    """A setting that files have under `inference` or under `engine`."""
+    own, other = read.given(f"inference.{name}"), read.given(f"engine.{name}")
+    if own is not None and other is not None and own != other:
+        read.refuse(f"engine.{name}", f"found {other}, but inference.{name} is {own}; they must agree")
+    chosen: int = own or other or read.take(f"inference.{name}", default)
+    return chosen
+
+
+def _batches(basics: Basics, found: Facts) -> tuple[int, int]:
+    """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
+    if not found.server_batches:
+        return max(basics.max_model_len, 2048), 256
+    memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
+    if found.wide_tier and memory >= 160 * GiB:
+        return 16384, 1024
+    if memory >= 70 * GiB and "a100" not in name:
+        return 8192, 1024
+    return 2048, 256
+
+
+def budget(job: ServingJob) -> Budget:
+    """What each rank holds."""
+    chosen, basics = _options(job), job.basics
+    groups = alike(basics.model, basics.layout.pipeline, basics.stored)
+    found = [_rank(job, chosen, stage) for stage, *_ in groups]
+    blocks = _blocks(found)
+    ranks = of_stages(groups, [_with_cache(rank, blocks) for rank in found])
+    line = ceil(basics.capacity * chosen.utilization) if basics.capacity is not None else None
+    return Budget(
+        ranks=ranks,
+        pool=_pool(job, chosen, found),
+        line=None if chosen.cache_bytes else line,
+        line_title=f"gpu_memory_utilization {chosen.utilization:g}",
+        notes=_notes(job, chosen),
+    )
+
+
+def _options(job: ServingJob) -> Options:
+    if not isinstance(job.options, Options):
+        raise TypeError(job.options)
+    return job.options
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rank:
+    """A rank before the cache is shared out."""
+
+    entries: tuple[Entry, ...]
+    paging: Paging
+    available: int | None
+    uncertain: tuple[int, int]
+    """How much less and how much more that can be."""
+    spread: tuple[int, int]
+    count: int
+
+
+def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
+    basics = job.basics
+    weights = rank_weights(job, stage, loras=chosen.loras, rank=chosen.lora_rank, blocks=not chosen.facts.whole_device)
+    profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
+    libraries = _libraries(job)
+    graphs = [] if chosen.eager else [_graphs()]
+    outside = surroundings(job.accelerator, job.num_gpus)
+    within = [*weights, *profiled, libraries, *(graphs if chosen.facts.graphs_inside else [])]
+    if chosen.facts.whole_device:
+        within += outside
+    available = None
+    if chosen.cache_bytes is not None:
+        available = chosen.cache_bytes
+    elif basics.capacity is not None:
+        available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within)
+    lower, higher = spread(within)
+    beside = [entry for entry in (*graphs, *outside) if entry not in within]
+    pages = Pages(
+        block_size=chosen.block_size,
+        max_model_len=basics.max_model_len,
+        in_flight=chosen.tokens,
+        hybrid=chosen.hybrid,
+        alignment=64 if "lk" in basics.sizes else 16,
+    )
+    return _Rank(
+        entries=(*weights, *profiled, libraries, *graphs, *outside),
+        paging=page(cached_layers(job, stage), pages),
+        available=available,
+        uncertain=(higher, lower),
+        spread=spread(beside),
+        count=basics.layout.tensor * basics.layout.data,
+    )
+
+
+def _step(job: ServingJob, chosen: Options) -> Step:
+    basics = job.basics
+    sequences = min(chosen.sequences, chosen.tokens)
+    widest_context = min(max(8 * basics.max_model_len, 4 * chosen.sequences * chosen.block_size), 65536)
+    sizes = {
+        **basics.sizes,
+        "T": chosen.tokens,
+        "R": sequences * (2 if chosen.speculative else 1),
+        "C": max(widest_context, chosen.sequences * chosen.block_size),
+    }
+    return Step(
+        model=basics.model,
+        dtype=basics.dtype,
+        sizes=sizes,
+        sampler=chosen.facts.sampler,
+        format=basics.stored.format if basics.stored else None,
+        benchmark=0 if chosen.eager or not chosen.facts.server_batches else device_of(basics.accelerator).cache,
+    )
+
+
+def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """What profiling allocates and does not free."""
+    basics, step = job.basics, _step(job, chosen)
+    found = [
+        Entry(
+            title=name.replace("_", " "),
+            category=WORKSPACES,
+            each=size,
+            text="by compute capability",
+            source="pytorch, aten/src/ATen/cuda/CUDABlas.cpp",
+        )
+        for name, size in matmul_workspaces(basics.accelerator)
+    ]
+    if chosen.facts.masks_with_triton and stage.samples:
+        sizes = {**step.sizes, "SM": device_of(basics.accelerator).multiprocessors}
+        source = "vllm, v1/sample/ops/topk_topp_triton.py"
+        found.append(tensor("rows of logits for the top-k kernel", WORKSPACES, ("SM", "V"), 4, sizes, source))
+    if not stage.embeds:
+        source = "vllm, v1/worker/gpu_model_runner.py, intermediate_tensors"
+        found.append(
+            tensor(
+                "received hidden states and residual",
+                WORKSPACES,
+                ("T", "h"),
+                BYTES[basics.dtype],
+                step.sizes,
+                source,
+                copies=2,
+            )
+        )
+    if chosen.facts.keeps_expert_workspace and not _own_kernels(job):
+        found += expert_workspace(step, stage)
+    if chosen.facts.buffers_inside:
+        rows = -(-basics.max_model_len // chosen.block_size)
+        source = "vllm, v1/worker/block_table.py"
+        sizes = {"seqs": chosen.sequences, "blocks": rows}
+        found.append(tensor("block tables", WORKSPACES, ("seqs", "blocks"), 4, sizes, source))
+    return found
+
+
+def _own_kernels(job: ServingJob) -> bool:
+    """MXFP4 experts run in kernels that bring no workspace."""
+    return job.basics.stored is not None and job.basics.stored.format.name == "mxfp4"
+
+
+def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """The widest moment of profiling."""
+    basics, step = job.basics, _step(job, chosen)
+    images = kept_images(basics.model, basics.dtype, chosen.tokens) if chosen.images and stage.embeds else []
+    moments = [widest(step, stage), sampling(step) if stage.samples else passing(step)]
+    moments = [[*images, *moment] for moment in moments]
+    if images:
+        moments.append([*images, *encoding(basics.model, basics.dtype, chosen.tokens)])
+    return max(moments, key=lambda entries: sum(entry.bytes for entry in entries))
+
+
+def _libraries(job: ServingJob) -> Entry:
+    """What profiling takes outside the allocator: kernels that are loaded, communicators that are opened."""
+    if job.basics.layout.tensor > 1:
+        bounds = Range(int(1.8 * GiB), int(2.1 * GiB), int(2.4 * GiB))
+        text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
+    else:
+        bounds = Range(int(0.06 * GiB), int(0.25 * GiB), int(0.46 * GiB))
+        text = "observed 0.07 to 0.46 GiB"
+    title = "kernels and communicators loaded while profiling"
+    return observed(title, "outside the allocator", bounds, _LOGS, text, "vLLM calls it non-torch memory")
+
+
+def _graphs() -> Entry:
+    bounds = Range(int(0.5 * GiB), int(0.95 * GiB), int(1.85 * GiB))
+    text = "observed 0.51 to 1.85 GiB for 51 + 51 graphs"
+    return observed("captured graphs and their pool", "CUDA graphs", bounds, _LOGS, text)
+
+
+def _blocks(found: list[_Rank]) -> int | None:
+    """Blocks of every rank: as many as the one with the least room has."""
+    counts = [rank.paging.count(rank.available) for rank in found if rank.available is not None and rank.paging.block]
+    return min(counts, default=None)
+
+
+def _with_cache(rank: _Rank, blocks: int | None) -> RankBudget:
+    entries = list(rank.entries)
+    if blocks:
+        states = any(group.spec.kind == "state" for group in rank.paging.groups)
+        entries.append(
+            tensor(
+                "pool of blocks" + (" for tokens and states" if states else ""),
+                "KV cache",
+                ("blocks", "block bytes"),
+                1,
+                {"blocks": blocks, "block bytes": rank.paging.block},
+                "vllm, v1/core/kv_cache_utils.py",
+                why=f"blocks of {rank.paging.block_size} tokens, what the budget leaves",
+            )
+        )
+    return RankBudget(
+        name="",
+        count=rank.count,
+        ledger=ledger(entries),
+        available=rank.available,
+        uncertain=rank.uncertain,
+        spread=rank.spread,
+    )
+
+
+def _pool(job: ServingJob, chosen: Options, found: list[_Rank]) -> Pool | None:
+    paging = max((rank.paging for rank in found), key=lambda each: each.block)
+    if not paging.groups:
+        return None
+    blocks, shared = _blocks(found), job.basics.layout.context
+
+    def needed(length: int) -> int:
+        return paging.needed(-(-length // shared))
+
+    low, high = blocks or 0, blocks or 0
+    if blocks is not None and chosen.cache_bytes is None:
+        sides = [(r.available or 0, *r.uncertain, r.paging) for r in found if r.paging.block]
+        low = min(each.count(room - less) for room, less, _, each in sides)
+        high = min(each.count(room + more) for room, _, more, each in sides)
+    return Pool(
+        capacity=blocks,
+        needed=needed,
+        unit="blocks",
+        tokens=None if blocks is None else _tokens(job, chosen, paging, blocks, needed(job.basics.max_model_len)),
+        bytes_each=paging.block,
+        replicas=job.basics.layout.data,
+        capacity_low=low,
+        capacity_high=high,
+    )
+
+
+def _tokens(job: ServingJob, chosen: Options, paging: Paging, blocks: int, longest: int) -> int:
+    """`GPU KV cache size` in the log."""
+    if chosen.facts.tokens_by_concurrency:
+        return int(blocks / max(longest, 1) * job.basics.max_model_len)
+    return blocks // len(paging.groups) * paging.block_size * job.basics.layout.context
+
+
+def _notes(job: ServingJob, chosen: Options) -> tuple[str, ...]:
+    notes = []
+    if not chosen.facts.graphs_inside and not chosen.eager:
+        notes.append("CUDA graphs come on top of the budget before vLLM 0.20")
+    if job.num_gpus > 1:
+        notes.append("with several ranks 2 GiB of communicators are observed, not derived")
+    return tuple(notes)
+
+
+VLLM = Server(
+    name="vllm",
+    title="vLLM",
+    options=options,
+    budget=budget,
+    parallel=frozenset({"tensor", "pipeline", "data", "context"}),
+)

@@ -1,0 +1,366 @@
+"""The tape: what one rank allocates and frees, in order, and in which part of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
+
+from memcore.dtypes import ITEMSIZE
+from memcore.symbols import Axis, Rounded, Shape, Total, spell
+
+if TYPE_CHECKING:
+    from memcore.tensors.autograd import Saved
+    from memcore.tensors.float8 import Float8
+    from memcore.tensors.sharded import TensorParallel
+    from memcore.tensors.tensor import Tensor
+
+ALIGNMENT = 512
+"""The caching allocator rounds requests up to this many bytes (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
+
+CAPTURED = "CUDA graphs"
+"""The pool of what runs in CUDA graphs."""
+
+_Things = TypeVar("_Things")
+Held = dict[str | None, _Things]
+"""What layers leave behind, by the name of how often they repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One kind of allocation: what the caching allocator was asked for, and by what."""
+
+    rule: str
+    """The operation or engine rule that allocated it; a key of `memcore.rules.table.RULES`."""
+    module: str
+    """Dotted module path, with `*` for the index of a layer."""
+    shape: Shape
+    dtype: str
+    phase: str
+    """The phase of the step it was allocated in."""
+    pool: str
+    """The stream it was allocated on: the caching allocator never reuses memory across streams."""
+    recomputed: bool
+    """Made while a checkpointed block runs forward again."""
+    number: int
+    """Which of several alike in one stretch of the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of events of one phase of the step; `repeats` names how often it happens in a row."""
+
+    turn: tuple[int, int]
+    """Step and micro-batch, as far as steps and micro-batches differ: 0 is the first, 1 any later one."""
+    phase: str
+    place: str
+    """What runs: a name, or `run.repetition.position` of a layer, counting the recorded repetitions."""
+    start: int
+    end: int
+    repeats: str | None
+
+
+class Storage:
+    """One allocation; it is freed when the last tensor that views it goes."""
+
+    __slots__ = ("__weakref__", "_tape", "block", "others")
+
+    def __init__(self, tape: Tape, block: int) -> None:
+        self._tape = tape
+        self.block = block
+        self.others: Storage | None = None
+        """As much for each of the loop's iterations that this one stands for."""
+        tape.events.append(block)
+
+    def __del__(self) -> None:
+        self._tape.events.append(~self.block)
+
+    def release(self) -> None:
+        """Free it now, whatever still refers to it (`untyped_storage().resize_(0)`)."""
+        self._tape.events.append(~self.block)
+        self._tape = _NOWHERE
+
+
+class _Alike:
+    """Blocks that differ in nothing but their number."""
+
+    __slots__ = ("blocks", "next", "round")
+
+    def __init__(self) -> None:
+        self.blocks: list[int] = []
+        """Their indices by number."""
+        self.next = self.round = 0
+        """The number of the next one, and since when they are counted."""
+
+
+class _Within:
+    """A module that runs for a while; entered for every node of the graph, so it is not a generator."""
+
+    __slots__ = ("_modules", "_path")
+
+    def __init__(self, modules: list[str], path: str) -> None:
+        self._modules, self._path = modules, path
+
+    def __enter__(self) -> None:
+        self._modules.append(self._path)
+
+    def __exit__(self, *raised: object) -> None:
+        self._modules.pop()
+
+
+class Tape:
+    """Records blocks and events, and carries the modes that PyTorch keeps per thread.
+
+    `events` holds a block's index when it is allocated and the bitwise complement of the index when it is freed.
+    """
+
+    evaluating = False
+    """Modules are in evaluation mode."""
+    pool = "default"
+    """The stream whose pool tensors are allocated from."""
+    liger = False
+    """Norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
+    fuses_lora = False
+    """Linear layers with LoRA are Unsloth's functions."""
+
+    def __init__(
+        self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None
+    ) -> None:
+        self.blocks: list[Block] = []
+        self.events: list[int] = []
+        self.segments: list[Segment] = []
+        self.units = units
+        """Axes whose size is 1: a permutation of such an axis is still contiguous."""
+        self.parallel = parallel
+        """How tensor parallelism divides the layers, if it does."""
+        self.wrapped = False
+        """Results are DTensors, a tensor subclass: their gradients are never added in place."""
+        self.fake = fake
+        """Tensors are fake tensors, a tensor subclass: PyTorch then avoids some in-place operations."""
+        self.grad_enabled = True
+        self.recomputing = False
+        self.compiled = False
+        """What runs is compiled."""
+        self.float8: Float8 | None = None
+        """Linear layers multiply in float8."""
+        self.autocast: str | None = None
+        """The dtype of `torch.autocast`, or None when it is off."""
+        self._casts: Held[dict[int, Tensor]] = {}
+        """Autocast's copies of trainable parameters, kept until the outermost autocast ends."""
+        self.pack: Callable[[Tensor], Saved] | None = None
+        """What becomes of tensors saved for the backward pass; None keeps them."""
+        self.select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]] | None = None
+        """What becomes of operations whose results a selective checkpoint may keep; None runs them."""
+        self.offload: Callable[[Tensor], Saved] | None = None
+        """What becomes of the inputs of checkpoints; None keeps them."""
+        self.steps: int | None = None
+        """The optimizer steps as soon as a gradient is there, with so many temporaries like it."""
+        self.turn = (0, 0)
+        """The step and the micro-batch that are running."""
+        self.sequence = 0
+        """Number of graph nodes so far."""
+        self.gradients: set[int] = set()
+        """Blocks that became the gradient of a parameter."""
+        self.collectives: list[tuple[int, set[int]]] = []
+        """The number of events before each collective, and the blocks that it reads or writes on its own stream."""
+        self.savers: dict[int, dict[str, None]] = {}
+        """For a block, the rules of the operations that keep it for their backward pass."""
+        self.left: list[object] = []
+        """Graphs that modules keep until they run again."""
+        self.watched: list[ref[Storage]] | None = None
+        """What the iteration of a loop allocates that stands for others, while it runs."""
+        self.flight: list[tuple[ref[Storage], str, str | None]] | None = None
+        """What a micro-batch allocates that stands for others in flight, with the place and how often it repeats."""
+        self._alike: dict[tuple[object, ...], _Alike] = {}
+        self._round = 0
+        """How often blocks were numbered anew."""
+        self._modules, self._phase = [""], ""
+        self._open: tuple[tuple[int, int], str, int, str | None] | None = None
+
+    def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
+        """Allocate a block of `shape` elements of `dtype` for the module that is running."""
+        key = (rule, self._modules[-1], shape, dtype, self._phase, self.pool, self.recomputing)
+        found = self._alike.get(key)
+        if found is None:
+            found = self._alike[key] = _Alike()
+        if found.round != self._round:
+            found.round, found.next = self._round, 0
+        number = found.next
+        found.next += 1
+        if number == len(found.blocks):
+            found.blocks.append(len(self.blocks))
+            self.blocks.append(Block(*key, number))
+        storage = Storage(self, found.blocks[number])
+        if self.watched is not None:
+            self.watched.append(ref(storage))
+        if self.flight is not None:
+            self.flight.append((ref(storage), self.place, self.repeats))
+        return storage
+
+    def multiply(self, storage: Storage, times: Axis) -> None:
+        """Allocate as much again `times` times, each in a block of its own, to be freed with the first."""
+        block = self.blocks[storage.block]
+        each = Rounded(Total(spell(block.shape), (block.shape,)), ALIGNMENT // ITEMSIZE[block.dtype])
+        last = storage
+        while last.others is not None:
+            last = last.others
+        with self.at(block.module):
+            last.others = self.allocate((times, each), block.dtype, block.rule)
+        self.savers[last.others.block] = self.savers.get(storage.block, {})
+
+    @property
+    def here(self) -> str:
+        """The module that is running."""
+        return self._modules[-1]
+
+    def module(self, path: str) -> AbstractContextManager[None]:
+        """Run a submodule: what is allocated inside belongs to `path` below the module that is running."""
+        parent = self._modules[-1]
+        return self.at(f"{parent}.{path}" if parent else path)
+
+    def at(self, path: str) -> AbstractContextManager[None]:
+        """Run on behalf of the module `path`."""
+        return _Within(self._modules, path)
+
+    @contextmanager
+    def wrapping(self) -> Iterator[None]:
+        """What operations inside return are DTensors."""
+        before, self.wrapped = self.wrapped, True
+        try:
+            yield
+        finally:
+            self.wrapped = before
+
+    @contextmanager
+    def stream(self, pool: str) -> Iterator[None]:
+        """Allocate from the pool of another stream."""
+        before, self.pool = self.pool, pool
+        try:
+            yield
+        finally:
+            self.pool = before
+
+    @contextmanager
+    def no_grad(self) -> Iterator[None]:
+        """Build no autograd graph inside."""
+        before, self.grad_enabled = self.grad_enabled, False
+        try:
+            yield
+        finally:
+            self.grad_enabled = before
+
+    @contextmanager
+    def autocasting(self, dtype: str | None) -> Iterator[None]:
+        """`torch.autocast(dtype)`, or None to switch it off: its weight copies go when the outermost one ends."""
+        before, self.autocast = self.autocast, dtype
+        try:
+            yield
+        finally:
+            self.autocast = before
+            if before is None:
+                self.let_go(self._casts, "end of autocast")
+
+    @contextmanager
+    def compiling(self, compiled: bool) -> Iterator[None]:
+        """What runs inside is compiled."""
+        before, self.compiled = self.compiled, compiled
+        try:
+            yield
+        finally:
+            self.compiled = before
+
+    @contextmanager
+    def multiplying(self, float8: Float8 | None) -> Iterator[None]:
+        """Linear layers inside multiply in float8."""
+        before, self.float8 = self.float8, float8
+        try:
+            yield
+        finally:
+            self.float8 = before
+
+    @contextmanager
+    def without_autocast(self) -> Iterator[None]:
+        """`torch.autocast(enabled=False)`: the casts of before stay."""
+        before, self.autocast = self.autocast, None
+        try:
+            yield
+        finally:
+            self.autocast = before
+
+    @property
+    def casts(self) -> dict[int, Tensor]:
+        """Autocast's copies of the parameters of the layer that is running."""
+        return self._casts.setdefault(self.repeats, {})
+
+    @property
+    def repeats(self) -> str | None:
+        """The name of how often the stretch that is running happens."""
+        return self._open[3] if self._open is not None else None
+
+    @property
+    def place(self) -> str:
+        """The stretch that is running."""
+        return self._open[1] if self._open is not None else ""
+
+    def let_go(self, held: Held[Any], place: str) -> None:
+        """Free what layers have left behind: what one made that stands for many, as often as it repeats."""
+        for repeats in list(held):
+            if repeats is not None and not self.recomputing:
+                self.enter(self._phase, place, repeats)
+                del held[repeats]
+                self.enter(self._phase, place)
+        held.clear()
+
+    @contextmanager
+    def packing(self, pack: Callable[[Tensor], Saved]) -> Iterator[None]:
+        """Save tensors through `pack` inside."""
+        before, self.pack = self.pack, pack
+        try:
+            yield
+        finally:
+            self.pack = before
+
+    @contextmanager
+    def selecting(self, select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]]) -> Iterator[None]:
+        """Run operations whose results may be kept through `select` inside."""
+        before, self.select = self.select, select
+        try:
+            yield
+        finally:
+            self.select = before
+
+    def enter(self, phase: str, place: str, repeats: str | None = None) -> None:
+        """End the current segment and begin the next."""
+        self.finish()
+        self._round += 1
+        self._phase = phase
+        self._open = (self.turn, place, len(self.events), repeats)
+
+    @contextmanager
+    def aside(self, place: str) -> Iterator[None]:
+        """A segment of its own within the current one, which then goes on."""
+        before, repeats = self.place, self.repeats
+        self.enter(self._phase, place)
+        yield
+        self.enter(self._phase, before, repeats)
+
+    def finish(self) -> None:
+        """End the current segment; one in which nothing has happened leaves no trace."""
+        if self._open is not None and self._open[2] < len(self.events):
+            turn, place, start, repeats = self._open
+            self.segments.append(Segment(turn, self._phase, place, start, len(self.events), repeats))
+        self._open = None
+
+
+class _Unread(list[int]):
+    """Events of storages that are gone already."""
+
+    def append(self, event: int) -> None:
+        """Leave it out, so that nothing grows with every recording."""
+
+
+_NOWHERE = Tape()
+"""Where storages that were freed by force end."""
+_NOWHERE.events = _Unread()

@@ -1,0 +1,132 @@
+"""What an engine is: its presets, what it stores on each rank, and its hooks while a step runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Parameter, Tensor
+from memcore.networks.adapters import learns
+from memcore.networks.network import Model
+from memcore.networks.stages import stage_of
+from memcore.networks.weights import Weight
+from memcore.trace.recipe import Buffer, Precision, Recipe
+from memcore.symbols import Shape
+
+
+class Runtime:
+    """An engine's hooks around the units of a model, during the recording of one step.
+
+    The base class is one GPU with nothing to share.
+    """
+
+    def __init__(self, tape: Tape, recipe: Recipe) -> None:
+        self.tape = tape
+        self.recipe = recipe
+
+    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
+        """The parameters outside the layers as the model sees them, and those `beside` the language model."""
+        return {weight.name: self.parameter(weight) for weight in (*weights, *beside)}
+
+    def unit(
+        self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
+    ) -> Mapping[str, Parameter]:
+        """The parameters of a unit, such as a layer, as the model sees them.
+
+        They are named relative to `path`; `label` names the kind, and `repeats` how many units it stands for.
+        """
+        return {weight.name: self.parameter(weight) for weight in weights}
+
+    def parameter(self, weight: Weight) -> Parameter:
+        """One parameter as the model sees it."""
+        dtype = weight.dtype or self.recipe.precision.compute
+        learned = learns(weight, self.recipe.network)
+        found = Parameter(self.tape, weight.name, weight.outer, weight.inner, dtype, trainable=learned)
+        if weight.quantized is not None:
+            found.quantization = self.recipe.quantization
+        return found
+
+    def enter(self, unit: str, x: Tensor) -> Tensor:
+        """Before a unit's forward pass; units are `root`, `embedding`, `head` and each layer."""
+        return x
+
+    def leave(self, unit: str, y: Tensor) -> Tensor:
+        """After a unit's forward pass."""
+        return y
+
+    def cast(self, x: Tensor) -> Tensor:
+        """An input of a unit as the unit sees it."""
+        return x
+
+    def gather_all(self) -> None:
+        """Before the first micro-batch of a schedule with several stages on a rank."""
+
+    def chunk_ended(self, *, last: bool) -> None:
+        """After head, loss and backward pass of a part of the tokens; the `last` one ends them."""
+
+    def begin_micro_batch(self, *, last: bool) -> None:
+        """Before the forward pass of a micro-batch; the last one ends the step."""
+
+    def begin_backward(self, *, last: bool) -> None:
+        """Before the backward pass of a micro-batch in a pipeline, where several are in flight."""
+
+    def end_reentrant(self, unit: str) -> None:
+        """After the backward pass within a unit's reentrant checkpoint, whose result is still there."""
+
+    def end_backward(self) -> None:
+        """After the backward pass of a micro-batch."""
+
+
+def _nothing(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The answers of one engine; nothing else knows its name."""
+
+    name: str
+    title: str
+    runtime: type[Runtime]
+    presets: Mapping[str, Precision]
+    """Dtypes by the name of a precision preset."""
+    default_preset: str
+    stored: Callable[[Weight], tuple[Shape, ...]]
+    """The part of a parameter that a rank keeps, axis by axis."""
+    buffers: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
+    """What it holds besides, given all parameters with their counts."""
+    optimized: Callable[[Weight, Recipe], tuple[tuple[Shape, ...], str]] | None = None
+    """What the optimizer is given for a parameter, axis by axis, and its dtype; None: the part that is stored."""
+    stepping: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
+    """What the end of the optimizer's step needs for a moment."""
+    stage: Callable[[Model, int, int], Model] = stage_of
+    """The part of a model that a stage of a pipeline has, given its number and how many there are."""
+    host: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
+    """What one process keeps in host memory."""
+    distributed: bool = True
+    """Runs on several GPUs."""
+    communicators: int = 1
+    """NCCL communicators that it opens."""
+    key: str = ""
+    """Where several versions share a name: the version's own."""
+
+
+def precision(
+    stored: str, compute: str | None = None, reduce: str | None = None, autocast: str | None = None
+) -> Precision:
+    """A precision with the usual defaults: computed and reduced as stored."""
+    compute = compute or stored
+    return Precision(parameter=stored, compute=compute, reduce=reduce or compute, autocast=autocast)
+
+
+AUTOCAST_PRESETS: Mapping[str, Precision] = {
+    "fp32": precision("fp32"),
+    "tf32": precision("fp32"),
+    "bf16": precision("bf16"),
+    "fp16": precision("fp16"),
+    "bf16-mixed": precision("fp32", autocast="bf16"),
+    "fp16-mixed": precision("fp32", autocast="fp16"),
+    "bf16-autocast": precision("fp32", autocast="bf16"),
+}
+"""Engines without a mixed-precision policy of their own use torch.autocast."""

@@ -1,0 +1,270 @@
+"""The recipe of a step: everything that decides which tensors come and go, and no sizes.
+
+Two jobs with the same recipe leave the same tape, whatever their width, depth, batch or sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memcore.tensors.float8 import Float8
+from memcore.tensors.quantized import Quantization
+from memcore.tensors.selection import Selection
+from memcore.tensors.sharded import TensorParallel
+from memcore.networks.network import Layer, Network
+from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trace.ulysses import Ulysses
+from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.symbols import Axis, Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """Dtypes of one job."""
+
+    parameter: str
+    """As the optimizer keeps them."""
+    compute: str
+    """As the layers see them; FSDP gathers in it."""
+    reduce: str
+    """In which gradients are summed over ranks."""
+    autocast: str | None = None
+    """The dtype of `torch.autocast`, if the forward pass runs under it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """How the loss is computed from the hidden states."""
+
+    kind: str
+    """cross-entropy-fp32, cross-entropy or chunked."""
+    chunks: int = 1
+    compiled: bool = False
+    """It runs in compiled kernels."""
+    model_upcasts: bool = False
+    """The logits that the model returns are in fp32."""
+    shifts_labels: bool = True
+    """The model shifts labels itself, as transformers does."""
+    keeps_outputs: bool = False
+    """The model's output object, and with it the logits, lives through the backward pass."""
+
+    @property
+    def of_a_chunk(self) -> Loss:
+        """The loss of one part of the tokens: logits are upcast."""
+        return Loss(kind="cross-entropy-fp32", compiled=self.compiled, shifts_labels=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Activation checkpoints around layers."""
+
+    early_stop: bool
+    selection: Selection | None
+    """Which results they keep besides their inputs."""
+    reentrant: bool = False
+    """The old form, which builds no graph before the backward pass."""
+    inputs_learn: bool = False
+    """The embedding's output is made to learn, so that the first layers have a gradient to pass on."""
+    partitioned: bool = False
+    """Tensor-parallel ranks keep a part of the inputs each (DeepSpeed's)."""
+    hosted: bool = False
+    """Inputs are kept on the host."""
+    skipped: frozenset[tuple[int, int]]
+    """Layers of the decoder that have none, as run and position."""
+    every: int = 1
+    """So-manieth layers that have one."""
+    around_patterns: bool = False
+    """Each repetition of a run's pattern has a single one, around all of its layers."""
+    divided: bool = False
+    """Tensor-parallel ranks keep a part of each input (Megatron)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """What a data-parallel engine does with parameters and gradients."""
+
+    engine: str
+    """A key of `memcore.trainers.ENGINES`."""
+    wrap: str = "layer"
+    reshard_after_forward: bool | int = True
+    root_reshards: bool = False
+    replicated: bool = False
+    """Hybrid sharding: gradients are also all-reduced over replicas."""
+    offloaded: bool = False
+    """FSDP keeps shards, gradients and optimizer on the host."""
+    syncs_every_micro_batch: bool = True
+    gathers: bool = True
+    """There is more than one rank to gather from."""
+    gathers_experts: bool = True
+    """More than one rank has the same routed experts."""
+    prefetches: bool = False
+    """Units gather the next one's parameters ahead of time by themselves, as torchtitan does with routed experts."""
+    original_parameters: bool = False
+    """FSDP1: frozen and trained parameters may share a unit."""
+    prefetches_backward: bool = True
+    """FSDP1 gathers the next unit of the backward pass before the one at hand runs."""
+    delays_experts: bool = False
+    """Weight gradients of routed experts are computed after those of inputs, outside of the engine's hooks."""
+    bucket_views: bool = False
+    """DDP's gradients are views of its buckets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrence:
+    """How recurrent mixers run."""
+
+    kernels: str = "fused"
+    """`fused`: those of mamba-ssm, causal-conv1d and flash-linear-attention; `fallback`: PyTorch's operations."""
+    trips: int = 1
+    """How often the fallback's loop over tokens or chunks runs, capped at `memcore.tensors.loops.LOOP`."""
+    even: bool = True
+    """The sequence is a whole number of chunks, so that nothing is padded and cropped."""
+    stored: str = "bf16"
+    """The dtype of stored parameters, which buffers have too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """The images of a micro-batch, as far as their number decides which tensors there are.
+
+    What loops run over is counted up to `eager.loops.LOOP`, from where on it looks the same.
+    """
+
+    count: int
+    """Images or tiles."""
+    each: int
+    """Images of a sequence."""
+    sequences: int
+    windows: int = 0
+    """Whole attention windows."""
+    cut: int = 0
+    """Windows that an image's edge cuts; there is one that its corner cuts for each image then."""
+    ragged: bool = False
+    """The positions of images that a mask is over are no multiple of 16."""
+    attention: str | None = None
+    """The kernel of towers that another library's code runs than the decoder's; None: the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """What one stage of a pipeline does in a step, as far as micro-batches differ."""
+
+    warm: int
+    """Forward passes that are recorded before the first backward pass."""
+    stands: bool
+    """The last of these stands for all others that are in flight."""
+    runs: int
+    """Micro-batches that are recorded."""
+    skips: bool
+    """There are more, which look the same."""
+    runtime: str
+    """ideal or torch."""
+    returns_outputs: bool
+    """The last stage keeps the outputs of all micro-batches."""
+    waits: bool = False
+    """What it receives is not there yet when the host goes on."""
+    others: tuple[Recipe, ...] = ()
+    """The recipes of the rank's further stages, if it has several."""
+    waiting: tuple[int, ...] = ()
+    """Of each of them, micro-batches in flight when there is most of them: none, one, or more, for which 2 stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """The structure of a training step on one rank."""
+
+    network: Network
+    repeats: tuple[int, ...]
+    """How often each run's pattern repeats, capped at `HEAD + TAIL + 1`: more look the same."""
+    first_run: int = 0
+    """The number of its first run among those of all stages of a rank."""
+    implementation: str
+    attention: str
+    padded: bool
+    windowed: bool
+    """The sequence is at least as long as the sliding window."""
+    precision: Precision
+    loss: Loss
+    sharding: Sharding
+    checkpoints: Checkpoints | None
+    """None: everything that the backward pass needs is kept."""
+    micro_batches: int
+    """1, or 2 when gradients accumulate: from the second micro-batch on every one is the same."""
+    keeps_gradients: bool
+    """Gradients stay in memory between steps, so that the second step differs from the first."""
+    units: frozenset[Axis]
+    """Symbols and parts of sizes that are 1."""
+    use_cache: bool = False
+    offloads_activations: bool = False
+    """What layers save for the backward pass goes to the host."""
+    steps_in_backward: int | None = None
+    """The optimizer steps when a gradient is there, with so many temporaries like it; None: at the step's end."""
+    quantization: Quantization | None = None
+    """How frozen matrices are stored and computed with."""
+    recurrence: Recurrence = Recurrence()
+    tower_repeats: tuple[tuple[int, ...], ...] = ()
+    """`repeats` of each tower; layers that learn nothing are all counted."""
+    pictures: Pictures | None = None
+    """None: there are no images, and towers do not run."""
+    ring_turns: int = 0
+    """Turns of ring attention, where context parallelism shares a sequence; 0: it does not."""
+    pipeline: Pipeline | None = None
+    """The layers are a stage of a pipeline."""
+    tensor: TensorParallel | None = None
+    """How tensor parallelism divides the layers of `network`, which is then what one rank has of it."""
+    compiled: bool = False
+    """Blocks are compiled."""
+    float8: Float8 | None = None
+    """Linear layers of blocks multiply in float8."""
+    dispatcher: str = "local"
+    """How rows reach their experts in torchtitan's layers: a key of `layers.torchtitan.dispatch.DISPATCHERS`."""
+    nanotron: NanotronPlan | None = None
+    """The layers are nanotron's."""
+    zero: ZeroPlan | None = None
+    """The engine is DeepSpeed."""
+    ulysses: Ulysses | None = None
+    """Ranks share a sequence, and heads in attention."""
+    positioned: bool = False
+    """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
+    megatron: MegatronPlan | None = None
+    """The layers are Megatron-Core's."""
+    ragged: bool = False
+    """Learned prefixes and the sequence are together no multiple of 16."""
+    fake: bool = False
+    """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
+
+    @property
+    def last_unit(self) -> str:
+        """The name of the last layer."""
+        return f"{self.first_run + len(self.repeats) - 1}.{self.repeats[-1] - 1}.{len(self.network.runs[-1]) - 1}"
+
+    def labels(self, tower: int | None = None) -> Mapping[Layer, str]:
+        """Names for the kinds of layers of the decoder or of a tower: `layer`, numbered where there are several."""
+        runs = self.network.runs if tower is None else self.network.towers[tower].runs
+        vision = "vision layer" if len(self.network.towers) == 1 else f"vision {tower} layer"
+        name = "layer" if tower is None else vision
+        kinds = list(dict.fromkeys(layer for run in runs for layer in run))
+        return {layer: name if len(kinds) == 1 else f"{name} {number}" for number, layer in enumerate(kinds)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """Memory that a model or an engine holds from the start to the end of the job."""
+
+    rule: str
+    """A key of `memcore.rules.table.RULES`."""
+    module: str
+    shape: Shape
+    dtype: str
+    layer: Layer | None = None
+    """The kind of layer that has one of its own."""
+    times: Axis = 1
+    """How many of it there are, for each."""
+
+
+HEAD = 2
+"""Repetitions of a layer pattern recorded one by one before those that all look the same."""
+TAIL = 2
+"""Repetitions recorded one by one after them."""

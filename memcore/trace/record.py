@@ -1,0 +1,72 @@
+"""From a recipe to a program, once for each recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from memcore.trainers import ENGINES
+from memcore.layers import IMPLEMENTATIONS
+from memcore.trace.looped import record_rank
+from memcore.trace.pipelined import record_stage
+from memcore.trace.recipe import Recipe
+from memcore.trace.step import Step
+from memcore.trace.undisturbed import undisturbed
+from memcore.trace.program import Program
+
+
+@lru_cache(maxsize=512)
+def program_of(recipe: Recipe) -> Program:
+    """Record a step and compile its tape."""
+    return _surely(lambda: _recorded(recipe))
+
+
+@lru_cache(maxsize=512)
+def forward_of(recipe: Recipe) -> Program:
+    """Record the forward pass of a first micro-batch alone, with everything that it keeps for the backward pass."""
+    return _surely(lambda: _ahead(recipe))
+
+
+def _surely(recorded: Callable[[], Program]) -> Program:
+    """A recording; beside other threads, until two of them agree."""
+    with undisturbed() as alone:
+        found, sure = recorded(), alone
+        while not sure:
+            again = recorded()
+            found, sure = again, again.events == found.events
+        return found
+
+
+def _ahead(recipe: Recipe) -> Program:
+    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
+    code = IMPLEMENTATIONS[recipe.implementation]
+    kept = step.ahead(code.forward, code.inputs)
+    program = Program(step.tape)
+    del kept
+    return program
+
+
+def _recorded(recipe: Recipe) -> Program:
+    runtime, code = ENGINES[recipe.sharding.engine].runtime, IMPLEMENTATIONS[recipe.implementation]
+    step = Step(recipe, runtime)
+    if recipe.pipeline is None:
+        step.record(code.forward, code.inputs)
+        return Program(step.tape)
+    kept: object
+    if recipe.pipeline.waiting:
+        steps = [step, *(Step(other, runtime, step.tape) for other in recipe.pipeline.others)]
+        kept = record_rank(steps, code.forward, recipe.pipeline)
+    else:
+        kept = record_stage(step, code.forward, recipe.pipeline)
+    program = Program(step.tape)
+    del kept
+    return program
+
+
+@lru_cache(maxsize=512)
+def evaluation_of(recipe: Recipe) -> Program:
+    """Record a forward pass without gradients."""
+    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
+    code = IMPLEMENTATIONS[recipe.implementation]
+    step.evaluate(code.forward, code.inputs)
+    return Program(step.tape)

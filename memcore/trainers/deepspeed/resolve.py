@@ -1,0 +1,175 @@
+"""DeepSpeed, from its settings to what ZeRO does and the sizes that it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.trace.engine import Engine
+from memcore.trainers.deepspeed.zero import shared_by
+from memcore.trainers.deepspeed.estimators import model_to_params
+from memcore.config.defaults import Defaults
+from memcore.networks.adapters import learns
+from memcore.networks.network import Model
+from memcore.trace.recipe import Precision, Recipe
+from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.symbols import product
+
+_STAGE, _OPTIMIZER, _PARAM = "engine.zero_stage", "engine.offload_optimizer", "engine.offload_param"
+_ONLY_3 = (
+    "engine.sub_group_size",
+    "engine.stage3_prefetch_bucket_size",
+    "engine.stage3_max_live_parameters",
+    "engine.stage3_max_reuse_distance",
+    "engine.stage3_param_persistence_threshold",
+    "engine.zero_hpz_partition_size",
+    "engine.mics_shard_size",
+    "engine.zero_quantized_weights",
+    "engine.zero_quantized_gradients",
+)
+_SWAPPED = 5 * 100_000_000
+"""Elements of buffers through which parameters on a disk pass (offload_param's buffer_count and buffer_size)."""
+
+
+def zero_engine(read: Defaults) -> str:
+    """The key of the engine: what it keeps of a parameter depends on the stage."""
+    name = str(read.given("engine.type"))
+    if read.given(_STAGE) != 3:
+        return name
+    return f"{name}3" if (read.given(_PARAM) or "none") == "none" else f"{name}3-offload"
+
+
+def keeps_gradients(read: Defaults, engine: Engine) -> bool:
+    """Whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
+    path = "training.zero_grad"
+    keeps = bool(read.take(path, "set-to-none") == "keep")
+    if keeps and engine.name in DEEPSPEED:
+        read.refuse(path, f"found 'keep'; {engine.title} sets gradients to None itself; allowed: set-to-none")
+    return keeps
+
+
+def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
+    """What ZeRO does."""
+    stage = int(read.take(_STAGE, 0, "DeepSpeed's default: no ZeRO"))
+    optimizer, parameters = read.take(_OPTIMIZER, "none"), read.take(_PARAM, "none")
+    if optimizer != "none" and stage == 0:
+        read.refuse(_OPTIMIZER, f"found {optimizer!r}; needs {_STAGE} 1, 2 or 3")
+    if optimizer == "nvme" and stage < 3:
+        read.refuse(_OPTIMIZER, "found 'nvme'; needs engine.zero_stage 3; allowed: none, cpu")
+    if parameters != "none" and stage < 3:
+        read.refuse(_PARAM, f"found {parameters!r}; needs {_STAGE} 3, found {stage}")
+    for path in _ONLY_3 if stage < 3 else ():
+        if read.given(path) is not None:
+            read.refuse(path, f"applies to {_STAGE} 3, found {stage}")
+    if not read.take("engine.contiguous_gradients", True) and optimizer == "none" and stage:
+        read.refuse("engine.contiguous_gradients", "found false, which is not modelled yet; allowed: true")
+    return ZeroPlan(
+        stage=stage,
+        offloads_optimizer=optimizer,
+        offloads_parameters=parameters,
+        overlaps=bool(read.take("engine.overlap_comm", stage == 3)) and stage < 3,
+        secondary=stage == 3 and read.take("engine.zero_hpz_partition_size", 1) > 1,
+        quantized_weights=stage == 3 and bool(read.take("engine.zero_quantized_weights", False)),
+        quantized_gradients=stage == 3 and bool(read.take("engine.zero_quantized_gradients", False)),
+        fp32_gradients=_fp32_gradients(read, stage, precision),
+    )
+
+
+def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
+    """Whether gradients accumulate in another dtype than the model's: `BF16_Optimizer` takes those of stage 1."""
+    path = "training.gradient_dtype"
+    given = read.given(path)
+    if given is None or given == precision.parameter:
+        return False
+    if (given, precision.parameter, stage) != ("fp32", "bf16", 1) or read.given(_OPTIMIZER) not in (None, "none"):
+        read.refuse(path, f"found {given!r}; modelled as fp32 with bf16 and {_STAGE} 1, on the GPU")
+    return True
+
+
+def with_zero(
+    read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
+) -> tuple[Recipe, dict[str, int]]:
+    """The recipe and the sizes of a job with DeepSpeed; those of others as they are."""
+    if engine.name not in DEEPSPEED:
+        return recipe, dict(sizes)
+    ranks, plan = zero_ranks(read, sizes["z"]), zero_plan(read, recipe.precision)
+    node = int(read.take("hardware.gpus_per_node", 8)) if plan.quantized_gradients else 1
+    if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
+        plan = replace(plan, quantized_gradients=False)  # within a node gradients are reduced as they are
+    found = {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}
+    if recipe.megatron is not None and recipe.megatron.experts is not None:
+        plan = replace(plan, experts=True)
+        found["zw"] = _own_part(model, found)
+    return replace(recipe, zero=plan), {**found, **_quantized(found, plan, recipe.precision, node)}
+
+
+def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, node: int) -> Mapping[str, int]:
+    """Bytes that ZeRO++ needs beside what is gathered, and to reduce the largest parameter.
+
+    A parameter comes in int8, becomes fp16, and with bf16 is cast once more; what is fetched ahead is int8 and becomes
+    flat fp16 before it is copied out. Gradients are int4 before and after each of two exchanges, within nodes and
+    between them, and fp16 at the end.
+    """
+    largest, found = sizes["zx"], dict[str, int]()
+    if plan.quantized_weights:
+        alone = largest * (5 if precision.compute == "bf16" else 3)
+        found["zq"] = max(sizes["za"], alone - 2 * sizes["zm"])
+    if plan.quantized_gradients:
+        found["zy"] = largest + 3 * -(-largest // node)
+    return found
+
+
+def _own_part(share: Model, sizes: Mapping[str, int]) -> int:
+    """Elements that this rank updates: of experts it shares with fewer ranks than of others."""
+    return sum(
+        count * -(-product(weight.shape, sizes) // sizes[shared_by(weight)])
+        for weight, _, count in share.tensors
+        if learns(weight, share.network)
+    )
+
+
+def of_stage(share: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """The numbers of elements of one stage of a pipeline, under ZeRO-1."""
+    counted = [(product(weight.shape, sizes), count) for weight, _, count in share.tensors]
+    learned = sum(size * count for size, count in counted)
+    return {"zp": learned, "zf": min(sizes["zr"], learned), "zx": max(size for size, _ in counted)}
+
+
+def zero_ranks(read: Defaults, ranks: int) -> int:
+    """Ranks that share: all, or those of a MiCS group."""
+    path = "engine.mics_shard_size"
+    shards = int(read.given(path) or ranks)
+    if ranks % shards:
+        read.refuse(path, f"found {shards}, which does not divide the {ranks} data-parallel ranks")
+    return shards
+
+
+def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: int) -> Mapping[str, int]:
+    """The numbers of elements that ZeRO works with, by symbol (`step.zero.ZeroPlan`)."""
+    bucket = int(read.take("engine.reduce_bucket_size", 500_000_000))
+    read.take("engine.allgather_bucket_size", 500_000_000)
+    threshold = int(read.take("engine.stage3_param_persistence_threshold", 100_000))
+    prefetched = int(read.take("engine.stage3_prefetch_bucket_size", 50_000_000))
+    live = int(read.take("engine.stage3_max_live_parameters", 1_000_000_000))
+    reuse = int(read.take("engine.stage3_max_reuse_distance", 1_000_000_000))
+    group = int(read.take("engine.sub_group_size", 1_000_000_000))
+    counted = [(product(weight.shape, sizes), count, weight) for weight, _, count in model.tensors]
+    total, largest = model_to_params(replace(model, sizes=sizes))
+    learned = sum(size * count for size, count, weight in counted if learns(weight, model.network))
+    kept = sum(size * count for size, count, _ in counted if size <= threshold)
+    ahead = min(prefetched, max(live - largest, 0))
+    passing = min(total - kept, largest + 2 * ahead)  # what is fetched together is copied out of one flat buffer
+    return {
+        "zp": learned,
+        "zr": bucket,
+        "zf": min(bucket, learned),
+        "zx": max((size for size, _, _ in counted), default=0),
+        "zk": kept,
+        "zm": passing,
+        "za": min(ahead, max(total - kept - largest, 0)),
+        "zl": min(total - kept, max(passing, reuse // 2)),
+        "zg": min(group, -(-learned // ranks)),
+        "zh": int(read.given("engine.zero_hpz_partition_size") or 1),
+        "zs": _SWAPPED,
+    }

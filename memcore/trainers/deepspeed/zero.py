@@ -1,0 +1,344 @@
+"""DeepSpeed: ZeRO's stages share optimizer, gradients and parameters among data-parallel ranks.
+
+Source: deepspeed 0.19.6, runtime/zero/stage_1_and_2.py (DeepSpeedZeroOptimizer), stage3.py, parameter_offload.py,
+partitioned_param_coordinator.py; without ZeRO runtime/fp16/fused_optimizer.py (FP16_Optimizer). Parameters are 16-bit,
+the optimizer updates an fp32 copy. A gradient is copied into a bucket as soon as it is there, and freed; stage 1
+does so after the last backward pass. Stage 3 gathers parameters module by module and some ahead, and does not release
+what is used again within `stage3_max_reuse_distance` elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from memcore.tensors.tape import Storage, Tape
+from memcore.tensors.tensor import Parameter, Tensor
+from memcore.trace.engine import Engine, Runtime, precision
+from memcore.networks.adapters import learns
+from memcore.networks.weights import Weight
+from memcore.trace.recipe import Buffer, Recipe
+from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.symbols import Axis, Quotient, Shape, Total, split_over
+
+Weights = Sequence[tuple[Weight, int]]
+
+
+def plan_of(recipe: Recipe) -> ZeroPlan:
+    """What ZeRO was told."""
+    if recipe.zero is None:
+        raise TypeError(recipe)
+    return recipe.zero
+
+
+class DeepSpeed(Runtime):
+    """Buckets while a backward pass runs, and this rank's part of the gradients."""
+
+    def __init__(self, tape: Tape, recipe: Recipe) -> None:
+        super().__init__(tape, recipe)
+        self._plan = plan_of(recipe)
+        self._dtype = recipe.precision.compute
+        self._held: list[tuple[str | None, list[Parameter]]] = []
+        self._weights: list[tuple[Weight, int | str]] = []
+        self._buckets: list[Storage] = []
+        self._partition: Storage | None = None
+        """Stages 1 and 2: gradients of the parameters that this rank updates."""
+        self._last = True
+        self._repeats: dict[str, str | None] = {}
+
+    def parameter(self, weight: Weight) -> Parameter:
+        """From stage 2 on gradients leave nothing behind but what lies in buckets and partitions."""
+        found = super().parameter(weight)
+        found.bucketed = self._plan.stage >= 2 and self._plan.contiguous
+        return found
+
+    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
+        """The parameters outside the layers."""
+        found = super().ends(weights, beside)
+        self._held.append((None, list(found.values())))
+        return found
+
+    def unit(
+        self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
+    ) -> Mapping[str, Parameter]:
+        """The parameters of a layer."""
+        found = super().unit(unit, label, path, weights, repeats)
+        self._held.append((repeats, list(found.values())))
+        self._repeats[unit] = repeats
+        return found
+
+    def begin_micro_batch(self, *, last: bool) -> None:
+        """Stage 1 reduces after the last one."""
+        self._last = last
+
+    def begin_backward(self, *, last: bool) -> None:
+        """The same in a pipeline."""
+        self._last = last
+
+    def leave(self, unit: str, y: Tensor) -> Tensor:
+        """The first gradients, those of the head, arrive when the backward pass reaches the last layer."""
+        if unit == self.recipe.last_unit and y.node is not None:
+            y.node.before.append(self._first_gradients)
+        elif unit in self._repeats and self._repeats[unit] is not None and y.node is not None:
+            y.node.before.append(self._reduce)
+        return y
+
+    def _first_gradients(self) -> None:
+        """`setup_buckets`."""
+        if self._plan.stage in (1, 2) and self._plan.contiguous and not self._plan.fp32_gradients:
+            self._buckets = [self._allocate(("zr",), "reduce_bucket") for _ in range(1 + self._plan.overlaps)]
+        if self._plan.stage == 2:
+            self._part()
+
+    def _part(self) -> None:
+        """`grads_in_partition`; after the first micro-batch it is added to the one that is there."""
+        if self._plan.offloads_optimizer == "none":
+            fresh = self._allocate(_parts_of(self.recipe), "partitioned_gradients")
+            self._partition = self._partition or fresh
+
+    def _reduce(self) -> None:
+        """A bucket's gradients, copied by destination (`flatten`, `reduce_scatter_coalesced`)."""
+        if self._plan.quantized_gradients:
+            exchanged = self._allocate(("zy",), "quantized_gradient", "int8")
+            del exchanged
+        elif self._plan.stage >= 2 and self._plan.contiguous:
+            copied = self._allocate(("zf",), "reduced_copy")
+            del copied
+
+    def end_backward(self) -> None:
+        """Reduce what is left in a bucket, or what stage 1 has kept until now."""
+        plan = self._plan
+        if plan.fp32_gradients:
+            upcast = self._allocate(("zx",), "fp32_gradient", "fp32")
+            del upcast
+            self._forget_gradients()
+        elif plan.stage == 1 and self._last:
+            copied = self._allocate(("zf",), "reduced_copy") if plan.contiguous else None
+            self._part()
+            del copied
+            self._forget_gradients()
+        elif plan.stage >= 2:
+            self._reduce()
+        self._buckets.clear()
+
+    def _forget_gradients(self) -> None:
+        """Those of all parameters have gone elsewhere."""
+        for repeats, parameters in self._held:
+            self.tape.enter("backward", "reduced gradients", repeats)
+            for parameter in parameters:
+                parameter.grad = None
+        self.tape.enter("backward", "end")
+
+    def _allocate(self, shape: Shape, rule: str, dtype: str | None = None) -> Storage:
+        with self.tape.at("optimizer"):
+            return self.tape.allocate(shape, dtype or self._dtype, rule)
+
+
+class DeepSpeed3(DeepSpeed):
+    """Stage 3 besides gathers parameters, and keeps some."""
+
+    def __init__(self, tape: Tape, recipe: Recipe) -> None:
+        super().__init__(tape, recipe)
+        self._gathered: Storage | None = None
+        self._quantized: Storage | None = None
+        """What gathers in 8 bits need beside."""
+
+    def enter(self, unit: str, x: Tensor) -> Tensor:
+        """Parameters of the module at hand and of those fetched ahead are there throughout."""
+        if self._gathered is None:
+            self._gathered = self._allocate(("zm",), "gathered_parameter")
+            if self._plan.quantized_weights:
+                self._quantized = self._allocate(("zq",), "quantized_parameter", "int8")
+        return x
+
+    def leave(self, unit: str, y: Tensor) -> Tensor:
+        """Those of the last modules stay for the backward pass (`__params_to_release`)."""
+        if unit == self.recipe.last_unit:
+            self._gathered = None
+            self._gathered = self._allocate(("zl",), "gathered_parameter")
+        repeats = self._repeats.get(unit)
+        if repeats is not None and y.node is not None:
+            y.node.before.append(lambda: self._released(unit, repeats))
+        return super().leave(unit, y)
+
+    def _released(self, unit: str, repeats: str) -> None:
+        """The backward pass is beyond the last modules."""
+        self.tape.enter("backward", "released parameters")
+        self._gathered = None
+        self._gathered = self._allocate(("zm",), "gathered_parameter")
+        self.tape.enter("backward", unit, repeats)
+
+    def end_backward(self) -> None:
+        """All parameters are released (`reset_step`)."""
+        super().end_backward()
+        self._gathered = self._quantized = None
+
+
+def _parts_of(recipe: Recipe) -> Shape:
+    """This rank's part of all gradients, of a symbol that is their number."""
+    return ("zw",) if plan_of(recipe).experts else (Quotient(("zp",), "z"),)
+
+
+def _learned(weights: Weights, recipe: Recipe) -> list[tuple[Shape, str]]:
+    """Parameters that learn, and the ranks that share them."""
+    plan = plan_of(recipe)
+    return [
+        ((count, *weight.stored_shape), shared_by(weight) if plan.experts else "z")
+        for weight, count in weights
+        if learns(weight, recipe.network)
+    ]
+
+
+def shared_by(weight: Weight) -> str:
+    """The symbol of the ranks that share a parameter, where experts have groups of their own."""
+    return "ze" if weight.kind == "routed-expert" else "z"
+
+
+def part_of(weight: Weight, ranks: str = "z") -> tuple[Shape, ...]:
+    """A rank's part of a parameter: of all elements, rounded up."""
+    return ((Quotient(weight.stored_shape, ranks),),)
+
+
+def optimized(weight: Weight, recipe: Recipe) -> tuple[tuple[Shape, ...], str]:
+    """The optimizer updates a flat fp32 copy of this rank's part; on the host, if it is offloaded."""
+    plan = plan_of(recipe)
+    if plan.offloads_optimizer != "none":
+        return ((0,),), "fp32"
+    own = part_of(weight, shared_by(weight) if plan.experts else "z")
+    return (own if plan.stage else weight.stored_axes), "fp32"
+
+
+def _total(weights: Weights, recipe: Recipe, *, shared: bool) -> Axis:
+    learned = _learned(weights, recipe)
+    if shared:
+        return Total("N/z", tuple((shape[0], Quotient(shape[1:], ranks)) for shape, ranks in learned))
+    return Total("N", tuple(shape for shape, _ in learned))
+
+
+def buffers(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
+    """Flat partitions, and what stage 3 keeps beside them."""
+    plan = plan_of(recipe)
+    if not _learned(weights, recipe):
+        return ()
+    return list(_buffers(weights, recipe, plan))
+
+
+def _buffers(weights: Weights, recipe: Recipe, plan: ZeroPlan) -> Iterator[Buffer]:
+    dtype = recipe.precision.parameter
+    part = _total(weights, recipe, shared=plan.stage > 0)
+    if plan.offloads_optimizer == "none":
+        yield _flat("fp32_partition", (part,), "fp32")
+    elif plan.stage < 3:
+        yield _flat("offload_buffer", ("zx",), dtype)
+    if plan.fp32_gradients:
+        yield _flat("accumulated_gradients", (_total(weights, recipe, shared=False),), "fp32")
+    if plan.stage == 3:
+        if plan.offloads_optimizer == "none":
+            yield _flat("partitioned_gradients", (part,), dtype)
+        if plan.contiguous:
+            yield _flat("reduce_bucket", ("zr",), dtype)
+        yield _flat("kept_parameters", ("zk",), dtype)
+        if plan.secondary:
+            yield _flat("secondary_partition", (Quotient((_total(weights, recipe, shared=False),), "zh"),), dtype)
+
+
+def _flat(rule: str, shape: Shape, dtype: str) -> Buffer:
+    return Buffer(rule=rule, module="optimizer", shape=shape, dtype=dtype)
+
+
+def stepping(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
+    """Gradients made flat and cast to fp32, of stage 3 one sub-group at a time; without ZeRO cast one by one first."""
+    plan = plan_of(recipe)
+    if plan.offloads_optimizer != "none" or plan.fp32_gradients or not _learned(weights, recipe):
+        return ()
+    dtype = recipe.precision.parameter
+    if plan.stage == 0:
+        shape: Shape = (_total(weights, recipe, shared=False),)
+        return [_flat("fp32_gradient", shape, "fp32") for _ in range(2)]
+    shape = ("zg",) if plan.stage == 3 else (_total(weights, recipe, shared=True),)
+    return [_flat("fp32_gradient", shape, "fp32"), _flat("flat_gradient", shape, dtype)]
+
+
+def host(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
+    """What one process keeps in host memory, pinned; states on NVMe are read in parts."""
+    plan = plan_of(recipe)
+    part: Shape = (_total(weights, recipe, shared=True),)
+    dtype, found = recipe.precision.parameter, []
+    if plan.offloads_optimizer == "cpu":
+        rules = ("fp32_partition", "fp32_gradient", "exp_avg", "exp_avg_sq")
+        found += [_flat(rule, part, "fp32") for rule in rules]
+        found.append(_flat("partitioned_gradients" if plan.stage == 3 else "flat_parameters", part, dtype))
+        if plan.stage < 3:
+            found.append(_flat("offload_buffer", ("zx",), dtype))
+            if recipe.micro_batches > 1:
+                found.append(_flat("partitioned_gradients", part, dtype))
+    if plan.offloads_parameters == "cpu":
+        found.append(_flat("parameter", part, dtype))
+    if "nvme" in (plan.offloads_optimizer, plan.offloads_parameters):
+        found.append(_flat("swap_buffer", ("zs",), dtype))
+    return found
+
+
+_PRESETS = {
+    "fp32": precision("fp32"),
+    "tf32": precision("fp32"),
+    "bf16-mixed": precision("bf16"),
+    "fp16-mixed": precision("fp16"),
+}
+ENGINE = Engine(
+    name="deepspeed",
+    title="DeepSpeed",
+    runtime=DeepSpeed,
+    presets=_PRESETS,
+    default_preset="bf16-mixed",
+    stored=lambda weight: weight.stored_axes,
+    buffers=buffers,
+    optimized=optimized,
+    stepping=stepping,
+    host=host,
+    communicators=2,
+)
+STAGE_3 = replace(ENGINE, runtime=DeepSpeed3, stored=part_of, key="deepspeed3")
+"""ZeRO-3 also shares the parameters."""
+OFFLOADED = replace(STAGE_3, stored=lambda weight: ((0,),), key="deepspeed3-offload")
+"""It may keep its part on the host."""
+
+
+def _with_megatrons(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
+    """What ZeRO keeps, and the buffer in which Megatron's matrix products gather sequences or put scores."""
+    found, plan = list(buffers(weights, recipe)), recipe.megatron
+    dtype = recipe.precision.compute
+    if plan is not None and plan.sequence:
+        found.append(Buffer(rule="gather_buffer", module="mpu", shape=("s", "b", "h"), dtype=dtype))
+    found += _of_pipeline(recipe)
+    heads = next(mixer.heads for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads"))
+    if recipe.attention == "math":
+        shape: Shape = ("b", heads.query, "s", "s")
+        found.append(Buffer(rule="score_buffer", module="mpu", shape=shape, dtype=dtype))
+    return found
+
+
+def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
+    """What a stage receives in, and the mask that all micro-batches share, whether attention takes it or not."""
+    plan, ends = recipe.megatron, recipe.network.ends
+    if recipe.pipeline is None or plan is None:
+        return
+    tokens: Axis = split_over("s") if plan.tensor else "s"
+    if plan.sequence:
+        tokens = split_over(tokens)
+    for rule, there in (("received_activation", not ends.reads_tokens), ("received_gradient", not ends.predicts)):
+        if there:
+            yield Buffer(rule=rule, module="pipeline", shape=(tokens, "b", "h"), dtype=recipe.precision.compute)
+    yield Buffer(rule="causal_mask", module="attn_mask", shape=("sq", "sq"), dtype="bool")
+
+
+def _megatron(engine: Engine) -> Engine:
+    """The same under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
+    key = f"megatron-{engine.key}" if engine.key else ""
+    return replace(
+        engine, name="megatron-deepspeed", title="Megatron-DeepSpeed", key=key, buffers=_with_megatrons, communicators=3
+    )
+
+
+MEGATRON = tuple(map(_megatron, (ENGINE, STAGE_3, OFFLOADED)))
+"""The three of them for Megatron's layers."""

@@ -1,0 +1,297 @@
+"""Megatron-LM's arguments, on a command line, in a script, or in one of its functional tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.errors import UnsupportedError
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.networks.catalog import catalog
+
+_DIMENSIONS = (
+    "num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups kv_channels max_position_embeddings "
+    "position_embedding_type rotary_percent normalization vocab_size make_vocab_size_divisible_by num_experts "
+    "moe_ffn_hidden_size moe_latent_size moe_layer_freq moe_router_topk moe_router_dtype moe_router_score_function "
+    "moe_shared_expert_intermediate_size kv_lora_rank q_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim "
+    "mtp_num_layers hybrid_layer_pattern mamba_state_dim mamba_head_dim mamba_num_groups mamba_num_heads "
+    "swiglu squared_relu disable_bias_linear add_qkv_bias untie_embeddings_and_output_weights qk_layernorm "
+    "apply_layernorm_1p multi_latent_attention moe_router_enable_expert_bias mtp_use_repeated_layer "
+    "encoder_num_layers decoder_num_layers encoder_seq_length decoder_seq_length"
+)
+_SWITCHES = (
+    "precision_aware_optimizer grad_reduce_in_bf16 overlap_grad_reduce overlap_param_gather deterministic_mode "
+    "account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split cross_entropy_loss_fusion "
+    "attention_softmax_in_fp32 apply_query_key_layer_scaling no_masked_softmax_fusion no_bias_gelu_fusion "
+    "no_bias_swiglu_fusion no_rope_fusion no_persist_layer_norm no_create_attention_mask_in_dataloader "
+    "calculate_per_token_loss "
+    "defer_embedding_wgrad_compute delay_wgrad_compute tp_comm_overlap overlap_moe_expert_parallel_comm "
+    "overlap_p2p_communication_warmup_flush overlap_param_gather_with_optimizer_step distribute_saved_activations "
+    "fp8_param_gather first_last_layers_bf16 moe_pad_expert_input_to_capacity moe_grouped_gemm moe_permute_fusion "
+    "moe_router_fusion moe_router_pre_softmax moe_shared_expert_overlap use_fused_weighted_squared_relu "
+    "use_transformer_engine_op_fuser fine_grained_activation_offloading no_use_layer_wise_param_layout"
+)
+_VALUES = (
+    "num_distributed_optimizer_instances main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype "
+    "microbatch_group_size_per_virtual_pipeline_stage cp_comm_type cross_entropy_fusion_impl wgrad_deferral_limit "
+    "fp8_format fp8_recipe moe_flex_dispatcher_backend moe_expert_capacity_factor moe_router_load_balancing_type "
+    "offload_modules min_offloaded_tensor_size cuda_graph_impl cuda_graph_scope cuda_graph_modules "
+    "cuda_graph_warmup_steps data_parallel_sharding_strategy outer_dp_sharding_strategy"
+)
+_USED = {"precision_aware_optimizer": "--use-precision-aware-optimizer"}
+_CHECKPOINTS = "training.activation_checkpointing"
+_KERNELS = {"flash": "flash", "fused": "cudnn", "unfused": "math", "local": "math"}
+_ARCHITECTURES = {"pretrain_bert.py": "bert", "pretrain_t5.py": "t5"}
+_OF_T5 = ("--encoder-num-layers", "--decoder-num-layers", "--decoder-seq-length")
+_CASED = ("BertWordPieceCase", 28996, "BERT's cased words")
+_RENAMED: Mapping[str, Mapping[str, Any]] = {
+    "--model-parallel-size": {"--tensor-model-parallel-size": None},
+    "--batch-size": {"--micro-batch-size": None},
+    "--checkpoint-activations": {
+        "--recompute-granularity": "full",
+        "--recompute-method": "uniform",
+        "--recompute-num-layers": 1,
+    },
+    "--use-rotary-position-embeddings": {"--position-embedding-type": "rope"},
+    "--enable-cuda-graph": {"--cuda-graph-impl": "local"},
+    "--external-cuda-graph": {"--cuda-graph-impl": "transformer_engine"},
+    "--nproc-per-node": {"--nproc_per_node": None},
+    "--moe-enable-deepep": {"--moe-flex-dispatcher-backend": "deepep"},
+    "--hybrid-override-pattern": {"--hybrid-layer-pattern": None},
+    "--use-custom-fsdp": {"--use-megatron-fsdp": True},
+    "--padded-vocab-size": {"--vocab-size": None, "--make-vocab-size-divisible-by": 1},
+    "--no-pad-vocab-size": {"--make-vocab-size-divisible-by": 1},
+}
+"""Older names and what they are today, and numbers of words that are not padded; None is the same value."""
+_FSDP_DTYPES = (
+    "--megatron-fsdp-main-params-dtype", "--megatron-fsdp-main-grads-dtype", "--megatron-fsdp-grad-comm-dtype",
+)  # fmt: skip
+_ANOTHER = (
+    "--img-h", "--model-provider", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
+    "--encoder-pipeline-model-parallel-size", "--encoder-tensor-model-parallel-size", "--freeze-all-layers",
+    "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json", "--linear-attention-freq",
+    "--experimental-attention-variant", "--window-size", *_FSDP_DTYPES,
+)  # fmt: skip
+"""What makes another network of it, or keeps other tensors: without, the answer would be one to another question."""
+_GROUPS = "--group-query-attention"
+_LAYOUT = "--pipeline-model-parallel-layout"
+_GPT2 = 50257
+"""Words of the tokenizer that comes in two files, of words and of merges."""
+
+
+def _flag(name: str) -> str:
+    return _USED.get(name) or f"--{name.replace('_', '-')}"
+
+
+def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The arguments with what Megatron makes of them together, and notes.
+
+    Groups of heads count with their switch alone, and the vocabulary is the tokenizer's.
+    Raises UnsupportedError for what makes another network. Source: Megatron-LM, megatron/training/arguments.py,
+    validate_args and core_transformer_config_from_args.
+    """
+    settled, notes = _today(found), []
+    for name in _ANOTHER:
+        if settled.get(name, False) not in (False, 0):
+            raise UnsupportedError(
+                name, f"found {settled[name]!r}, which is not modelled; leave it out for a job without"
+            )
+    if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
+        settled.pop("--num-query-groups")
+        notes.append(f"--num-query-groups counts with {_GROUPS} only, and is left out")
+    program = str(found.get("", ""))
+    kind = next((kind for name, kind in _ARCHITECTURES.items() if name in program), None)
+    kind = "t5" if any(name in settled for name in _OF_T5) else kind
+    kind = "hybrid" if "--hybrid-layer-pattern" in settled else kind
+    if kind is not None:
+        settled["*architecture"] = kind
+    if settled.get("--grad-reduce-in-bf16"):
+        settled.pop("--accumulate-allreduce-grads-in-fp32", None)
+    if "--encoder-seq-length" in settled:
+        settled.setdefault("--seq-length", settled["--encoder-seq-length"])
+    strategy = "--data-parallel-sharding-strategy"
+    if strategy in settled and not settled.get("--use-megatron-fsdp"):
+        settled.pop(strategy)
+        notes.append(f"{strategy} counts with --use-megatron-fsdp only, and is left out")
+    settled |= _uneven(settled)
+    if _LAYOUT in settled:
+        settled[_LAYOUT] = _counted(settled[_LAYOUT])
+    if "--num-layers" in found or "--hidden-size" in found:
+        words, why = _words(settled)
+        settled |= {} if words is None else {"--vocab-size": words}
+        notes += [why] if why else []
+    return settled, tuple(notes)
+
+
+def _today(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the names of today's Megatron-LM."""
+    settled = dict(found)
+    for name, means in _RENAMED.items():
+        if settled.get(name):
+            value = settled.pop(name)
+            settled |= {new: value if same is None else same for new, same in means.items()}
+    for name in _FSDP_DTYPES:
+        if settled.get(name) == "fp32":  # what is taken where nothing is said
+            del settled[name]
+    pattern, times = str(settled.get("--hybrid-layer-pattern", "")), settled.get("--mtp-num-layers")
+    if pattern and "/" not in pattern and "--mtp-hybrid-override-pattern" in settled and isinstance(times, int):
+        further = str(settled.pop("--mtp-hybrid-override-pattern"))
+        settled["--hybrid-layer-pattern"] = "/".join([pattern, *[further] * times])
+    if settled.get("--optimizer") == "dist_muon":
+        settled |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
+    if "--nproc_per_node" in settled:
+        settled.setdefault("--nnodes", 1)  # torchrun's default
+    return settled
+
+
+def _uneven(found: dict[str, Any]) -> dict[str, Any]:
+    """A list of layers for each stage, where the first or the last one has its own number (transformer_block.py)."""
+    names = ("--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers")
+    ends = [found.get(name) for name in names]
+    layers, stages = found.get("--num-layers"), found.get("--pipeline-model-parallel-size", 1)
+    if ends == [None, None] or not isinstance(layers, int) or not isinstance(stages, int):
+        return {}
+    chunks = "--num-virtual-stages-per-pipeline-rank" in found or "--num-layers-per-virtual-pipeline-stage" in found
+    between = stages - sum(end is not None for end in ends)
+    rest = layers - sum(end for end in ends if isinstance(end, int))
+    if chunks or between < 1 or rest % between:
+        return {}
+    for name in names:
+        found.pop(name, None)
+    each = rest // between
+    return {_LAYOUT: [ends[0] or each, *[each] * (stages - 2), ends[1] or each]}
+
+
+def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
+    """The vocabulary, and how it is known."""
+    if "--vocab-size" in found:
+        return found["--vocab-size"], ""
+    name = str(found.get("--tokenizer-model", ""))
+    config = catalog()[name]["config"] if name in catalog() else {}
+    size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
+    if size:
+        return size, f"--vocab-size is {size}: that of {name}"
+    kind, size, whose = _CASED
+    if found.get("--tokenizer-type") == kind:
+        further = found.get("--vocab-extra-ids", 0)
+        size += further if isinstance(further, int) else 0
+        return size, f"--vocab-size is {size}: {whose}" + (" and further ones" if further else "")
+    if "--merge-file" in found or found.get("--tokenizer-type") == "GPT2BPETokenizer":
+        return _GPT2, f"--vocab-size is {_GPT2}: that of GPT-2's words and merges"
+    return None, "--vocab-size is not given, and the tokenizer's is not known: add it to the command"
+
+
+_PLAIN = re.compile(r"E(t\*\d+)?(\|(t\*\d+)?)*L")
+
+
+def _counted(layout: object) -> object:
+    """A layout of nothing but numbers of layers as a list of them."""
+    if not isinstance(layout, str) or not _PLAIN.fullmatch(layout):
+        return layout
+    return [int(each[2:] or 0) for each in layout[1:-1].split("|")]
+
+
+def _stages(layout: str | list[int]) -> str:
+    """Megatron's text of a pipeline: the embedding, transformer layers of each stage, the loss.
+
+    >>> _stages([2, 3])
+    'Et*2|t*3L'
+    """
+    return layout if isinstance(layout, str) else f"E{'|'.join(f't*{count}' if count else '' for count in layout)}L"
+
+
+MEGATRON = Tool(
+    name="megatron",
+    title="Megatron-LM",
+    syntax="argv",
+    engines=("megatron", "megatron-fsdp"),
+    program="torchrun pretrain_gpt.py",
+    launch="torchrun --nproc_per_node {each} --nnodes {nodes} pretrain_gpt.py",
+    scripts={"bert": "pretrain_bert.py", "t5": "pretrain_t5.py", "hybrid": "pretrain_hybrid.py"},
+    prefixes=("pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py", "pretrain_bert.py", "pretrain_t5.py"),
+    tells=("--tensor-model-parallel-size", "--num-layers", "--hidden-size", "--micro-batch-size"),
+    dimensions={
+        "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
+    },
+    alongside={"--num-query-groups": (_GROUPS, True)},
+    settled=_settled,
+    world=("--nproc_per_node", "--nnodes"),
+    batch="--global-batch-size",
+    per_chunk="--num-layers-per-virtual-pipeline-stage",
+    keys=(
+        Key(path="hardware.gpus_per_node", name="--nproc_per_node"),
+        Key(path="training.micro_batch_size", name="--micro-batch-size"),
+        Key(path="training.sequence_length", name="--seq-length"),
+        Key(path="training.dropout.hidden", name="--hidden-dropout"),
+        Key(path="training.dropout.attention", name="--attention-dropout"),
+        Key(path="training.optimizer.name", name="--optimizer",
+            values={"adam": "adam", "adamw": "adam", "sgd": "sgd", "muon": "muon", "lion": "lion"}),
+        Key(path="training.offload.optimizer_fraction", name="--optimizer-offload-fraction"),
+        Key(path="training.implementation", name="--transformer-impl",
+            values={"transformer-engine": "transformer_engine", "megatron-local": "local"}),
+        Key(path="parallelism.tensor_parallel_size", name="--tensor-model-parallel-size"),
+        Key(path="parallelism.pipeline_parallel_size", name="--pipeline-model-parallel-size"),
+        Key(path="parallelism.context_parallel_size", name="--context-parallel-size"),
+        Key(path="parallelism.expert_parallel_size", name="--expert-model-parallel-size"),
+        Key(path="parallelism.expert_tensor_parallel_size", name="--expert-tensor-parallel-size"),
+        Key(path="parallelism.virtual_pipeline_parallel_size", name="--num-virtual-stages-per-pipeline-rank"),
+        Key(path="parallelism.pipeline_layout", name=_LAYOUT, spelled=_stages),
+        Key(path="parallelism.sequence_parallel", name="--sequence-parallel", off=""),
+        Key(path="engine.distributed_optimizer", name="--use-distributed-optimizer", off=""),
+        Key(path="engine.moe_token_dispatcher", name="--moe-token-dispatcher-type"),
+        *(Key(path=f"engine.{name}", name=_flag(name), off="") for name in _SWITCHES.split()),
+        *(Key(path=f"engine.{name}", name=_flag(name)) for name in _VALUES.split()),
+        Key(path=f"{_CHECKPOINTS}.policy", name="--recompute-granularity"),
+        Key(path=f"{_CHECKPOINTS}.method", name="--recompute-method"),
+        Key(path=f"{_CHECKPOINTS}.num_layers", name="--recompute-num-layers"),
+        Key(path=f"{_CHECKPOINTS}.modules", name="--recompute-modules"),
+    ),
+    meanings=(
+        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"--bf16": True}),
+        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"--fp16": True}),
+        *(
+            Meaning(sets={"training.precision": "fp8-mixed"}, keys={"--fp8-format": name, "--bf16": True})
+            for name in ("hybrid", "e4m3")
+        ),
+        *(
+            Meaning(sets={"training.attention": ours}, keys={"--attention-backend": theirs})
+            for theirs, ours in _KERNELS.items()
+        ),
+        Meaning(sets={"training.attention": "flash"}, keys={"--use-flash-attn": True}),
+        Meaning(sets={"training.gradient_dtype": "fp32"}, keys={"--accumulate-allreduce-grads-in-fp32": True}),
+        Meaning(sets={"training.implementation": "megatron-local"}, keys={"--spec": "local"}),
+        Meaning(sets={"training.gradient_clipping": False}, keys={"--clip-grad": 0}),
+        Meaning(sets={"training.offload.optimizer": "cpu"}, keys={"--optimizer-cpu-offload": True}),
+        Meaning(sets={f"{_CHECKPOINTS}.policy": "selective"}, keys={"--recompute-activations": True}),
+        Meaning(
+            sets={"engine.gradient_accumulation_fusion": False}, keys={"--no-gradient-accumulation-fusion": True}
+        ),
+        Meaning(sets={"engine.type": "megatron-fsdp"}, keys={"--use-megatron-fsdp": True}),
+    ),
+    defaults={"training.dropout.hidden": 0.1, "training.dropout.attention": 0.1, "training.precision": "fp32"},
+    unsaid={"training.micro_batch_size": None, "training.sequence_length": None},
+    ignored=("-?", "--lr*", "--min-lr", "--decoupled-*", "--weight-decay*", "--clip-grad", "--adam-*",
+             "--sgd-momentum", "--init-method-*", "--train-*", "--save*", "--load*", "--no-load-*", "--no-save-*",
+             "--data-*", "--split", "--tokenizer-*", "--tiktoken-*", "--vocab-file", "--merge-file", "--log-*",
+             "--no-log-*", "--logging-*", "--eval-*", "--tensorboard-*", "--wandb-*", "--seed", "--nnodes",
+             "--node?rank", "--master?addr", "--master?port", "--rdzv*", "--rotary-base", "--rotary-scaling-factor",
+             "--mscale*", "--norm-epsilon", "--distributed-*", "--num-workers", "--use-mcore-models", "--mock-data",
+             "--attention-backend", "--manual-gc*", "--exit-*", "--no-mmap-bin-files", "--profile*", "--ckpt-*",
+             "--dist-ckpt-*", "--async-save", "--auto-detect-*", "--use-persistent-*", "--timing-*",
+             "--moe-aux-loss-coeff", "--moe-z-loss-coeff", "--moe-router-bias-update-rate",
+             "--moe-router-topk-scaling-factor", "--mtp-loss-scaling-factor", "--fp8-amax-*",
+             "--no-check-for-nan-in-loss-and-grad", "--spec", "--container-*",
+             "--mpi", "--enable-experimental", "--empty-unused-memory-level", "--loss-scale*",
+             "--initial-loss-scale", "--step-batch-size-schedule", "--hysteresis", "--test-mode",
+             "--no-bias-dropout-fusion", "--te-rng-tracker",
+             "--no-position-embedding", "--use-cpu-initialization", "--high-priority-stream-groups",
+             "--nccl-communicator-config-path", "--moe-router-force-load-balancing",
+             # Schedules, checkpoints and checks; data; the order of ranks; averages that the collective takes.
+             "--use-checkpoint-opt_param-scheduler", "--override-opt?param-scheduler", "--no-ckpt-*", "--async-*",
+             "--check-*", "--verify-integrity", "--finetune", "--dataloader-type", "--fim-*", "--vocab-extra-ids",
+             "--legacy-tokenizer", "--is-hybrid-model", "--rotary-interleaved", "--use-tp-pp-dp-mapping",
+             "--disable-gloo-process-groups", "--ddp-average-in-collective", "--muon-momentum",
+             "--muon-extra-scale-factor", "--muon-scale-mode"),
+    source="Megatron-LM, megatron/training/arguments.py",
+)  # fmt: skip

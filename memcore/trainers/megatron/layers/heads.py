@@ -1,0 +1,60 @@
+"""The head, and the losses of the next and of further tokens. Source: Megatron-LM, core/models/gpt/gpt_model.py."""
+
+from __future__ import annotations
+
+from memcore.tensors.autograd import attach, tracked
+from memcore.tensors.basics import contiguous, like, new, only, permute
+from memcore.tensors.operations import mul
+from memcore.tensors.tensor import Tensor
+from memcore.trainers.megatron.layers.linear import local_linear
+from memcore.trainers.megatron.layers.losses import vocab_parallel_cross_entropy
+from memcore.trainers.megatron.layers.prediction import with_loss
+from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trace.step import Step
+
+
+def plan(step: Step) -> MegatronPlan:
+    """The recipe's part for Megatron."""
+    found = step.recipe.megatron
+    if found is None:
+        raise TypeError(step.recipe)
+    return found
+
+
+def head(
+    step: Step, states: list[Tensor], labels: Tensor, mask: Tensor, how: MegatronPlan
+) -> tuple[Tensor, Tensor | None]:
+    """The losses of further tokens, and of the next one."""
+    x, *further = states
+    del states
+    for place, state in enumerate(further):
+        if place == 0:
+            step.loss_begins(state)
+        labels, mask = like(labels, "clone"), like(mask, "clone")
+        x = with_loss(x, _loss(step, state, labels, mask, how))
+    if not further:
+        step.loss_begins(x)
+    loss = step.leave("head", _loss(step, x, labels, mask, how))
+    return step.leave("root", loss), None
+
+
+def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> Tensor:
+    with x.tape.at("output_layer"):
+        logits = local_linear(x, step.recipe.network.ends.head, step.weights, how)
+    del x
+    with logits.tape.at("loss"):
+        targets = contiguous(permute(labels, 1, 0))
+        loss = vocab_parallel_cross_entropy(logits, targets, how.loss)
+        loss = contiguous(permute(loss, 1, 0))
+        del logits
+        return mean_of(loss, mask)
+
+
+def mean_of(losses: Tensor, mask: Tensor) -> Tensor:
+    """`loss_func`: the sum of what the mask leaves."""
+    left = mul(losses, mask)
+    out = new(left.tape, (), left.dtype, "sum")
+    if tracked(left):
+        tape, shape = left.tape, left.shape
+        attach([out], [left], [], lambda g, s: [new(tape, shape, only(g).dtype, "expand_backward")])
+    return out

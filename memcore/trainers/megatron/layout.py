@@ -1,0 +1,75 @@
+"""The chunks of a job's pipeline, from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.config.defaults import Defaults
+from memcore.trainers.megatron.ranks import Ranks
+from memcore.trainers.megatron.networks.parts import ENCODER
+from memcore.trainers.megatron.networks.placement import Chunk, Layout, LayoutError, even, even_chunks, laid_out, predicting
+from memcore.trainers.megatron.networks.towers import deep_layers
+from memcore.networks.network import Model
+
+_LAYOUT = "parallelism.pipeline_layout"
+_STAGES = "parallelism.pipeline_parallel_size"
+_VIRTUAL = "parallelism.virtual_pipeline_parallel_size"
+_SCHEDULE = "parallelism.pipeline_schedule"
+
+
+def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
+    """The chunks of each stage, in the order in which a stage runs them."""
+    stages, virtual = ranks.pipeline, read.given(_VIRTUAL) or 1
+    if virtual > 1 and stages == 1:
+        read.refuse(_VIRTUAL, f"found {virtual}; needs {_STAGES} above 1")
+    if stages > 1 and any(layer.residual == ENCODER for layer in model.network.kinds):
+        raise UnsupportedError(_STAGES, f"found {stages}; pipelines of an encoder and a decoder are not modelled")
+    _check_schedule(read, virtual)
+    try:
+        found = _chunks(read, model, stages * virtual)
+    except LayoutError as error:
+        path = _LAYOUT if read.given(_LAYOUT) is not None else _STAGES
+        raise ConfigError([Problem(path, f"found {read.given(path)!r:.80}; {error}")]) from None
+    if len(found) % stages or (virtual > 1 and len(found) != stages * virtual):
+        counted = f"{len(found)} chunks, which are not {virtual} for each of {stages} stages"
+        raise ConfigError([Problem(_LAYOUT, f"found {counted}")])
+    needed = deep_layers(model.network.towers)
+    if found[0].layers < needed:  # modelling_qwen3_vl/model.py
+        message = f"leaves {found[0].layers} layers in the first chunk; a vision tower's inner layers reach {needed}"
+        read.refuse(_STAGES, message)
+    return tuple(tuple(found[stage::stages]) for stage in range(stages))
+
+
+def _chunks(read: Defaults, model: Model, chunks: int) -> Sequence[Chunk]:
+    given = read.given(_LAYOUT)
+    if isinstance(given, str):
+        return laid_out(model, given, _depth(model))
+    if given is not None:
+        return even_chunks(model, tuple(given))
+    if model.stage_starts:
+        return even_chunks(model, _own_counts(model))
+    embedding = bool(read.given("engine.account_for_embedding_in_pipeline_split"))
+    loss = bool(read.given("engine.account_for_loss_in_pipeline_split"))
+    count = model.num_layers - predicting(model)
+    return even_chunks(model, tuple(even(count, chunks, embedding=embedding, loss=loss)))
+
+
+def _depth(model: Model) -> int:
+    """Layers that predict one further token."""
+    return max((len(run) for run in model.network.runs if run[0].extra is not None), default=1)
+
+
+def _own_counts(model: Model) -> tuple[int, ...]:
+    """Layers of each stage, where the model's own pattern cuts it."""
+    edges = [0, *model.stage_starts, model.num_layers - predicting(model)]
+    return tuple(stop - start for start, stop in pairwise(edges))
+
+
+def _check_schedule(read: Defaults, virtual: int) -> None:
+    usual = "interleaved-1f1b" if virtual > 1 else "1f1b"
+    schedule = read.take(_SCHEDULE, usual)
+    if schedule != usual:
+        needs = "chunks" if virtual > 1 else "no chunks"
+        read.refuse(_SCHEDULE, f"found {schedule!r}; with {needs} ({_VIRTUAL} {virtual}) Megatron runs {usual!r}")

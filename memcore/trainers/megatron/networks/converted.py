@@ -1,0 +1,217 @@
+"""Networks of other families as Megatron-Core runs them: the same sizes, with its own matrices.
+
+Megatron Bridge and Megatron's converters do the same with checkpoints: queries, keys and values become one matrix, gate
+and up projection another, and every expert's matrices lie in `experts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+
+from memcore.errors import UnsupportedError
+from memcore.trainers.megatron.networks import parts
+from memcore.trainers.megatron.networks.arguments import ends
+from memcore.trainers.megatron.networks.parts import PATH, PREDICTION, WIRING, Routing, Style, prediction, repeated
+from memcore.trainers.megatron.networks.towers import MULTIMODAL, MULTIMODAL_FAMILIES, deep_layers, deepened, placed
+from memcore.networks.network import Layer, Model, Network, Tower
+from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
+from memcore.symbols import Axis
+
+_ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "swish": "silu"}
+
+_FEW = 8
+"""Runs up to which those of the family stay as they are."""
+
+
+def as_megatron(model: Model, towers: Mapping[str, str] = MappingProxyType({})) -> Model:
+    """The network as Megatron-Core builds it; `towers`: how those of each family stand, all others are refused.
+
+    Raises UnsupportedError for what it has no counterpart of.
+    """
+    return model if model.network.family == "megatron" else _converted(model, frozenset(towers.items()))
+
+
+@lru_cache(maxsize=64)
+def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
+    network, towers = model.network, dict(standing)
+    obstacles = list(
+        dict.fromkeys([*_of_ends(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))])
+    )
+    if obstacles:
+        raise UnsupportedError("engine.type", f"Megatron is not modelled for {', '.join(obstacles)} ({model.name})")
+    sizes = dict(model.sizes)
+    sizes.setdefault("vd", 128)
+    style = _style(network)
+    made: dict[Layer, Layer] = {layer: _layer(layer, style, sizes) for layer in network.kinds}
+    if network.family in MULTIMODAL_FAMILIES:
+        made = {layer: _turned_by_grid(one) for layer, one in made.items()}
+    around = ends(
+        style,
+        learned=network.ends.positions is not None,
+        tied=network.ends.tied,
+        head_bias=network.ends.head.bias,
+    )
+    order = [layer for run, times in zip(network.runs, model.repeats, strict=True) for layer in run * times]
+    kinds = list(made)
+    found = repeated([kinds.index(layer) for layer in order]) if len(network.runs) > _FEW else None
+    runs, repeats = network.runs, model.repeats
+    if found is not None:
+        runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
+        repeats = tuple(times for _, times in found)
+    runs = tuple(tuple(made[layer] for layer in run) for run in runs)
+    around = replace(around, embedding_dropout=network.ends.embedding_dropout)
+    seen = _towers(model, towers, sizes)
+    runs = deepened(runs, repeats, deep_layers(seen))
+    return replace(model, network=Network("megatron", PATH, runs, around, seen), repeats=repeats, sizes=sizes)
+
+
+def _towers(model: Model, towers: Mapping[str, str], sizes: dict[str, int]) -> tuple[Tower, ...]:
+    """The vision towers, where there are some."""
+    network = model.network
+    if not network.towers:
+        return ()
+    mixer = network.towers[0].runs[0][0].mixer
+    if not isinstance(mixer, Attention):
+        raise TypeError(mixer)
+    return placed(model, towers[network.family], _rows(mixer, sizes))
+
+
+@lru_cache(maxsize=64)
+def predicting_too(model: Model, tokens: int) -> Model:
+    """The same with layers behind the last one that predict so many further tokens, each like the last."""
+    network, last = model.network, model.network.runs[-1][-1]
+    extra = prediction(_style(network), 1)
+    layer = replace(last, residual=PREDICTION, extra=extra)
+    network = replace(network, runs=(*network.runs, (layer,)))
+    return replace(model, network=network, repeats=(*model.repeats, tokens))
+
+
+def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
+    ends_ = model.network.ends
+    if model.network.towers and model.network.family not in towers:
+        known = f" [modelled: {' / '.join(sorted(towers))}]" if towers else ""
+        yield f"towers of family {model.network.family!r}{known}"
+    if model.network.adapted:
+        yield "adapters"
+    if ends_.project_in or ends_.project_out or ends_.embedding_norm or ends_.others:
+        yield "embeddings other than those of tokens and positions"
+    if ends_.head_softcap or ends_.embedding_scaled or ends_.head_scaled or ends_.embedding_multiplied:
+        yield "scaled embeddings or logits"
+    if ends_.final_norm is None or ends_.final_norm.kind == "layer-plain":
+        yield "a network without a final norm"
+
+
+def _of_layer(layer: Layer) -> Iterator[str]:
+    mixer, feed = layer.mixer, layer.feed_forward
+    if "parallel" in layer.residual:
+        yield "attention beside the feed-forward layer"
+    if layer.second_mixer or layer.second_feed_forward or layer.extra:
+        yield "layers of several mixers"
+    if len(layer.norms) != (mixer is not None) + (feed is not None):
+        yield "layers with norms behind their parts, or one for several"
+    if isinstance(mixer, Attention):
+        yield from _of_attention(mixer)
+    elif isinstance(mixer, LatentAttention):
+        if mixer.indexer:
+            yield "an indexer of sparse attention"
+    elif isinstance(mixer, SpecialMixer) and mixer.variant != "mamba2":
+        yield f"mixers of kind {mixer.variant!r}"
+    if isinstance(feed, Experts):
+        yield from _of_experts(feed)
+    if isinstance(feed, FeedForward) and (feed.gating != "plain" or feed.borrowed or feed.activation_weights):
+        yield "feed-forward layers of another kind"
+
+
+def _of_experts(feed: Experts) -> Iterator[str]:
+    if feed.routing or feed.table:
+        yield "routers with further parameters"
+    if not any(weight.split == "inner" for weight in feed.experts):
+        yield "experts that are stacked in one matrix"
+
+
+def _of_attention(mixer: Attention) -> Iterator[str]:
+    if mixer.sinks is not None or mixer.gated or mixer.biased or mixer.softcap or mixer.clamped:
+        yield "attention with sinks, gates, biases or caps"
+    if mixer.shares_cache or mixer.borrowed or mixer.crosses or mixer.heads.value != mixer.heads.width:
+        yield "attention that shares keys and values"
+    if mixer.value_norm or (mixer.query_norm is not None and mixer.norm_place == "row"):
+        yield "norms over all heads together"
+
+
+def _style(network: Network) -> Style:
+    """Biases of the network's linear layers, from the first layer that has them."""
+    attention = next((layer.mixer for layer in network.kinds if isinstance(layer.mixer, Attention)), None)
+    dense = next((layer.feed_forward for layer in network.kinds if isinstance(layer.feed_forward, FeedForward)), None)
+    last = network.ends.final_norm
+    biased = dense.down.bias if dense is not None else attention is not None and attention.output.bias
+    return Style(
+        norm="layer" if last is not None and last.kind.startswith("layer") else "rms",
+        bias=biased,
+        query_bias=attention is not None and attention.inputs[0].bias,
+        dropout=max(layer.dropout for layer in network.kinds),
+        attention_dropout=max((mixer.dropout for layer in network.kinds for mixer in layer.mixers), default=0.0),
+    )
+
+
+def _layer(layer: Layer, style: Style, sizes: dict[str, int]) -> Layer:
+    mixer = None if layer.mixer is None else _mixer(layer.mixer, style, sizes)
+    feed = None if layer.feed_forward is None else _feed(layer.feed_forward, style)
+    names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if feed else [])]
+    norms = tuple(style.normed(name) for name in names)
+    return Layer(mixer=mixer, feed_forward=feed, residual=WIRING, norms=norms, dropout=layer.dropout)
+
+
+def _turned_by_grid(layer: Layer) -> Layer:
+    """Positions are of three dimensions (M-RoPE)."""
+    mixer = layer.mixer
+    return replace(layer, mixer=replace(mixer, rotary=MULTIMODAL)) if isinstance(mixer, Attention) else layer
+
+
+def _mixer(mixer: Mixer, style: Style, sizes: dict[str, int]) -> Mixer:
+    if isinstance(mixer, LatentAttention):
+        return parts.latent_attention(
+            style, mixer.heads, compressed=len(mixer.queries) == 2, normed=True, rotary="full"
+        )
+    if isinstance(mixer, SpecialMixer):
+        return parts.mamba(sizes)
+    rows = _rows(mixer, sizes)
+    normed = mixer.query_norm is not None
+    made = parts.attention(style, mixer.heads, rows, mixer.rotary, grouped=mixer.grouped, normed=normed)
+    return replace(made, mask=mixer.mask, bidirectional=mixer.bidirectional)
+
+
+def _rows(mixer: Attention, sizes: dict[str, int]) -> Axis:
+    """Heads of queries, keys and values together."""
+    heads = mixer.heads
+    total, name = sizes[str(heads.query)] + 2 * sizes[str(heads.key)], "n"
+    while sizes.setdefault(name, total) != total:
+        name += "′"
+    return name
+
+
+def _feed(feed: Feed, style: Style) -> Feed:
+    if isinstance(feed, FeedForward):
+        return _dense(feed, style)
+    activation = _ACTIVATIONS.get(feed.activation, feed.activation)
+    down = next(weight for weight in feed.experts if weight.split == "inner")
+    routing = Routing(
+        experts=feed.router.outer[0],
+        chosen=feed.routed,
+        width=down.axes[1][-1] if down.axes[-1] == ("h",) else down.axes[-1][-1],
+        shared=None if feed.shared is None else feed.shared.down.inner[-1],
+        latent=str(feed.latent[0].outer[0]) if feed.latent else None,
+        shared_gate=feed.shared_gate is not None,
+        biased=feed.correction is not None,
+        score="sigmoid" if feed.correction is not None else "softmax",
+        groups=feed.groups,
+    )
+    return parts.sparse(style, routing, activation, gated=feed.gated)
+
+
+def _dense(feed: FeedForward, style: Style) -> FeedForward:
+    activation = _ACTIVATIONS.get(feed.activation, feed.activation)
+    gated = feed.gate is not None or feed.fused
+    return parts.dense(style, feed.down.inner[-1], activation, gated=gated)

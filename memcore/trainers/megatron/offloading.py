@@ -1,0 +1,60 @@
+"""Which modules offload what they keep, from the settings; contradictions are those of `TransformerConfig`.
+
+Source: Megatron-LM, core/transformer/transformer_config.py (`__post_init__`) and training/arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.defaults import Defaults
+from memcore.trainers.megatron.told import Offload, Recompute
+from memcore.trace.recipe import Recipe
+
+OFFLOADED = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")
+"""What `offload_modules` may name."""
+
+_SWITCH, _NAMES, _LEAST = (
+    f"engine.{name}" for name in ("fine_grained_activation_offloading", "offload_modules", "min_offloaded_tensor_size")
+)
+_OF_EXPERTS = frozenset(("expert_fc1", "moe_act"))
+
+
+def offload_of(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Offload | None:
+    """What goes to the host; None: nothing."""
+    if not read.given(_SWITCH):
+        for other in (_NAMES, _LEAST):
+            if read.given(other) is not None:
+                read.refuse(other, f"needs {_SWITCH}")
+        return None
+    names = _names(read)
+    least = read.take(_LEAST, 1024 * 1024)
+    _check(read, recipe, names)
+    return Offload(modules=names, least=least, sizes=tuple(sorted(sizes.items())))
+
+
+def _names(read: Defaults) -> frozenset[str]:
+    given = read.given(_NAMES)
+    names = [given] if isinstance(given, str) else list(given or ())
+    for name in names or ("none",):
+        if name not in OFFLOADED:
+            read.refuse(_NAMES, f"found {name!r}; allowed: {', '.join(OFFLOADED)}")
+    if "attn_proj" in names and "core_attn" not in names:
+        read.refuse(_NAMES, "found 'attn_proj' without 'core_attn', whose result it takes")
+    return frozenset(names)
+
+
+def _check(read: Defaults, recipe: Recipe, names: frozenset[str]) -> None:
+    found = recipe.megatron.recompute if recipe.megatron is not None else None
+    recompute = found or Recompute(granularity="none")
+    if recipe.network.ends.start not in ("megatron-gpt", "megatron-hybrid"):
+        read.refuse(_SWITCH, "found true; Megatron-Core does so in its GPT and hybrid models, not in BERT and T5")
+    if recipe.implementation != "transformer-engine":
+        needed = "training.implementation 'transformer-engine'"
+        read.refuse(_SWITCH, f"found true; needs {needed}, not {recipe.implementation!r}")
+    if recompute.granularity == "full":
+        read.refuse(_SWITCH, "found true; nothing of a layer is kept with full recomputation")
+    if read.given("engine.use_transformer_engine_op_fuser") and _OF_EXPERTS & names:
+        read.refuse(_NAMES, "found modules of experts that engine.use_transformer_engine_op_fuser makes one")
+    if "moe" in recompute.modules and _OF_EXPERTS & names:
+        read.refuse(_NAMES, "found modules of experts that training.activation_checkpointing recomputes as a whole")

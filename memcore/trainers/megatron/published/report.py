@@ -1,0 +1,135 @@
+"""What published formulas say: Megatron Bridge's and Megatron-LM's theoretical memory, to the byte.
+
+They answer three questions: weights and optimizer on the most loaded shard, activations of the first stage, and a
+report of both. Their answer can stand beside memcore's (`memcore formulas`); nothing else uses them.
+
+Sources: Megatron Bridge, training/utils/theoretical_memory_utils.py (067f987df, August 2026, and 0cef174b2, September
+2025, before its estimates knew routed experts), and Megatron-LM, training/theoretical_memory_usage.py (d98e8a64d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from memcore.trainers.megatron.published import bridge
+from memcore.trainers.megatron.published import earlier
+from memcore.trainers.megatron.published import megatron_lm as megatron
+from memcore.trainers.megatron.published.arguments import MegatronArguments, of_container
+
+Job: TypeAlias = "MegatronArguments | object"
+"""Arguments, Megatron Bridge's own container, or a config as `memcore.questions.formulas.arguments_of` takes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formula:
+    """One tool's formulas; both take the arguments, the second also the number of micro-batches."""
+
+    title: str
+    weights: Callable[[MegatronArguments], float]
+    activations: Callable[[MegatronArguments, int | None], float]
+    without_sequence_parallelism: Callable[[MegatronArguments, int | None], float] | None
+    """For jobs without sequence parallelism or selective recomputation; None: the tool then reports no activations."""
+    assumptions: tuple[str, ...]
+    """What the tool says that it assumes."""
+
+
+_STATES = "Adam takes 18 bytes for each parameter, or 6 and 12 shared by the data-parallel ranks"
+_SELECTIVE = "activations are those under sequence parallelism and selective recomputation: 18·h + 4·f for each token"
+
+FORMULAS: Mapping[str, Formula] = {
+    "megatron-bridge": Formula(
+        title="Megatron Bridge",
+        weights=bridge.weights,
+        activations=bridge.activations,
+        without_sequence_parallelism=None,
+        assumptions=(
+            "the allocator, workspaces and CUDA graphs are left out",
+            _STATES,
+            "embeddings are on the first and the last stage; an untied head counts twice only without a pipeline",
+            "routed experts are shared by expert and expert-tensor ranks, their states by expert data-parallel ranks",
+            f"{_SELECTIVE}; no full recomputation, offload, imbalance of experts, or dispatcher",
+        ),
+    ),
+    "megatron-bridge-2025": Formula(
+        title="Megatron Bridge until May 2026",
+        weights=earlier.weights,
+        activations=megatron.activations,
+        without_sequence_parallelism=None,
+        assumptions=(
+            _STATES,
+            "every layer has all experts, of the dense width, shared by tensor-parallel ranks only",
+            _SELECTIVE,
+        ),
+    ),
+    "megatron-lm": Formula(
+        title="Megatron-LM",
+        weights=megatron.weights,
+        activations=megatron.activations,
+        without_sequence_parallelism=megatron.activations_without_sequence_parallelism,
+        assumptions=(
+            _STATES,
+            "the most loaded shard has its part of the layers, all that predict further tokens, and an embedding",
+            f"{_SELECTIVE}; anything else takes h·(10 + 24/t), and 5% on top",
+        ),
+    ),
+}
+"""By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TheoreticalMemory:
+    """A report of both, in bytes."""
+
+    weight_and_optimizer: float
+    activation: float | None
+    """None where the tool reports none."""
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.weight_and_optimizer + (self.activation or 0.0)
+
+
+def _arguments(job: Job) -> MegatronArguments:
+    if isinstance(job, MegatronArguments):
+        return job
+    if hasattr(job, "model") and hasattr(job, "train"):
+        return of_container(job)
+    from memcore.questions.formulas import arguments_of  # noqa: PLC0415 - reading a config is above the engines
+
+    return arguments_of(job)  # type: ignore[arg-type]
+
+
+def compute_weight_and_optimizer_memory(job: Job, formula: str = "megatron-bridge") -> float:
+    """Bytes of weights, gradients and optimizer states on the most loaded shard of a job.
+
+    >>> gpt = MegatronArguments(num_layers=4, hidden_size=16, ffn_hidden_size=64, num_attention_heads=4,
+    ...     kv_channels=4, vocab_size=32, seq_length=8, micro_batch_size=2, tensor_model_parallel_size=2,
+    ...     pipeline_model_parallel_size=2, data_parallel_size=4, use_distributed_optimizer=True)
+    >>> compute_weight_and_optimizer_memory(gpt)
+    30600.0
+    """
+    return FORMULAS[formula].weights(_arguments(job))
+
+
+def compute_activation_memory(job: Job, num_microbatches: int | None = None, formula: str = "megatron-bridge") -> float:
+    """Bytes of activations on the first stage, under sequence parallelism and selective recomputation."""
+    return FORMULAS[formula].activations(_arguments(job), num_microbatches)
+
+
+def compute_activation_memory_without_sp(job: Job, num_microbatches: int | None = None) -> float:
+    """The same of Megatron-LM without sequence parallelism, which Megatron Bridge has no formula for."""
+    return megatron.activations_without_sequence_parallelism(_arguments(job), num_microbatches)
+
+
+def report_theoretical_memory(
+    job: Job, num_microbatches: int | None = None, formula: str = "megatron-bridge"
+) -> TheoreticalMemory:
+    """Both, where the tool has a formula for the activations of such a job."""
+    row, arguments = FORMULAS[formula], _arguments(job)
+    fits = arguments.sequence_parallel and arguments.recompute_granularity == "selective"
+    activations = row.activations if fits else row.without_sequence_parallelism
+    found = None if activations is None else activations(arguments, num_microbatches)
+    return TheoreticalMemory(row.weights(arguments), found)

@@ -1,0 +1,122 @@
+"""How many ranks share what: from the parallel sizes of a config to numbers, contradictions refused.
+
+Source: Megatron-LM, core/parallel_state.py (`initialize_model_parallel`). Expert parallelism subdivides the ranks of a
+pipeline stage: tensor × context × data = expert tensor × expert × expert data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.memory.communicators import Communicator
+from memcore.config.defaults import Defaults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """Sizes of parallel groups."""
+
+    tensor: int
+    pipeline: int
+    context: int
+    data: int
+    expert: int
+    expert_tensor: int
+    instances: int
+    """Copies of the distributed optimizer."""
+    sequence: bool
+    """Tensor-parallel ranks share the sequence outside of matrices."""
+
+    @property
+    def total(self) -> int:
+        """GPUs of the job."""
+        return self.tensor * self.pipeline * self.context * self.data
+
+    @property
+    def dense(self) -> int:
+        """Ranks that share the optimizer of everything but experts."""
+        return self.data * self.context // self.instances
+
+    @property
+    def expert_data(self) -> int:
+        """Ranks that have the same part of the same experts."""
+        return self.total // (self.pipeline * self.expert * self.expert_tensor)
+
+    def communicators(self, node: int, *, alltoall: bool) -> tuple[Communicator, ...]:
+        """The groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+
+        Source: optimizer/__init__.py (`grad_stats_parallel_group`), distributed/param_and_grad_buffer.py,
+        moe/token_dispatcher.py, p2p_communication.py.
+        """
+        width = self.tensor * self.context * self.data
+        near = max(min(self.expert, node // self.expert_tensor), 1) - 1
+        neighbours = min(self.pipeline - 1, 2)
+        beside = neighbours if width < node else 0
+        return (
+            Communicator("world", self.total, trees=True),
+            Communicator("data", self.data * self.context, rings=True, trees=True),
+            Communicator("tensor", self.tensor, rings=True, trees=True),
+            Communicator("context", self.context, peers=min(self.context - 1, 2)),
+            Communicator("pipeline", self.pipeline, peers=beside, remote=neighbours - beside),
+            Communicator("norms of gradients", self.total, trees=True),
+            Communicator(
+                "experts", self.expert, rings=not alltoall, peers=near * alltoall,
+                remote=(self.expert - 1 - near) * alltoall,
+            ),
+            Communicator("counts of tokens", self.expert * self.expert_tensor if self.expert > 1 else 1, rings=True),
+            Communicator("data of experts", self.expert_data if self.experts_apart else 1, rings=True),
+        )  # fmt: skip
+
+    @property
+    def experts_apart(self) -> bool:
+        """Experts have gradient buffers and optimizer shards of their own."""
+        return self.expert > 1 or self.expert_tensor != self.tensor
+
+
+def ranks_of(read: Defaults) -> Ranks:
+    """The parallel groups of a job."""
+    path = "parallelism."
+
+    def size(name: str) -> int:
+        return int(read.given(f"{path}{name}_parallel_size") or 1)
+
+    tensor, pipeline, context = size("tensor"), size("pipeline"), size("context")
+    each, given = tensor * pipeline * context, read.given("hardware.num_gpus")
+    data = read.given(f"{path}data_parallel_size")
+    if data is None:
+        data = max((given or each) // each, 1)
+    if given is not None and given != data * each:
+        found = f"found {given}, but tensor × pipeline × context × data parallel ranks are {data * each}"
+        read.refuse("hardware.num_gpus", f"{found}; they must agree")
+    expert = size("expert")
+    here = tensor * context * data
+    fits = here % (expert * tensor) == 0 or here % expert != 0
+    reason = None if fits else f"{expert} × {tensor} ranks do not divide the {here} of a stage"
+    wide = read.take(f"{path}expert_tensor_parallel_size", tensor if fits else 1, reason)
+    if here % (expert * wide):
+        name = "expert" if here % expert else "expert_tensor"
+        read.refuse(f"{path}{name}_parallel_size", f"{expert} × {wide} does not divide the {here} ranks of a stage")
+    name = "engine.num_distributed_optimizer_instances"
+    instances = read.take(name, 1)
+    if (data * context) % instances:
+        found = f"found {instances}, which does not divide the {data * context} data- and context-parallel ranks"
+        read.refuse(name, found)
+    if instances > 1 and read.given("engine.type") == "megatron" and not read.given("engine.distributed_optimizer"):
+        read.refuse(name, f"found {instances}; needs engine.distributed_optimizer")
+    return Ranks(
+        tensor=tensor,
+        pipeline=pipeline,
+        context=context,
+        data=data,
+        expert=expert,
+        expert_tensor=wide,
+        instances=instances,
+        sequence=_sequence(read, tensor),
+    )
+
+
+def _sequence(read: Defaults, tensor: int) -> bool:
+    path = "parallelism.sequence_parallel"
+    if tensor == 1:
+        return False
+    return bool(read.take(path, False, "Megatron-LM's default; most recipes switch it on"))

@@ -1,0 +1,354 @@
+"""What libraries and modules of Megatron-Core keep once they have run, and what is there while micro-batches run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, groupby, islice
+from math import prod
+
+from memcore.dtypes import ITEMSIZE
+from memcore.hardware import matmul_workspaces
+from memcore.trainers.megatron.resolve import MegatronJob
+from memcore.networks.adapters import learns
+from memcore.trainers.megatron.networks.parts import PATH
+from memcore.trainers.megatron.networks.towers import SEEING
+from memcore.networks.network import Model
+from memcore.networks.parts import Experts
+from memcore.networks.weights import Weight
+from memcore.memory.ledger import Entry, entry_of
+from memcore.trainers.megatron.told import MegatronPlan
+from memcore.symbols import Products, Shape, Total, product, split_over
+from memcore.trace.program import aligned
+from memcore.units import MiB
+
+_FROM_FIRST_USE = "from the first use on"
+_LEFT = "until the next micro-batch is routed"
+_REPLACED = "until the chunk's next micro-batch"
+_DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"
+_PASSING = "while layers run"
+_DISPATCHER = "mlp.token_dispatcher"
+_AHEAD, _QUEUED = 500_000_000, 1_000_000_000
+"""Elements that Megatron-FSDP gathers ahead, and whose gradients it lets wait (`suggested_communication_unit_size`)."""
+_STREAMS = 4
+"""Streams of grouped products, each with a workspace."""
+
+_BUFFER_STREAMS = 3
+"""Streams of user buffers, each with a workspace (`_NUM_MAX_UB_STREAMS`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A parameter of this rank."""
+
+    weight: Weight
+    path: str
+    count: int
+    expert: bool
+    """It is in the buffers of experts."""
+    learns: bool
+    """It has a gradient and optimizer states; others stay as the model's own parameters."""
+
+    @property
+    def matrix(self) -> bool:
+        """A matrix, or one for each expert, that is neither embedding nor head."""
+        return len(self.factors) == 2 and self.weight.kind not in ("embedding", "head")
+
+    @property
+    def factors(self) -> tuple[Shape, ...]:
+        """Its axes; of experts each one's."""
+        return self.weight.axes[1:] if self.weight.kind == "routed-expert" else self.weight.axes
+
+    @property
+    def multiplied(self) -> bool:
+        """A matrix with a gradient that TransformerEngine multiplies by."""
+        learns = self.learns and self.weight.split is not None and len(self.factors) > 1
+        return learns and self.weight.kind not in ("embedding", "head", "other", *SEEING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What chunks have of a model, before there are sizes."""
+
+    stored: tuple[Stored, ...]
+    elements: Products
+    routed: tuple[tuple[Experts, int, int], ...]
+    """Layers of routed experts, how many there are of each kind, and how many such chunks one after the other."""
+    has_experts: bool
+    learning: Mapping[bool, tuple[Total, Sequence[int]]]
+    """What learns of experts with buffers of their own, and of the rest: all elements, and which of `stored` it is."""
+    multiplied: tuple[tuple[str, tuple[Shape, ...]], ...]
+    """Paths and axes of matrices that TransformerEngine multiplies by."""
+    extents: Products
+    """The lengths of those axes, one matrix after the other."""
+
+
+@dataclass(frozen=True)
+class Workspaces:
+    """What one rank keeps beside its model and optimizer."""
+
+    job: MegatronJob
+
+    @cached_property
+    def content(self) -> Content:
+        """What of the model the chunks have."""
+        return _content(tuple(chunk.share for chunk in self.job.chunks), apart=self.job.ranks.experts_apart)
+
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        """The parameters of all chunks."""
+        return self.content.stored
+
+    @cached_property
+    def elements(self) -> Sequence[int]:
+        """Elements of each parameter."""
+        return self.content.elements(self.job.sizes)
+
+    def workspace_entries(self) -> Iterator[Entry]:
+        """What libraries and modules keep once they have run."""
+        yield from self._matmul_workspaces()
+        yield from self._own_workspaces()
+
+    def _matmul_workspaces(self) -> Iterator[Entry]:
+        """PyTorch's, for the forward and for the backward thread."""
+        (rule, size), *_ = matmul_workspaces(self.job.accelerator)
+        if self.job.config.get("engine.deterministic_mode"):
+            size = 32 * MiB
+        yield self.entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_USE)
+
+    def _own_workspaces(self) -> Iterator[Entry]:
+        plan = self.job.recipe.megatron
+        own = self.job.recipe.implementation == "transformer-engine"
+        if own or self.content.routed:
+            # A router multiplies by TransformerEngine whatever the layers are made of (moe_utils.py).
+            major = self.job.accelerator.major if self.job.accelerator else 9
+            size = 32 * MiB if major is None or major >= 9 else 4 * MiB
+            grouped = plan is not None and plan.experts is not None and plan.experts.grouped
+            streams = 1 + (_STREAMS if grouped and self.content.has_experts and own else 0)
+            streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap and own else 0
+            yield self.entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
+        if own and plan is not None and plan.fuses_weight_gradients:
+            yield from self._dummies()
+        yield from self._memory_buffer()
+        yield from self._stays_gathered()
+        yield from self._dispatchers()
+
+    def _dummies(self) -> Iterator[Entry]:
+        """One for each shape of a matrix that TransformerEngine multiplies."""
+        seen: set[tuple[int, ...]] = set()
+        extents = iter(self.content.extents(self.job.sizes))
+        for path, axes in self.content.multiplied:
+            found = tuple(islice(extents, len(axes)))
+            if found not in seen:
+                seen.add(found)
+                shape, dtype = tuple(chain.from_iterable(axes)), self.job.states.parameter
+                yield self.entry("dummy_gradient", path, shape, dtype, 1, _FROM_FIRST_USE, prod(found))
+
+    def _memory_buffer(self) -> Iterator[Entry]:
+        """Megatron's own buffer, as large as its largest use."""
+        plan, recipe, sizes = self.job.recipe.megatron, self.job.recipe, self.job.sizes
+        uses: list[Entry] = []
+        local = recipe.implementation == "megatron-local"
+        dtype = recipe.precision.compute
+        network = self.job.chunks[-1].share.network
+        # A frozen head gathers for itself (`linear_with_frozen_weight`).
+        frozen = not any(learns(each, network) for each in network.ends.head.weights("head"))
+        gathers = (local or network.ends.predicts) and not frozen
+        if plan is not None and plan.sequence and gathers:
+            uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
+        scored = recipe.network.kinds if local and recipe.attention == "math" else ()
+        heads = [mixer.heads.query for layer in scored for mixer in layer.mixers if hasattr(mixer, "heads")]
+        if heads:
+            uses.append(self.entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
+        experts = plan.experts if plan is not None and self.content.routed else None
+        shared = experts is not None and (experts.parallel or experts.tensor)
+        if plan is not None and experts is not None and shared and experts.dispatcher == "allgather":
+            sent = next(feed.latent[0].outer if feed.latent else ("h",) for feed, *_ in self.content.routed)
+            everyone: Shape = ("etp", "ep", *self._tokens(plan), *sent)
+            uses.append(self.entry("expert_buffer", "", everyone, dtype, 1, _FROM_FIRST_USE))
+        if uses:
+            yield max(uses, key=lambda entry: product(entry.shape, sizes))
+
+    def _tokens(self, plan: MegatronPlan) -> Shape:
+        """Those that a rank routes."""
+        return (split_over("s") if plan.sequence else "s", "b")
+
+    def _dispatchers(self) -> Iterator[Entry]:
+        """Every layer's dispatcher refers to what the last micro-batch was routed by."""
+        plan = self.job.recipe.megatron
+        experts = plan.experts if plan is not None else None
+        if plan is None or experts is None:
+            return
+        for feed, count, chunks in self.content.routed:
+            tokens, everyone, found = self._tokens(plan), feed.router.outer, []
+            if experts.dispatcher == "allgather":
+                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+            else:
+                dtype = "fp32" if "fp32-router" in feed.options else self.job.recipe.precision.compute
+                found += [self.entry("routing_weights", _DISPATCHER, (*tokens, *everyone), dtype, count, _LEFT)]
+            found += [self.entry("routing_map", _DISPATCHER, (*tokens, *everyone), "bool", count, _LEFT)]
+            yield from found * chunks
+
+    def left_entries(self) -> Iterator[Entry]:
+        """What is there between steps alone: in a step others take its place, which are counted as in flight."""
+        yield from self._last_inputs(2 * self._receiving - self._referred, _REPLACED)
+        yield from self._left_routing()
+
+    def _left_routing(self) -> Iterator[Entry]:
+        """What dispatchers refer to besides, which during a step is kept for the backward pass too."""
+        plan = self.job.recipe.megatron
+        experts = plan.experts if plan is not None else None
+        if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
+            return
+        for feed, count, chunks in self.content.routed:
+            tokens, everyone = self._tokens(plan), feed.router.outer
+            if experts.dispatcher == "allgather":
+                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+            fused = experts.permute_fusion
+            shape: Shape = (*tokens, 2, *everyone) if fused else (*everyone, *tokens)
+            rule, dtype = ("row_map", "int32") if fused else ("sort", "int64")
+            yield from [self.entry(rule, _DISPATCHER, shape, dtype, count, _LEFT)] * chunks
+
+    def _stays_gathered(self) -> Iterator[Entry]:
+        """What is no layer is gathered once."""
+        for each in self.stored if self.job.states.shares_parameters else ():
+            if not each.path.startswith(f"{PATH}."):
+                dtype = self.job.states.parameter
+                yield self.entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
+
+    def receive_buffers(self) -> Iterator[Entry]:
+        """Each chunk's model refers to its last input, whose gradient stays with it.
+
+        A step's first forward pass of a chunk replaces them, so that while the last one runs only its own are there.
+        Between chunks the schedule itself refers to what it received last before backward passes began.
+        """
+        yield from self._last_inputs(self._referred, _FROM_FIRST_USE)
+
+    @property
+    def _referred(self) -> int:
+        """Inputs and gradients of them while micro-batches run (schedules.py: `input_tensor` of the warm-up)."""
+        several = len(self.job.chunks) > 1 and not self.job.config.engine.overlap_p2p_communication_warmup_flush
+        return min(2 + several, 2 * self._receiving)
+
+    @cached_property
+    def _receiving(self) -> int:
+        """Chunks that read other stages' results."""
+        return sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
+
+    def _last_inputs(self, copies: int, lifetime: str) -> Iterator[Entry]:
+        plan = self.job.recipe.megatron
+        tokens = split_over("s") if plan is not None and plan.sequence else "s"
+        if copies:
+            dtype = self.job.recipe.precision.compute
+            yield self.entry("last_input", "", (tokens, "b", "h"), dtype, copies, lifetime)
+
+    def deferred_entries(self) -> Iterator[Entry]:
+        """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
+        plan = self.job.recipe.megatron
+        if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
+            return
+        limit = self.job.config.engine.wgrad_deferral_limit or self.job.micro_batches
+        count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
+        tokens = split_over("s") if plan.sequence else "s"
+        for shape in ((tokens, "b", "h"), ("s", "b", split_over("V"))) if count else ():
+            yield self.entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
+
+    def passing_bytes(self, phase: str) -> int:
+        """The same as bytes."""
+        return total(self.passing(phase))
+
+    def passing(self, phase: str) -> Sequence[Entry]:
+        """What is there while micro-batches run, beside their activations: nothing that stays over the step."""
+        if phase not in self._passing:
+            self._passing[phase] = (*self.deferred_entries(), *self._gathered(phase))
+        return self._passing[phase]
+
+    @cached_property
+    def _passing(self) -> dict[str, Sequence[Entry]]:
+        return {}
+
+    def _gathered(self, phase: str) -> Iterator[Entry]:
+        """Layers that Megatron-FSDP has gathered ahead, and gradients that it has yet to scatter.
+
+        The backward pass of the head, which belongs to the loss, already gathers the last layers.
+        """
+        if not self.job.states.shares_gradients:
+            return
+        layers = [
+            sum(product(weight.shape, self.job.sizes) for weight in layer.weights())
+            for chunk in self.job.chunks
+            for layer, count in chunk.share.layers
+            for _ in range(count)
+        ]
+        others = [each for each in self.stored if not each.path.startswith(f"{PATH}.")]
+        if phase == "loss":
+            tied = self.job.chunks[-1].share.network.ends.tied
+            others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
+        beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
+        states, largest = self.job.states, max(layers, default=0)
+        if states.shares_parameters and layers:
+            ahead = min(sum(layers), largest + _AHEAD)
+            yield self.entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
+        if phase != "forward":
+            waiting = beside + (sum(layers) if phase == "backward" else 0)
+            queued = min(waiting, max(_QUEUED, 2 * largest))
+            yield self.entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
+
+    def entry(
+        self,
+        rule: str,
+        module: str,
+        shape: Shape,
+        dtype: str,
+        copies: int,
+        lifetime: str,
+        elements: int | None = None,
+    ) -> Entry:
+        """A row of the ledger; `elements` of the shape, if they are known already."""
+        size = product(shape, self.job.sizes) if elements is None else elements
+        return entry_of(rule, module, shape, dtype, copies, aligned(size * ITEMSIZE[dtype]), lifetime)
+
+
+@lru_cache(maxsize=256)
+def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
+    """What some chunks have; `apart`: the parameters of experts are in buffers of their own."""
+    found: dict[tuple[Weight, str], int] = {}
+    for share in shares:
+        for weight, path, count in share.tensors:
+            found[weight, path] = found.get((weight, path), 0) + count
+    network = shares[0].network
+    stored = tuple(
+        Stored(weight, path, count, apart and _of_experts(weight), learns(weight, network))
+        for (weight, path), count in found.items()
+    )
+    layers = (each for share in shares for each in share.layers)
+    routed = [(feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts)]
+    chunks = [list(same) for _, same in groupby(routed, key=lambda each: (id(each[0]), each[1]))]
+    learning = {
+        expert: [place for place, each in enumerate(stored) if each.learns and each.expert == expert]
+        for expert in (False, True)
+    }
+    multiplied = tuple((each.path, each.factors) for each in stored if each.multiplied)
+    return Content(
+        stored=stored,
+        elements=Products([each.weight.shape for each in stored]),
+        routed=tuple((*same[0], len(same)) for same in chunks),
+        has_experts=any(each.weight.kind == "routed-expert" for each in stored),
+        learning={
+            expert: (Total("N", tuple((stored[place].count, *stored[place].weight.shape) for place in places)), places)
+            for expert, places in learning.items()
+        },
+        multiplied=multiplied,
+        extents=Products([axis for _, axes in multiplied for axis in axes]),
+    )
+
+
+def _of_experts(weight: Weight) -> bool:
+    """It belongs to routed experts, as a matrix or as an adapter beside it."""
+    return weight.kind == "routed-expert" or (weight.kind == "adapter" and ".experts." in weight.name)
+
+
+def total(entries: Iterable[Entry]) -> int:
+    """Bytes of entries."""
+    return sum([entry.each * entry.copies for entry in entries])

@@ -1,0 +1,243 @@
+"""Megatron-DeepSpeed, from its settings to the recipe of a step and a rank's share of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memcore.trace.engine import Engine
+from memcore.errors import UnsupportedError
+from memcore.config.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
+from memcore.trainers.pytorch.layout import STAGES, ULYSSES, ulysses_ranks
+from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
+from memcore.trainers.megatron_deepspeed.layers import check
+from memcore.trainers.megatron.networks.converted import as_megatron
+from memcore.trainers.megatron.networks.share import padded, shared
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention
+from memcore.networks.separate_experts import experts_of
+from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
+from memcore.trace.ulysses import Ulysses
+
+NAME = "megatron-deepspeed"
+_TENSOR = "parallelism.tensor_parallel_size"
+_CONTIGUOUS = "engine.contiguous_memory_optimization"
+_SEQUENCE = "parallelism.sequence_parallel"
+_ONLY: Mapping[str, tuple[object, ...]] = {
+    "training.implementation": ("megatron-local",),
+    "training.loss": ("vocab-parallel",),
+    "training.attention_mask": ("none",),
+    "training.zero_grad": ("set-to-none",),
+    "training.activation_checkpointing.modules": ("core_attn", ["core_attn"], ("core_attn",)),
+    "training.activation_checkpointing.method": ("uniform",),
+    "training.activation_checkpointing.num_layers": (1,),
+}
+"""Settings that it leaves no choice of, or whose other values are not modelled."""
+_ABSENT = (
+    *WITH_OWN_LAYERS_ABSENT,
+    "training.activation_checkpointing.every",
+    "training.activation_checkpointing.mode",
+    "training.parameter_dtype",
+    "training.images_per_sequence",
+)
+"""Settings of other engines."""
+
+
+def converted(model: Model, engine: Engine) -> Model:
+    """The model as an engine builds it: with Megatron's matrices, or as it is.
+
+    Raises UnsupportedError for what Megatron-DeepSpeed has no counterpart of.
+    """
+    if engine.name != NAME:
+        return model
+    found = as_megatron(model)
+    check(found.network)
+    return found
+
+
+def megatron_deepspeed_job(
+    read: Defaults,
+    model: Model,
+    engine: Engine,
+    sizes: Mapping[str, int],
+    micro_batches: int,
+    checkpoints: Checkpoints | None,
+) -> tuple[Model, Recipe]:
+    """What one rank has of the model, and the recipe of its step."""
+    _refuse(read, model, sizes)
+    sharded = bool(read.take(_SEQUENCE, False, "Megatron-DeepSpeed's default")) and sizes["tp"] > 1
+    whole = replace(model, sizes={**model.sizes, "V": padded(model.sizes["V"], model.sizes["vd"], sizes["tp"])})
+    share = shared(with_dropout(read, whole))
+    preset = read.take("training.precision", engine.default_preset)
+    if preset not in engine.presets:
+        read.refuse("training.precision", f"found {preset!r}; with {engine.title}: {', '.join(engine.presets)}")
+    precision = engine.presets.get(preset, engine.presets[engine.default_preset])
+    return share, Recipe(
+        network=share.network,
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
+        implementation=NAME,
+        attention=_kernel(read),
+        padded=False,
+        windowed=False,
+        precision=precision,
+        loss=Loss(kind="vocab-parallel", shifts_labels=False),
+        sharding=Sharding(engine=engine.key or engine.name, gathers=sizes["z"] > 1),
+        checkpoints=_checkpoints(read, checkpoints, sharded=sharded),
+        micro_batches=2 if micro_batches > 1 else 1,
+        keeps_gradients=False,
+        units=frozenset(unit_axes(sizes)),
+        ulysses=_ulysses(read, model, sizes),
+        pipeline=_pipeline(read),
+        megatron=_plan(read, model, sizes, sharded=sharded),
+    )
+
+
+def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bool) -> Checkpoints | None:
+    """`deepspeed.checkpointing`: layers run again as a whole.
+
+    Contiguous buffers are one for each layer, made when the first is filled, and let go of one by one: what is held
+    when the backward pass begins is the same (checkpointing.py: `partition_activations`, `CheckpointFunction`).
+    """
+    parts, host = "engine.partition_activations", "engine.cpu_checkpointing"
+    if read.given(_CONTIGUOUS) and not read.given(parts):
+        read.refuse(_CONTIGUOUS, f"found true; needs {parts}")
+    if checkpoints is None or _selects(read):
+        for path in (parts, host):
+            if read.given(path):
+                read.refuse(path, "found true; needs training.activation_checkpointing 'full'")
+        return None
+    partitioned = bool(read.take(parts, False))
+    if partitioned and sharded:
+        read.refuse(parts, f"found true; with {_SEQUENCE} ranks have parts of the sequence already")
+    hosted = bool(read.take(host, False))
+    return replace(checkpoints, reentrant=True, inputs_learn=True, partitioned=partitioned, hosted=hosted)
+
+
+def _selects(read: Defaults) -> bool:
+    """Selective recomputation covers the core of attention, where it is not FlashAttention."""
+    return bool(read.given("training.activation_checkpointing.policy") == "selective")
+
+
+def _kernel(read: Defaults) -> str:
+    kernel = str(read.take("training.attention", "flash", "--use-flash-attn-v2"))
+    if kernel not in ("flash", "math"):
+        read.refuse("training.attention", f"found {kernel!r}; Megatron-DeepSpeed has flash, math")
+    return kernel
+
+
+def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
+    for path, allowed in _ONLY.items():
+        value = read.given(path)
+        if value is not None and value not in allowed:
+            names = ", ".join(map(str, allowed))
+            read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; allowed: {names}")
+    read.refuse_all(_ABSENT, "Megatron-DeepSpeed")
+    if any(experts_of(model.network)):
+        _refuse_experts(read, sizes)
+    ranks = sizes["tp"]
+    for axis in _divided(model):
+        if sizes[axis] % ranks:
+            read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} = {sizes[axis]} cannot be shared equally")
+    if sizes["s"] % ranks and read.given(_SEQUENCE):
+        read.refuse("training.sequence_length", f"found {sizes['s']}, which {ranks} ranks cannot share equally")
+
+
+def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
+    """What experts are not modelled with.
+
+    Raises UnsupportedError.
+    """
+    for path in (_TENSOR, STAGES, ULYSSES):
+        if (read.given(path) or 1) > 1:
+            message = f"found {read.given(path)} with routed experts, which is not modelled with Megatron-DeepSpeed"
+            raise UnsupportedError(path, message)
+    if read.given("engine.zero_stage") == 3:
+        read.refuse("engine.zero_stage", "found 3; DeepSpeed's mixture of experts takes 0, 1 and 2")
+    if sizes["e"] > sizes["E"]:
+        read.refuse("model", f"every token goes to {sizes['e']} of {sizes['E']} experts")
+
+
+def _divided(model: Model) -> Iterator[str]:
+    """Sizes that tensor-parallel ranks divide."""
+    for layer in model.network.kinds:
+        if isinstance(layer.mixer, Attention):
+            yield from dict.fromkeys((str(layer.mixer.heads.query), str(layer.mixer.heads.key)))
+        for feed in layer.feeds:
+            yield str(feed.down.inner[-1]) if hasattr(feed, "down") else "h"
+
+
+def _pipeline(read: Defaults) -> Pipeline | None:
+    """`PipelineEngine`, which takes ZeRO-1 at most."""
+    stages = read.given(STAGES) or 1
+    if stages == 1:
+        return None
+    if (read.given("engine.zero_stage") or 0) > 1:
+        read.refuse("engine.zero_stage", f"found {read.given('engine.zero_stage')}; DeepSpeed's pipelines take 0 and 1")
+    for path in (ULYSSES, "engine.cpu_checkpointing", "engine.partition_activations", _CONTIGUOUS):
+        value = read.given(path)
+        if value is True or value not in (None, False, 1):
+            raise UnsupportedError(path, f"found {value}, which is not modelled in DeepSpeed's pipelines; leave it out")
+    schedule = read.given("parallelism.pipeline_schedule")
+    if schedule not in (None, "1f1b"):
+        read.refuse("parallelism.pipeline_schedule", f"found {schedule!r}; DeepSpeed's is 1f1b")
+    return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime="deepspeed", returns_outputs=False)
+
+
+def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses | None:
+    """`ParallelAttention` asserts as much.
+
+    Raises UnsupportedError for tensor parallelism beside it.
+    """
+    ranks = ulysses_ranks(read)
+    if ranks == 1:
+        return None
+    if sizes["tp"] > 1:
+        raise UnsupportedError(
+            ULYSSES, f"found {ranks} with {_TENSOR} {sizes['tp']}; Megatron-DeepSpeed has one of both"
+        )
+    own = next(layer.mixer for layer in model.network.kinds if isinstance(layer.mixer, Attention))
+    query = sizes[str(own.heads.query)]
+    if query % ranks:
+        read.refuse(ULYSSES, f"found {ranks}, which cannot share {model.name}'s {query} heads equally")
+    if own.grouped:
+        read.refuse(ULYSSES, f"found {ranks}; Megatron-DeepSpeed's Ulysses needs as many key heads as query heads")
+    if read.given("training.attention") == "math":
+        read.refuse("training.attention", "found 'math'; Ulysses takes flash")
+    return Ulysses()
+
+
+def _plan(read: Defaults, model: Model, sizes: Mapping[str, int], *, sharded: bool) -> MegatronPlan:
+    """What its matrices do: gradients are PyTorch's own, summed and reduced by DeepSpeed."""
+    return MegatronPlan(
+        tensor=sizes["tp"] > 1,
+        sequence=sharded,
+        context=None,
+        recompute=Recompute(granularity="selective", modules=frozenset({"core_attn"})) if _selects(read) else None,
+        fuses_weight_gradients=False,
+        loss="unfused",
+        experts=_experts(sizes) if any(experts_of(model.network)) else None,
+        fp8=None,
+        softmax_fp32=False,
+        softmax_fusion=True,
+        activation_fusion=True,
+        rope_fusion=False,
+        deterministic=False,
+        masked=False,
+    )
+
+
+def _experts(sizes: Mapping[str, int]) -> Experts:
+    """`deepspeed.moe.layer.MoE`, whose experts are apart; three or more of a token are chosen by one code."""
+    return Experts(
+        dispatcher="alltoall",
+        parallel=sizes["ep"] > 1,
+        tensor=False,
+        grouped=False,
+        permute_fusion=False,
+        router_fusion=False,
+        balancing="aux_loss",
+        pre_softmax=True,
+        padded=True,
+        chosen=min(sizes["e"], 3),
+    )

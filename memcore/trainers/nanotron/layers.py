@@ -1,0 +1,247 @@
+"""nanotron's Llama, line by line: sequences first, fused matrices, FlashAttention on packed rows, a loss in fp32.
+
+Source: huggingface/nanotron, models/llama.py and nn/layer_norm.py; flash-attn, ops/triton/layer_norm.py,
+layers/rotary.py (rotations in place) and flash_attn_interface.py (FlashAttnVarlenFunc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memcore.tensors.autograd import Gradient, attach, save
+from memcore.tensors.basics import cat, clone, contiguous, like, new, only, permute, split, to, unmerged, view
+from memcore.tensors.operations import ACTIVATIONS, add, mul
+from memcore.tensors.slices import unsqueeze
+from memcore.tensors.tensor import Tensor
+from memcore.trainers.nanotron.engine import plan_of
+from memcore.trainers.nanotron.parallel import column_linear, embedded, masked_mean, row_linear, sharded_cross_entropy
+from memcore.layers.transformers.context import Weights, leaf
+from memcore.networks.network import Ends, Layer, Network
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.weights import Norm
+from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trace.recipe import Buffer
+from memcore.trace.step import Batch, Slot, Step
+from memcore.symbols import Rounded, Shifted, half
+
+MULTIPROCESSORS = 132
+"""Of an H100: the Triton kernel's backward pass has a row of partial sums for each."""
+
+
+def check(network: Network) -> None:
+    """Networks are converted before, and refused there."""
+
+
+def buffers(network: Network) -> Sequence[Buffer]:
+    """Each layer's rotary module caches cosines and sines in the compute dtype."""
+    return [
+        Buffer(
+            rule="rotary_table",
+            module=f"{network.path}.*.attn.flash_rotary_embedding",
+            shape=("s", half("d")),
+            dtype="bf16",
+            layer=layer,
+        )
+        for layer in network.kinds
+        for _ in range(2)
+    ]
+
+
+def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """The loss of one micro-batch; of a pipeline's stage, what it sends to the next."""
+    ends = step.recipe.network.ends
+    received = ends.finish in ("cast", "loss", "cast loss")
+    sharded_logits = batch.tokens if received else _model(step, batch.tokens)
+    if ends.finish == "cast":
+        return to(sharded_logits, "fp32"), None
+    if ends.finish == "logits" or not (ends.predicts or received):
+        return sharded_logits, None
+    if received:
+        step.loss_begins(sharded_logits)
+        sharded_logits = to(sharded_logits, "fp32")
+    labels = batch.labels
+    label_ids = new(step.tape, (labels.shape[1], labels.shape[0]), "int64", "clone")
+    loss = sharded_cross_entropy(sharded_logits, label_ids)
+    return masked_mean(loss, step.tape), None
+
+
+def _model(step: Step, tokens: Tensor) -> Tensor:
+    """`forward_with_hidden_states`: fp32 logits, of a stage without the loss those of the head or hidden states."""
+    ends, plan = step.recipe.network.ends, plan_of(step.recipe)
+    hidden_states = step.enter("root", tokens)
+    if ends.reads_tokens:
+        hidden_states = _embed(step, hidden_states, ends, plan)
+
+    def run(slot: Slot, x: Tensor) -> Tensor:
+        return _decoder_layer(x, slot.weights, slot.layer, plan)
+
+    for slot in step.slots:
+        hidden_states = step.layer(slot, run, hidden_states)
+    step.after_layers()
+    if ends.final_norm is not None:
+        hidden_states = _norm(hidden_states, step.weights, ends.final_norm)
+    if not ends.predicts:
+        return hidden_states
+    step.loss_begins(hidden_states)
+    with step.tape.module(ends.head.name):
+        sharded_logits = column_linear(hidden_states, step.weights[f"{ends.head.name}.weight"], plan)
+    return sharded_logits if ends.finish == "logits" else to(sharded_logits, "fp32")
+
+
+def _embed(step: Step, tokens: Tensor, ends: Ends, plan: NanotronPlan) -> Tensor:
+    with step.tape.at(ends.embedding.name.removesuffix(".weight")):
+        input_ids = permute(tokens, 1, 0)
+        found = embedded(input_ids, step.weights[ends.embedding.name], plan)
+        step.embedded(found)
+        return found
+
+
+def _decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, plan: NanotronPlan) -> Tensor:
+    if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
+        raise TypeError(layer)
+    residual = hidden_states
+    hidden_states = _norm(hidden_states, weights, layer.norms[0])
+    output = _attention(hidden_states, weights, layer.mixer, plan)
+    hidden_states = add(output, residual)
+    residual = hidden_states
+    hidden_states = _norm(hidden_states, weights, layer.norms[1])
+    hidden_states = _mlp(hidden_states, weights, layer.feed_forward, plan)
+    return add(hidden_states, residual)
+
+
+def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+    """`layer_norm_fn`: keeps its input and a number for each row; the weight's gradient is summed from partial rows."""
+    tape, weight = x.tape, weights[f"{part.name}.weight"]
+    with tape.module(leaf(part.name)):
+        x = contiguous(x)
+        saved = save(tape, x, weight)
+        out = like(x, "rms_norm")
+        statistics = new(tape, x.shape[:-1], "fp32", "norm_statistics")
+        saved += save(tape, statistics)
+        del statistics
+        shape, dtype = x.shape, x.dtype
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            for_x = new(tape, shape, dtype, "rms_norm_backward")
+            for_x.viewed = True  # It is returned in its input's shape.
+            partial = new(tape, (MULTIPROCESSORS, *weight.shape), "fp32", "rms_norm_backward")
+            summed = new(tape, weight.shape, "fp32", "sum")
+            for_weight = new(tape, weight.shape, dtype, "rms_norm_backward")
+            del partial, summed
+            return [for_x, for_weight]
+
+        attach([out], [x, weight], saved, apply)
+        return out
+
+
+def _attention(x: Tensor, weights: Weights, part: Attention, plan: NanotronPlan) -> Tensor:
+    with x.tape.module(part.module):
+        with x.tape.module(leaf(part.inputs[0].name)):
+            qkv_states = column_linear(x, weights[f"{part.inputs[0].name}.weight"], plan)
+        states = _grouped(qkv_states, part) if part.grouped else _thirds(qkv_states)
+        attention_output = _forward_training(*states)
+        del states
+        with x.tape.module(leaf(part.output.name)):
+            return row_linear(attention_output, weights[f"{part.output.name}.weight"], plan)
+
+
+def _thirds(qkv_states: Tensor) -> list[Tensor]:
+    """Queries, keys and values as parts of one copy (3, b, s, a, d)."""
+    states = contiguous(permute(unmerged(qkv_states, 2), 2, 1, 0, 3, 4))
+    return split(states, states.shape[1:])
+
+
+def _grouped(qkv_states: Tensor, part: Attention) -> list[Tensor]:
+    """A copy (b, s, heads, d) each."""
+    heads = part.heads
+    counts = (heads.query, heads.key, heads.key)
+    tokens, batch = qkv_states.shape[:2]
+    tape, full, dtype = qkv_states.tape, qkv_states.shape, qkv_states.dtype
+    parts = [view(qkv_states, (tokens, batch, count, heads.width), cut=2) for count in counts]
+    attach(parts, [qkv_states], [], lambda g, s: [new(tape, full, dtype, "cat")])
+    return [contiguous(permute(each, 1, 0, 2, 3)) for each in parts]
+
+
+def _forward_training(query_states: Tensor, key_states: Tensor, value_states: Tensor) -> Tensor:
+    """Rotations are in place: of queries in what they are a part of, of keys in a copy with the values."""
+    rows = key_states.shape
+    key_value_states = cat([unsqueeze(key_states, 0), unsqueeze(value_states, 0)], (2, *rows))
+    key_value_states = contiguous(permute(key_value_states, 1, 2, 0, 3, 4))
+    query_states = _rotated(query_states)
+    key_states, value_states = _halves(_rotated(key_value_states))
+    del key_value_states
+    attention_output = varlen_attention(query_states, key_states, value_states)
+    return permute(unmerged(attention_output, 2), 1, 0, 2, 3)
+
+
+def _rotated(x: Tensor) -> Tensor:
+    """`apply_rotary` in place, there and back."""
+    out = view(x, x.shape, x.order, x.cut)
+    attach([out], [x], [], lambda g, s: [g[0]])
+    return out
+
+
+def _halves(x: Tensor) -> list[Tensor]:
+    """Keys and values as slices; their gradients are put together in one."""
+    tape, full, dtype = x.tape, x.shape, x.dtype
+    shape = (*full[:2], *full[3:])
+    parts = [view(x, shape, cut=2) for _ in range(2)]
+    attach(parts, [x], [], lambda g, s: [new(tape, full, dtype, "cat")])
+    return parts
+
+
+def varlen_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """`FlashAttnVarlenFunc` on rows of all sequences; keeps q, k, v, its result and a number for each row."""
+    tape = query.tape
+    lengths = [new(tape, ("b",), "int32", "sequence_lengths") for _ in range(2)]
+    saved = save(tape, query, key, value)
+    out = new(tape, query.shape, query.dtype, "flash_attention")
+    logsumexp = new(tape, query.shape[:3], "fp32", "logsumexp")
+    state = new(tape, (2,), "int64", "random_state")
+    saved += save(tape, out, logsumexp, *lengths, state)
+    del logsumexp, state, lengths
+    shared = key.shape != query.shape
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        if not only(gradients).mergeable(0, 2):
+            gradients[0] = clone(only(gradients))
+        return _gradients(saved, shared=shared)
+
+    attach([out], [query, key, value], saved, apply)
+    return out
+
+
+def _gradients(saved: list[Tensor], *, shared: bool) -> list[Gradient]:
+    """Gradients in fresh tensors; fp32 workspaces have 128 rows more for a sequence (flash_api.cpp, mha_varlen_bwd)."""
+    query, key, value = saved[:3]
+    tape, (batch, length, heads, width) = query.tape, query.shape
+    found: list[Gradient] = [new(tape, each.shape, each.dtype, "attention_backward") for each in (query, key, value)]
+    rows, columns = Shifted(length, 1, 128), Rounded(width, 32, limit=128, beyond=64)
+    held = [
+        new(tape, (heads, batch, rows), "fp32", "flash_softmax_sum"),
+        new(tape, (batch, rows, heads, columns), "fp32", "flash_query_accumulator"),
+    ]
+    if shared:
+        held += [new(tape, query.shape, query.dtype, "flash_expanded_gradient") for _ in range(2)]
+    del held
+    return found
+
+
+def _mlp(x: Tensor, weights: Weights, part: FeedForward, plan: NanotronPlan) -> Tensor:
+    with x.tape.module(part.module):
+        with x.tape.module(leaf(part.up.name)):
+            merged_states = column_linear(x, weights[f"{part.up.name}.weight"], plan)
+        gate_states, up_states = _chunks(merged_states)
+        del merged_states
+        hidden_states = mul(ACTIVATIONS[part.activation](gate_states), up_states)
+        del gate_states, up_states
+        with x.tape.module(leaf(part.down.name)):
+            return row_linear(hidden_states, weights[f"{part.down.name}.weight"], plan)
+
+
+def _chunks(x: Tensor) -> list[Tensor]:
+    """Gate and up as slices of (s, b, 2, f); their gradients are put together in one."""
+    tape, full, dtype = x.tape, x.shape, x.dtype
+    parts = [view(x, (*full[:2], full[3]), cut=2) for _ in range(2)]
+    attach(parts, [x], [], lambda g, s: [new(tape, full, dtype, "cat")])
+    return parts

@@ -1,0 +1,160 @@
+"""A Llama as nanotron has it: fused matrices, one rank's share of them, and pipeline stages of equal cost.
+
+Source: huggingface/nanotron, models/llama.py (get_block_compute_costs), models/base.py (build_model),
+parallel/tensor_parallel/nn.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.trainers.megatron.networks.share import padded, shared
+from memcore.networks.network import Ends, Layer, Model
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.stages import cut
+from memcore.networks.weights import Linear
+from memcore.symbols import Axis, Shape, Total, measure
+
+FUSED = "nanotron"
+"""The layout of its matrix for queries, keys and values."""
+
+
+def converted(model: Model, ranks: int) -> Model:
+    """The model with its modules, as one of so many tensor-parallel ranks has it; the vocabulary is padded for them."""
+    network = model.network
+    runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
+    ends = network.ends
+    ends = replace(ends, embedding=replace(ends.embedding, split="outer"), head=replace(ends.head, split="outer"))
+    sizes = {**model.sizes, "V": padded(model.sizes["V"], 1, ranks)}
+    found = replace(model, network=replace(network, runs=runs, ends=ends), sizes=sizes)
+    return found if ranks == 1 else shared(found)
+
+
+def _layer(layer: Layer) -> Layer:
+    attention, feed = layer.mixer, layer.feed_forward
+    if not isinstance(attention, Attention) or not isinstance(feed, FeedForward) or feed.gate is None:
+        raise TypeError(layer)
+    heads = attention.heads
+    wide: Shape = (3, heads.query, heads.width)
+    if attention.grouped:
+        parts = ((heads.query, heads.width), (heads.key, heads.width), (heads.key, heads.width))
+        wide = (Total("(a+2k)·d", parts),)
+    inputs = Linear(f"{attention.module}.qkv_proj", wide, attention.inputs[0].inner, split="outer")
+    output = replace(attention.output, split="inner")
+    up = Linear(f"{feed.module}.gate_up_proj", (2, *feed.up.outer), feed.up.inner, split="outer")
+    mixer = replace(attention, inputs=(inputs,), output=output, fused=FUSED)
+    return replace(
+        layer,
+        mixer=mixer,
+        feed_forward=replace(feed, gate=None, up=up, down=replace(feed.down, split="inner"), fused=True),
+    )
+
+
+def check(model: Model) -> None:
+    """Refuse networks that nanotron's Llama cannot express."""
+    attention = [layer.mixer for layer in model.network.kinds]
+    feeds = [layer.feed_forward for layer in model.network.kinds]
+    ends = model.network.ends
+    wanted = {
+        "attention in every layer": all(isinstance(each, Attention) for each in attention),
+        "a gated feed-forward layer in every layer": all(
+            isinstance(each, FeedForward) and each.gate is not None for each in feeds
+        ),
+        "RMSNorm": all(norm.kind == "rms" for layer in model.network.kinds for norm in layer.norms),
+        "layers one after the other": all(layer.residual == "sequential" for layer in model.network.kinds),
+        "matrices without biases": not any(
+            linear.bias for each in attention if isinstance(each, Attention) for linear in (*each.inputs, each.output)
+        ),
+        "no norm on queries and keys": all(getattr(each, "query_norm", None) is None for each in attention),
+        "rotary embeddings over whole heads": all(getattr(each, "rotary", "") == "full" for each in attention),
+        "attention to all tokens": all(getattr(each, "mask", "") == "full" for each in attention),
+        "a final norm": ends.final_norm is not None,
+        "no towers": not model.network.towers and ends.start == "decoder" and ends.positions is None,
+    }
+    missing = [name for name, has in wanted.items() if not has]
+    if missing:
+        message = f"'nanotron' is modelled for Llamas; {model.name} lacks {' and '.join(missing)}"
+        raise UnsupportedError("engine.type", message)
+    if model.sizes["a"] * model.sizes["d"] != model.sizes["h"]:
+        raise UnsupportedError("engine.type", f"nanotron's heads are hidden size / heads wide, unlike {model.name}'s")
+
+
+def uneven(model: Model, ranks: int) -> Iterator[Axis]:
+    """Sizes that tensor-parallel ranks cannot share equally."""
+    for layer in model.network.kinds:
+        if isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward):
+            heads = layer.mixer.heads
+            axes = heads.query, heads.key if layer.mixer.grouped else heads.query, layer.feed_forward.up.outer[0]
+            yield from (axis for axis in axes if measure(axis, model.sizes) % ranks)
+
+
+def placed(sizes: Mapping[str, int], layers: int, stages: int) -> list[int]:
+    """The stage of each block: the embedding, the layers, the final norm, the head, the cast to fp32 and the loss.
+
+    A block goes to the current stage; when the costs so far are beyond the stage's share, the next stage begins. Costs
+    are of matrices, and of a layer's norms: without those shares are met exactly where the head costs as much as some
+    layers, and stages then have a layer more than measured ones had room for.
+    """
+    costs = _costs(sizes, layers)
+    total, spent, stage, found = sum(costs), 0, 0, []
+    for cost in costs:
+        spent += cost
+        found.append(stage)
+        if spent > total * ((stage + 1) / stages):
+            stage += 1
+    return found
+
+
+def _costs(sizes: Mapping[str, int], layers: int) -> list[int]:
+    """What each block costs, in parameters of matrices and of layers' norms."""
+    block = 4 * sizes["a"] * sizes["d"] * sizes["h"] + 3 * sizes["f"] * sizes["h"] + 2 * sizes["h"]
+    return [0, *[block] * layers, 0, sizes["V"] * sizes["h"], 0, 0]
+
+
+def waits(model: Model, number: int, stages: int) -> bool:
+    """Whether a stage waits for what it receives: it does unless it has more to do than every other.
+
+    With one forward and one backward pass in turn the slowest stage sets the pace: the others' results are there.
+    """
+    spent = [0] * stages
+    for stage, cost in zip(
+        placed(model.sizes, model.num_layers, stages), _costs(model.sizes, model.num_layers), strict=True
+    ):
+        spent[stage] += cost
+    own = spent.pop(number)
+    return own <= max(spent)
+
+
+def stage_of(model: Model, number: int, stages: int) -> Model:
+    """The part of a model that stage `number` of `stages` has."""
+    embedding, *places = placed(model.sizes, model.num_layers, stages)
+    layers, (norm, head, cast, loss) = places[: model.num_layers], places[model.num_layers :]
+    if head == cast < loss or number > loss:
+        message = f"found {stages}; nanotron's balance leaves stage {number} of {model.name} without a layer or a loss"
+        raise ConfigError([Problem("parallelism.pipeline_parallel_size", message)])
+    found = list(cut(model, layers.index(number) if number in layers else 0, _stop(layers, number)))
+    ends: Ends = replace(
+        model.network.ends,
+        reads_tokens=embedding == number,
+        final_norm=model.network.ends.final_norm if norm == number else None,
+        predicts=head == number,
+        tied=model.network.ends.tied and embedding == head,
+        finish=_finish(number, head, cast, loss),
+    )
+    network = replace(model.network, ends=ends, runs=tuple(pattern for pattern, _ in found))
+    first = layers.index(number) if number in layers else 0
+    return replace(model, network=network, repeats=tuple(times for _, times in found), first_layer=first)
+
+
+def _finish(number: int, head: int, cast: int, loss: int) -> str:
+    """What a stage ends with, where head and loss are on several."""
+    if head == loss:
+        return ""
+    last = {cast: "cast", loss: "cast loss"} if cast < loss else {loss: "loss"}
+    return {head: "logits", **last}.get(number, "")
+
+
+def _stop(layers: list[int], number: int) -> int:
+    return layers.index(number) + layers.count(number) if number in layers else 0

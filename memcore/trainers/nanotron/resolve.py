@@ -1,0 +1,185 @@
+"""nanotron, from its settings to the recipe of a step and a rank's share of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.memory.communicators import Communicator
+from memcore.trace.engine import Engine
+from memcore.config.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
+from memcore.trainers.pytorch.layout import STAGES
+from memcore.trainers.nanotron.network import check, converted, uneven
+from memcore.networks.network import Model
+from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
+from memcore.symbols import Axis, split_over
+
+_TENSOR = "parallelism.tensor_parallel_size"
+_SEQUENCE = "parallelism.sequence_parallel"
+SORTED = 3072
+"""Tokens whose gradients are added to an embedding's without sorting (Embedding.cu, embedding_dense_backward_cuda)."""
+_ONLY: Mapping[str, object] = {
+    "training.implementation": "nanotron",
+    "training.parameter_dtype": "bf16",
+    "training.attention": "flash",
+    "training.loss": "vocab-parallel",
+    "training.attention_mask": "none",
+    "training.zero_grad": "set-to-none",
+    "engine.pipeline_runtime": "nanotron",
+}
+"""Settings that nanotron leaves no choice of."""
+_ABSENT = (
+    *WITH_OWN_LAYERS_ABSENT,
+    "training.dropout.hidden",
+    "training.dropout.attention",
+)
+"""Settings of other engines."""
+_AMONG: Mapping[str, tuple[str, ...]] = {
+    "training.optimizer.name": ("adamw", "sgd"),
+    "parallelism.pipeline_schedule": ("1f1b", "gpipe"),
+}
+"""What its configs name (helpers.py, `init_optimizer_and_grad_accumulator`); 1F1B and `afab` (parallel/
+pipeline_parallel/engine.py)."""
+_ACCUMULATED = (("training.gradient_dtype", "fp32", "bf16"), ("training.master_dtype", "fp32", "none"))
+"""What is said of gradients and of the copy that the optimizer updates, with accumulation in fp32 and without."""
+
+
+def nanotron_job(
+    read: Defaults,
+    model: Model,
+    engine: Engine,
+    sizes: Mapping[str, int],
+    micro_batches: int,
+    checkpoints: Checkpoints | None,
+) -> tuple[Model, Recipe]:
+    """What one rank has of the model, and the recipe of its step."""
+    check(model)
+    _refuse(read, model, sizes, micro_batches)
+    share = converted(model, sizes["tp"])
+    precision, fp32 = _precision(read, engine)
+    checkpointed = read.given("training.activation_checkpointing.policy") or "none"
+    if checkpointed == "selective":
+        read.refuse("training.activation_checkpointing.policy", "found 'selective'; nanotron has: none, full")
+    return share, Recipe(
+        network=share.network,
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
+        implementation="nanotron",
+        attention="flash",
+        padded=False,
+        windowed=False,
+        precision=precision,
+        loss=Loss(kind="vocab-parallel", shifts_labels=False),
+        sharding=Sharding(engine=engine.name, gathers=sizes["z"] > 1),
+        checkpoints=checkpoints,
+        micro_batches=2 if micro_batches > 1 else 1,
+        keeps_gradients=False,
+        units=frozenset(_units(sizes)),
+        nanotron=_plan(read, sizes, fp32, ties=model.network.ends.tied),
+        pipeline=_pipeline(read),
+    )
+
+
+def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> tuple[Communicator, ...]:
+    """The groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+
+    Source: parallel/context.py (groups; a stage's ranks lie next to each other), parallel/tied_parameters.py (every
+    rank gathers who ties what; gradients of what is tied are summed), optim/clip_grads.py (norms of gradients are
+    summed in a replica), trainer.py (gradients and losses are summed over replicas).
+    """
+    tensor, data = sizes["tp"], sizes["z"]
+    neighbours = min(stages - 1, 2)
+    beside = neighbours if tensor * data < node else 0
+    total = tensor * data * stages
+    return (
+        Communicator("barriers", total, trees=True),
+        Communicator("world", total, rings=True),
+        Communicator("tensor", tensor, rings=True, trees=True),
+        Communicator("data", data, rings=True, trees=True),
+        Communicator("norms of gradients", tensor * stages, trees=True),
+        Communicator("pipeline", stages, peers=beside, remote=neighbours - beside),
+        Communicator("tied embeddings", 2 if ties and stages > 1 else 1, rings=True),
+    )
+
+
+def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batches: int) -> None:
+    for path, only in _ONLY.items():
+        value = read.given(path)
+        if value is not None and value != only:
+            read.refuse(path, f"found {value!r}; nanotron has {only!r} only")
+    for path, among in _AMONG.items():
+        value = read.given(path)
+        if value not in (None, *among):
+            read.refuse(path, f"found {value!r}; nanotron has: {', '.join(among)}")
+    read.refuse_all(_ABSENT, "nanotron")
+    ranks = sizes["tp"]
+    for axis in uneven(model, ranks):
+        read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} cannot be shared equally")
+    if ranks > 1 and read.given("parallelism.loss_parallel") is False:
+        read.refuse("parallelism.loss_parallel", "found false; nanotron's ranks have parts of the logits")
+    stages = read.given(STAGES) or 1
+    if micro_batches < stages - 1:
+        path = "training.gradient_accumulation_steps"
+        read.refuse(path, f"found {micro_batches}; nanotron's pipeline needs at least {stages - 1} micro-batches")
+
+
+def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
+    """The dtypes, and whether gradients accumulate in fp32."""
+    usual = "bf16" if read.given("engine.accumulate_grad_in_fp32") is False else engine.default_preset
+    preset = read.take("training.precision", usual, "nanotron's recipes")
+    if preset not in engine.presets:
+        read.refuse("training.precision", f"found {preset!r}; with nanotron: {', '.join(engine.presets)}")
+        preset = engine.default_preset
+    precision = engine.presets[preset]
+    fp32 = bool(read.take("engine.accumulate_grad_in_fp32", preset.endswith("mixed")))
+    if fp32 != preset.endswith("mixed"):
+        wanted = "bf16-mixed" if fp32 else "bf16"
+        read.refuse("training.precision", f"found {preset!r}; accumulate_grad_in_fp32 {fp32} is {wanted!r}")
+    for path, with_it, without in _ACCUMULATED:
+        value = read.given(path)
+        if value is not None and value != (with_it if fp32 else without):
+            read.refuse(path, f"found {value!r}; accumulate_grad_in_fp32 decides it, here {fp32}")
+    return precision, fp32
+
+
+def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -> NanotronPlan:
+    tensor = sizes["tp"] > 1
+    by_sequence = read.given(_SEQUENCE)
+    mode = read.take("engine.tp_mode", "REDUCE_SCATTER" if by_sequence else "ALL_REDUCE")
+    scatters = mode == "REDUCE_SCATTER"
+    if tensor and by_sequence is not None and by_sequence != scatters:
+        read.refuse(_SEQUENCE, f"found {by_sequence}; engine.tp_mode is {mode!r}")
+    if tensor and scatters and sizes["s"] % sizes["tp"]:
+        message = f"found {sizes['s']}, which {sizes['tp']} ranks cannot share equally"
+        read.refuse("training.sequence_length", message)
+    stage = read.take("engine.zero_stage", 0)
+    if stage > 1:
+        read.refuse("engine.zero_stage", f"found {stage}; nanotron has 0 and 1")
+    usual = scatters if tensor else read.given("engine.tp_mode") != "ALL_REDUCE"
+    overlaps = bool(read.take("engine.tp_linear_async_communication", usual, "nanotron's recipes"))
+    if overlaps and not scatters and tensor:
+        read.refuse("engine.tp_linear_async_communication", "found true; nanotron's rows need tp_mode 'REDUCE_SCATTER'")
+    return NanotronPlan(
+        tensor=tensor,
+        scatters=tensor and scatters,
+        overlaps=overlaps,
+        gathers_again=bool(read.take("engine.tp_recompute_allgather", True)),
+        fp32_gradients=fp32,
+        sorts=sizes["b"] * sizes["s"] > SORTED,
+        ties=ties,
+        zero_stage=stage,
+    )
+
+
+def _pipeline(read: Defaults) -> Pipeline | None:
+    if (read.given(STAGES) or 1) == 1:
+        return None
+    return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime="nanotron", returns_outputs=False)
+
+
+_AXES = ("b", "s", "a", "k")
+"""Sizes that shapes have as axes of their own, where an axis of one element changes what must be copied."""
+
+
+def _units(sizes: Mapping[str, int]) -> list[Axis]:
+    found: list[Axis] = [name for name in _AXES if sizes.get(name) == 1]
+    return found + [split_over(name) for name in _AXES if sizes.get(name) == sizes["tp"]]

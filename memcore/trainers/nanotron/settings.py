@@ -1,0 +1,59 @@
+"""Settings of nanotron, as its YAML files name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.config.kinds import Choice, Flag
+from memcore.trainers.megatron.settings import MegatronFlags
+from memcore.config.schema import setting
+
+NANOTRON = ("nanotron",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NanotronFlags(MegatronFlags):
+    """What nanotron can be told besides the job itself."""
+
+    accumulate_grad_in_fp32: bool | None = setting(
+        Flag(),
+        "Accumulate in fp32",
+        "Gradients are added to a flat fp32 buffer of all parameters, and the optimizer updates an fp32 copy of them.",
+        flag="accumulate-grad-in-fp32",
+        engines=NANOTRON,
+        default="true",
+        advanced=True,
+    )
+    tp_mode: str | None = setting(
+        Choice(
+            ("ALL_REDUCE", "REDUCE_SCATTER"),
+            {
+                "ALL_REDUCE": "every tensor-parallel rank has whole sequences between its matrices",
+                "REDUCE_SCATTER": "each has a part of the sequence there (sequence parallelism)",
+            },
+        ),
+        "Tensor-parallel mode",
+        "What tensor-parallel ranks do with the sum of their results.",
+        flag="tp-mode",
+        engines=NANOTRON,
+        default="ALL_REDUCE; REDUCE_SCATTER with sequence_parallel",
+        advanced=True,
+    )
+    tp_linear_async_communication: bool | None = setting(
+        Flag(),
+        "Overlapped tensor parallelism",
+        "Collectives overlap with matrix products.",
+        flag="tp-async",
+        engines=NANOTRON,
+        default="true; false with ALL_REDUCE",
+        advanced=True,
+    )
+    tp_recompute_allgather: bool | None = setting(
+        Flag(),
+        "Gather again",
+        "The backward pass gathers the parts of a sequence again instead of keeping the whole.",
+        flag="tp-recompute-allgather",
+        engines=NANOTRON,
+        default="true",
+        advanced=True,
+    )

@@ -1,0 +1,97 @@
+"""Activation checkpointing, from its settings to the recipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memcore.tensors.selection import TORCHTITAN, Selection
+from memcore.config.defaults import Defaults
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import checkpoints_layers, framework_of, is_early_titan
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention
+from memcore.networks.regrouping import regrouped, skipped
+from memcore.trace.recipe import Checkpoints
+from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
+
+BUDGET = "training.activation_memory_budget"
+_PATH = "training.activation_checkpointing"
+
+
+def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
+    """The checkpoints, and the model written such that every n-th layer can have one."""
+    usual = checkpoints_layers(read)
+    budget = read.given(BUDGET)
+    if budget is not None:
+        if budget != 1 and not read.given("training.compile"):
+            read.refuse(BUDGET, f"found {budget}; the compiler decides by it, so it needs training.compile true")
+        usual = "none", "the compiler decides what is computed again"
+    policy = read.take(f"{_PATH}.policy", *usual)
+    mode, every = _mode(read, policy)
+    if policy == "none":
+        return model, None
+    model = regrouped(model, every)
+    reentrant = _reentrant(read, mode, model, every)
+    checkpoints = Checkpoints(
+        reentrant=reentrant,
+        inputs_learn=reentrant or _wrapped_by_peft(read),
+        early_stop=read.take(f"{_PATH}.early_stop", True),
+        selection=_selection(read, model) if mode == "op" else None,
+        skipped=skipped(model, every),
+        every=every,
+    )
+    return model, checkpoints
+
+
+_OF_TRANSFORMERS = ("transformers", "liger", "unsloth")
+"""Layers that PEFT wraps, whose `flash` is the package flash_attn; torchtitan's and LitGPT's is PyTorch's kernel."""
+
+
+def _wrapped_by_peft(read: Defaults) -> bool:
+    """PEFT has the embedding's output learn where a model with checkpoints is not quantized.
+
+    Source: peft 0.21, peft_model.py (`_prepare_model_for_gradient_checkpointing`); for quantized models utils/other.py
+    (`prepare_model_for_kbit_training`) does so with reentrant checkpoints alone.
+    """
+    wraps = read.given("training.adapter.type") is not None and layer_code(read) in _OF_TRANSFORMERS
+    return wraps and not framework_of(read).adapts_itself and read.given("training.quantization") is None
+
+
+def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
+    """Whether checkpoints are of the old form, which selects nothing and stops nowhere."""
+    path = f"{_PATH}.use_reentrant"
+    found = bool(read.take(path, False))
+    if found and (mode == "op" or read.given(f"{_PATH}.early_stop") is not None):
+        read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
+    mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
+    if found and every > 1 and any(isinstance(mixer, Attention) and mixer.shares_cache for mixer in mixers):
+        message = f"later layers of {model.name} attend to an earlier one's keys, whose graph PyTorch goes through once"
+        read.refuse(path, f"found true; {message}; allowed: false, or all layers")
+    engine = read.given("engine.type")
+    if found and engine in ("nanotron", "megatron-deepspeed"):
+        read.refuse(path, f"found true; engine.type {engine!r} has checkpoints of its own; leave it out")
+    return found
+
+
+def _selection(read: Defaults, model: Model) -> Selection:
+    """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
+    package = read.given("training.attention") == "flash" and layer_code(read) in _OF_TRANSFORMERS
+    foreign = {"sdpa"} if package or not model.network.sdpa else set()
+    sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
+    magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()
+    return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent | magnitudes)
+
+
+def _mode(read: Defaults, policy: str) -> tuple[str, int]:
+    """What a selective policy selects, and the period of checkpointed layers."""
+    every = read.given(f"{_PATH}.every")
+    if policy != "selective":
+        for name in ("mode", "every"):
+            if read.given(f"{_PATH}.{name}") is not None:
+                read.refuse(f"{_PATH}.{name}", f"applies to policy 'selective', found policy {policy!r}")
+        return "layer", 1
+    default, reason = ("op", "as in torchtitan's configurations") if every is None else ("layer", "a period is given")
+    mode = str(read.take(f"{_PATH}.mode", default, reason))
+    if mode == "op" and every is not None:
+        read.refuse(f"{_PATH}.every", "applies to mode 'layer', found mode 'op'")
+    return mode, read.take(f"{_PATH}.every", 2, "torchtitan's default") if mode == "layer" else 1

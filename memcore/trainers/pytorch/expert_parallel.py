@@ -1,0 +1,137 @@
+"""Expert parallelism, from its settings to a model and sizes: routed experts as torchtitan divides them.
+
+Source: torchtitan/distributed/parallel_dims.py and fsdp.py. Expert parallelism takes its ranks from those of data,
+context and tensor parallelism; the ranks that have the same experts shard them among themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil, comb
+
+from memcore.trace.engine import Engine
+from memcore.errors import ConfigError
+from memcore.config.defaults import Defaults
+from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
+from memcore.networks.network import Model
+from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
+
+SIZE = "parallelism.expert_parallel_size"
+TENSOR = "parallelism.expert_tensor_parallel_size"
+IMBALANCE = "engine.moe_load_imbalance"
+DISPATCHER = "engine.moe_token_dispatcher"
+CAPACITY = "engine.moe_expert_capacity_factor"
+_TITAN, _DEEPSPEED = "torchtitan", "megatron-deepspeed"
+_LEAST = 4
+"""Tokens that an expert of DeepSpeed takes at least (`--moe-min-capacity`)."""
+
+
+def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> int:
+    """Ranks among which routed experts are divided."""
+    ranks = int(read.given(SIZE) or 1)
+    tensor = read.given(TENSOR)
+    if tensor not in (None, 1):
+        read.refuse(TENSOR, f"found {tensor}; experts are not divided further; allowed: 1")
+    if read.given(CAPACITY) is not None and "E" not in model.sizes and engine.name == _DEEPSPEED:
+        read.refuse(CAPACITY, f"{model.name} has no routed experts")
+    if ranks == 1:
+        if read.given(IMBALANCE) is not None:
+            read.refuse(IMBALANCE, f"needs {SIZE} of 2 or more")
+        return 1
+    many = model.sizes.get("E", 0)
+    if not list(experts_of(model.network)):
+        read.refuse(SIZE, f"found {ranks}; {model.name} has no routed experts")
+    elif engine.name not in ("fsdp", _DEEPSPEED):
+        read.refuse(SIZE, f"found {ranks}; modelled with engine.type 'fsdp', found {engine.name!r}")
+    elif many % ranks:
+        read.refuse(SIZE, f"found {ranks}, which cannot share {model.name}'s {many} experts equally")
+        raise ConfigError(read.problems)
+    elif shards % ranks:
+        over_all = f"it must divide the {shards} data-parallel ranks"
+        over_shards = f"it must divide the {shards} ranks over which FSDP shards"
+        read.refuse(SIZE, f"found {ranks}; {over_all if engine.name == _DEEPSPEED else over_shards}")
+    else:
+        return ranks
+    return 1
+
+
+def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Ranks that share the same experts, and the rows that a rank's experts are given."""
+    if "E" not in sizes:
+        return {}
+    if read.given("engine.type") == _DEEPSPEED:
+        rows = _capacity(read, sizes) * sizes["E"]
+        return {"ep": ranks, "etp": 1, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: rows}
+    rows = _tokens(sizes) * sizes["e"]
+    if ranks > 1:
+        worst = most_rows(ranks, sizes) / rows
+        uneven = read.take(IMBALANCE, 1.0, f"every rank's experts are chosen equally often; at worst it is {worst:g}")
+        rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
+    return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
+
+
+def _capacity(read: Defaults, sizes: Mapping[str, int]) -> int:
+    """Tokens that every expert takes of each rank: further ones are dropped, missing ones are empty (`_capacity`)."""
+    factor = float(read.take(CAPACITY, 1.0, "DeepSpeed's default: experts take an even share each"))
+    return max(ceil(_tokens(sizes) / sizes["E"] * factor * sizes["e"]), _LEAST)
+
+
+def arrived(rows: int, ranks: int, sizes: Mapping[str, int]) -> int:
+    """Tokens that so many rows are of, each of which is sent to a rank once: at random, a share of all tokens."""
+    tokens, own = _tokens(sizes) * ranks, sizes["E"] // ranks
+    others = Fraction(comb(sizes["E"] - own, sizes["e"]), comb(sizes["E"], sizes["e"]))
+    each = Fraction(sizes["e"], ranks) / (1 - others)
+    return min(ceil(rows / each), tokens)
+
+
+def dispatcher(read: Defaults, ranks: int) -> str:
+    """How rows reach their experts."""
+    if ranks == 1:
+        if read.given(DISPATCHER) not in (None, "alltoall"):
+            read.refuse(DISPATCHER, f"found {read.given(DISPATCHER)!r}; needs {SIZE} of 2 or more")
+        return "local"
+    found: str = read.take(DISPATCHER, "alltoall", "torchtitan's default")
+    return found
+
+
+def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
+    """How often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
+    if ranks == 1 or read.given(IMBALANCE) is not None or read.given("engine.type") == _DEEPSPEED:
+        return None
+    return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
+
+
+def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
+    """Rows if every token of every rank chose this rank's experts."""
+    return _tokens(sizes) * ranks * min(sizes["e"], sizes["E"] // ranks)
+
+
+def _tokens(sizes: Mapping[str, int]) -> int:
+    """Those that a rank routes: tensor-parallel ranks share a sequence."""
+    return sizes["b"] * sizes["s"] // sizes.get("tp", 1)
+
+
+def layer_code(read: Defaults) -> str:
+    """Whose layers run; those of torchtitan are the ones that share routed experts."""
+    own = framework_of(read).implementation
+    shares = (read.given(SIZE) or 1) > 1 and read.given("engine.type") != _DEEPSPEED
+    found: str = read.given("training.implementation") or (_TITAN if shares else own)
+    return found
+
+
+def as_kept(read: Defaults, model: Model) -> Model:
+    """The model with its experts' matrices as the layers keep them, and norms as the version computes them."""
+    if layer_code(read) != _TITAN:
+        return model
+    return separated(spelled_out(model) if is_early_titan(read) else model)
+
+
+def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model:
+    """What one rank has of the routed experts."""
+    if layer_code(read) != _TITAN:
+        return model
+    crowded = shards > model.sizes.get("E", shards)
+    if ranks > 1:
+        return divided(model, crowded=crowded)
+    return cut_crosswise(model) if crowded else model

@@ -1,0 +1,158 @@
+"""Who drives an engine, where that decides what is in memory: training loops of libraries and their defaults.
+
+Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
+kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
+before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
+AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
+mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memcore.config.defaults import Defaults
+from memcore.networks.stages import Partition, sparing_ends
+from memcore.trainers.pytorch.torchtitan_commits import COMPILES_ALL_OR_NOTHING, COMPILES_NO_LOSS, KEEPS_LOGITS, UPCASTS_LOGITS, WRAPS_BLOCKS_ALONE, is_among
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """A row of the table."""
+
+    keeps_outputs: bool = False
+    """The loop's variable holds the model's outputs through the backward pass."""
+    implementation: str = "transformers"
+    """Whose layers it runs."""
+    early_bitsandbytes: bool = False
+    """Its time's bitsandbytes held on to the inputs of 4-bit layers, and Fabric quantized them from fp16."""
+    quantizes_head: bool = False
+    """The output head is quantized with the rest."""
+    original_parameters: bool = False
+    """It gives FSDP1 `use_orig_params`."""
+    compiles_loss: bool = False
+    """Where it compiles, it compiles the loss too (torchtune/training/_compile.py, `compile_loss`)."""
+    upcasts_logits: bool = False
+    """Its models upcast their logits, except where the loss is in chunks (torchtune/modules/transformer.py)."""
+    skips_sync: bool = False
+    """Only the last micro-batch of a step reduces gradients (`no_sync`)."""
+    exempts_embeddings: bool = True
+    """8-bit optimizers of bitsandbytes keep the moments of embeddings in 32 bits (Hugging Face's Trainer)."""
+    step: str | None = None
+    """The implementation of the optimizer's step that it takes, if not the usual one; `torch.optim` by itself updates
+    all parameters at once (`foreach`)."""
+    adapts_itself: bool = False
+    """Its adapters are its own, not PEFT's."""
+    stacks: bool = False
+    """Its Muon takes the stacked matrices of routed experts, too."""
+    schedule: str | None = None
+    """The pipeline's schedule that it always runs, on one rank too."""
+    partition: Partition | None = None
+    """How it shares layers among a pipeline's stages."""
+
+
+TRAINER = Framework()
+UNNAMED = Framework(exempts_embeddings=False)
+"""The optimizer as its library makes it."""
+_LOOP = Framework(keeps_outputs=True, exempts_embeddings=False, step="foreach")
+
+FRAMEWORKS: Mapping[str, Framework] = {
+    "peft": _LOOP,
+    "accelerate": _LOOP,
+    "lit-gpt": Framework(
+        keeps_outputs=True,
+        implementation="lit-gpt",
+        quantizes_head=True,
+        early_bitsandbytes=True,
+        original_parameters=True,
+        skips_sync=True,
+        exempts_embeddings=False,
+        step="foreach",
+    ),
+    "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
+    "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
+    "torchtitan": Framework(exempts_embeddings=False),
+    "pith-train": Framework(
+        implementation="torchtitan",
+        exempts_embeddings=False,
+        step="foreach",
+        stacks=True,
+        schedule="dualpipev",
+        partition=sparing_ends,
+    ),
+    "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
+}
+"""By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
+
+
+def framework_of(read: Defaults) -> Framework:
+    """The row of the framework that a config names."""
+    name = read.given("engine.framework")
+    return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)
+
+
+def keeps_outputs(read: Defaults) -> bool:
+    """Whether the loop holds the model's outputs through the backward pass."""
+    return framework_of(read).keeps_outputs or is_early_titan(read, KEEPS_LOGITS)
+
+
+def upcasts_logits(read: Defaults, kind: str) -> bool:
+    """Whether the model itself upcasts the logits for a loss of this kind."""
+    if kind == "cross-entropy":
+        return framework_of(read).upcasts_logits
+    early = is_early_titan(read, UPCASTS_LOGITS)
+    return kind == "cross-entropy-fp32" and (early or framework_of(read).upcasts_logits)
+
+
+def usual_precision(read: Defaults) -> tuple[str, str] | None:
+    """The precision that a framework gives a model on one GPU or with DDP where nothing else is asked for, and why.
+
+    Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
+    (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
+    """
+    if read.given("engine.type") not in (None, "none", "ddp"):
+        return None
+    if str(read.given("engine.framework")).lower() == "trl":
+        return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
+    if is_transformers_4(read):
+        return "fp32", "transformers 4 loads in fp32; since 5 in the checkpoint's dtype"
+    return None
+
+
+def is_transformers_4(read: Defaults) -> bool:
+    """Whether a config names a version of transformers before 5."""
+    name, version = str(read.given("engine.framework")).lower(), str(read.given("engine.framework_version") or "")
+    return name == "transformers" and version.lstrip("v").partition(".")[0] in ("2", "3", "4")
+
+
+def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:
+    """The policy of activation checkpoints that a framework has by default (trl/trainer/base_config.py)."""
+    trl = str(read.given("engine.framework")).lower() == "trl"
+    return ("full", "TRL's default") if trl else ("none", None)
+
+
+KERNELS = ("fused-linear", "cut-cross-entropy")
+"""Losses with kernels of their own, which are given hidden states and the head."""
+
+
+def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | None]:
+    """Whether a loss of this kind is compiled, for a family of models, and why."""
+    name, version = str(read.given("engine.framework")).lower(), read.given("engine.framework_version")
+    alone = name == "torchtitan" and family.startswith("deepseek") and version is not None
+    if alone and not is_early_titan(read, COMPILES_ALL_OR_NOTHING):
+        return True, "torchtitan's configurations of DeepSeek-V3 compile it"
+    if not read.given("training.compile"):
+        return False, None
+    if name != "torchtitan":
+        return framework_of(read).compiles_loss and kind not in KERNELS, None
+    if kind == "chunked":
+        return True, "torchtitan compiles it, too"
+    if version is None:
+        return False, "torchtitan compiles it since April 2, 2025; engine.framework_version says which one runs"
+    return not is_early_titan(read, COMPILES_NO_LOSS), "what this version of torchtitan does"
+
+
+def is_early_titan(read: Defaults, commits: frozenset[str] = WRAPS_BLOCKS_ALONE) -> bool:
+    """Whether a config names a version of torchtitan before a change, by default of its FSDP units."""
+    return is_among(read.given("engine.framework"), read.given("engine.framework_version"), commits)

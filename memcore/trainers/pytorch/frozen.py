@@ -1,0 +1,98 @@
+"""Frozen weights in few bits, as a config asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memcore.dtypes import ITEMSIZE
+from memcore.trace.engine import Engine
+from memcore.errors import UnsupportedError
+from memcore.config.defaults import Defaults
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import framework_of, is_transformers_4, usual_precision
+from memcore.networks.adapters import ALL, targeted
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.quantized import STORAGES, quantized
+from memcore.networks.separate_experts import experts_of
+
+
+def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
+    """The model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
+    path = "training.quantization"
+    storage = read.given(path)
+    if storage is None:
+        if read.given("engine.prepare_model_for_kbit_training"):
+            read.refuse("engine.prepare_model_for_kbit_training", f"prepares quantized models; needs {path}")
+        return model
+    if not model.network.adapted:
+        read.refuse(path, f"found {storage!r}; quantized weights are frozen, and nothing learns without an adapter")
+    if model.network.towers:
+        raise UnsupportedError(path, f"found {storage!r}; of models with vision towers it is not modelled yet")
+    if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
+        raise UnsupportedError(path, f"found {storage!r}; only attention and feed-forward layers are modelled yet")
+    model = _with_experts(read, model)
+    row = STORAGES[storage]
+    bits = row.bits
+    if row.floating:
+        _refuse_fp8(read, model, engine)
+    if engine.name != "fsdp":
+        head = framework_of(read).quantizes_head
+        return quantized(model, storage, row.dtype, 8 // bits, head=head)
+    if bits == 8:
+        read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
+    dtype = stored_dtype(read, engine)
+    return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
+
+
+def _with_experts(read: Defaults, model: Model) -> Model:
+    """The model with a warning about routed experts, whose stacked matrices stay as they are.
+
+    Source: transformers 5.23, integrations/bitsandbytes.py (`replace_with_bnb_linear`: `type(module) is nn.Linear`) and
+    quantizers/base.py (`MODULES_TO_PATCH_FOR_QUANTIZATION`: Llama 4's experts become lists).
+    """
+    path = "training.quantization"
+    found = list(experts_of(model.network))
+    if not found:
+        return model
+    if is_transformers_4(read):
+        raise UnsupportedError(path, "quantizes each expert's nn.Linear with transformers 4; modelled as 5 stacks them")
+    if any(feed.variant == "llama4" for feed in found):
+        raise UnsupportedError(path, "transformers takes Llama 4's experts apart to quantize them: not modelled")
+    warning = (
+        "its routed experts are not quantized: transformers 5 stacks their matrices, and bitsandbytes finds nn.Linear "
+        "alone (transformers 4 had one for each expert)"
+    )
+    return replace(model, warnings=(*model.warnings, warning))
+
+
+def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
+    """What transformers' fp8 layers are not modelled with."""
+    path = "training.quantization"
+    if engine.name not in ("none", "ddp") or layer_code(read) not in ("transformers", "liger"):
+        found = f"engine.type {engine.name!r} and {layer_code(read)!r} layers"
+        raise UnsupportedError(
+            path, f"'fp8' is modelled with engine.type none and ddp, and layers of transformers; {found}"
+        )
+    if any(not isinstance(feed, FeedForward) for layer in model.network.kinds for feed in layer.feeds):
+        raise UnsupportedError(path, f"'fp8' would quantize {model.name}'s experts too, which is not modelled")
+    if any(linear.transposed for linear in targeted(model.network, (ALL,))):
+        read.refuse(path, f"'fp8' replaces nn.Linear alone, which {model.name} has none of")
+    for other in ("training.compute_dtype", "engine.prepare_model_for_kbit_training"):
+        if read.given(other):
+            read.refuse(other, "concerns weights that bitsandbytes quantizes; leave it out with 'fp8'")
+
+
+def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
+    """The precision where none is asked for, and why."""
+    reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
+    usual = usual_precision(read) if engine.name in ("none", "ddp") else None
+    return usual or (engine.default_preset, reason)
+
+
+def stored_dtype(read: Defaults, engine: Engine) -> str:
+    """The dtype in which parameters are stored."""
+    usual, _ = usual_preset(read, engine)
+    preset = engine.presets.get(read.given("training.precision"), engine.presets[usual])
+    found: str = read.given("training.parameter_dtype") or preset.parameter
+    return found

@@ -1,0 +1,306 @@
+"""How ranks divide the work: from the parallel sizes of a config to numbers, contradictions refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from memcore.tensors.ring import TURNS
+from memcore.trace.engine import Engine
+from memcore.errors import UnsupportedError
+from memcore.config.defaults import Assumption, Defaults
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
+from memcore.trainers.pytorch.tensor_parallel import tensor_ranks
+from memcore.layers import LayerCode
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, LatentAttention
+from memcore.networks.stages import Listed, Partition, sparing_the_first, weighing_ends
+from memcore.trace.recipe import Pipeline
+from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED
+from memcore.trace.ulysses import Ulysses
+from memcore.trainers.pytorch.torchtitan_commits import SPARES_THE_FIRST
+
+
+def context_ranks(read: Defaults, engine: Engine) -> int:
+    """Ranks that share a sequence: those of a ring, or of Ulysses."""
+    path = "parallelism.context_parallel_size"
+    contexts: int = read.given(path) or 1
+    if contexts > 1 and engine.name != "fsdp":
+        read.refuse(path, f"found {contexts}; modelled with engine.type 'fsdp' only, found {engine.name!r}")
+    sequence = read.given("training.sequence_length")
+    if sequence is not None and sequence % (2 * contexts) and contexts > 1:
+        read.refuse("training.sequence_length", f"found {sequence}, which twice {contexts} ranks cannot share equally")
+    ulysses = ulysses_ranks(read)
+    if sequence is not None and sequence % ulysses:
+        read.refuse("training.sequence_length", f"found {sequence}, which {ulysses} ranks cannot share equally")
+    return contexts * ulysses
+
+
+def ulysses_ranks(read: Defaults) -> int:
+    """Ranks that share a sequence outside of attention, and heads in it."""
+    return int(read.given(ULYSSES) or 1)
+
+
+def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
+    """How many turns of ring attention are recorded."""
+    path = "parallelism.context_parallel_size"
+    contexts: int = read.given(path) or 1
+    if contexts == 1:
+        return 0
+    if not all(isinstance(layer.mixer, Attention | LatentAttention) for layer in model.network.kinds):
+        raise UnsupportedError(path, f"found {contexts}; modelled for attention over heads, which {model.name} lacks")
+    kernels = ("sdpa", "flash", "efficient", "cudnn")
+    if implementation != "torchtitan" or kernel not in kernels:
+        among = ", ".join(kernels)
+        read.refuse(path, f"found {contexts}; modelled for torchtitan's layers with attention {among} only")
+    return min(contexts, TURNS)
+
+
+def ulysses(
+    read: Defaults, model: Model, implementation: str, kernel: str, sizes: Mapping[str, int], *, padded: bool
+) -> Ulysses | None:
+    """What ranks exchange before and after attention; None: nothing.
+
+    Raises UnsupportedError for layers that it is not modelled for.
+    """
+    ranks = ulysses_ranks(read)
+    if ranks == 1:
+        return None
+    if tensor_ranks(read) > 1:
+        message = f"found {ranks} with parallelism.tensor_parallel_size {tensor_ranks(read)}"
+        raise UnsupportedError(ULYSSES, f"{message}; the two are not supported together yet; leave one of them out")
+    mixers = [layer.mixer for layer in model.network.kinds]
+    if implementation not in ("transformers", "liger") or not all(isinstance(mixer, Attention) for mixer in mixers):
+        message = f"found {ranks}; modelled for attention over heads of transformers' and Liger's layers"
+        raise UnsupportedError(ULYSSES, message)
+    if kernel == "math":
+        read.refuse("training.attention", "found 'math'; Ulysses takes flash, sdpa")
+    if any(mixer is not None and mixer.mask != "full" for mixer in mixers) and kernel != "flash":
+        read.refuse("training.attention", "Ulysses with sliding windows is modelled for 'flash' only")
+    if padded:
+        read.refuse("training.attention_mask", "a mask of the whole sequence is not modelled with Ulysses")
+    for path in ("training.use_cache", "training.compile", "training.images_per_sequence"):
+        if read.given(path):
+            read.refuse(path, f"found {read.given(path)}, which is not modelled with Ulysses; leave it out")
+    return _exchanges(read, model, ranks, sizes)
+
+
+def _exchanges(read: Defaults, model: Model, ranks: int, sizes: Mapping[str, int]) -> Ulysses:
+    """By how many heads there are for each rank (`UlyssesSPAttentionHF.__init__`)."""
+    own = next(layer.mixer for layer in model.network.kinds if isinstance(layer.mixer, Attention))
+    query, key = sizes[str(own.heads.query)], sizes[str(own.heads.key)]
+    if query % ranks or (key % ranks and ranks % key):
+        heads = f"{query} query and {key} key heads of {model.name}"
+        read.refuse(ULYSSES, f"found {ranks}, which cannot share {heads} equally")
+        return Ulysses()
+    return Ulysses(replicated=ranks > key, shared=query // ranks > max(key // ranks, 1))
+
+
+def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
+    """GPUs of the job, and over how many FSDP shards."""
+    given = read.given("hardware.num_gpus")
+    contexts = (read.given("parallelism.context_parallel_size") or 1) * ulysses_ranks(read)
+    stages = read.given("parallelism.pipeline_parallel_size") or 1
+    own = read.given("parallelism.data_parallel_size")
+    tensors = tensor_ranks(read)
+    data = None if own is None else own * contexts * stages * tensors
+    if given is not None and data is not None and given != data:
+        times = "" if own == data else f" times {data // own} ranks of other groups"
+        read.refuse(
+            "parallelism.data_parallel_size", f"found {own}{times}, but hardware.num_gpus is {given}; they must agree"
+        )
+    least = stages * tensors * ulysses_ranks(read)
+    total = given or data or read.take("hardware.num_gpus", least, "one GPU" if least == 1 else "one for each part")
+    if total % least:
+        groups = {"pipeline": stages, "tensor": tensors, "Ulysses": ulysses_ranks(read)}
+        product = " × ".join(f"{size} {name}" for name, size in groups.items() if size > 1)
+        read.refuse("hardware.num_gpus", f"found {total}, which groups of {product}-parallel ranks cannot share")
+    ranks = max(total // (stages * tensors), 1)
+    if not engine.distributed and tensors > 1 and ranks > 1:
+        read.refuse("engine.type", f"'none' runs one group of tensor-parallel GPUs, found {ranks}; allowed: fsdp")
+    elif not engine.distributed and ranks > 1:
+        read.refuse("engine.type", f"'none' runs on one GPU, found hardware.num_gpus {total}; allowed: ddp, fsdp")
+    shards = read.take("parallelism.data_parallel_shard_size", ranks)
+    if ranks % shards:
+        read.refuse(
+            "parallelism.data_parallel_shard_size",
+            f"found {shards}, which does not divide the {ranks} data-parallel ranks",
+        )
+    reshard = read.given("engine.reshard_after_forward")
+    if isinstance(reshard, int) and not isinstance(reshard, bool) and (shards % reshard or reshard == shards):
+        read.refuse(
+            "engine.reshard_after_forward", f"found {reshard}; a number must divide the {shards} ranks of a shard group"
+        )
+    return total, shards
+
+
+STAGES = "parallelism.pipeline_parallel_size"
+ULYSSES = "parallelism.ulysses_parallel_size"
+
+
+CHUNKS = "parallelism.virtual_pipeline_parallel_size"
+_SCHEDULE = "parallelism.pipeline_schedule"
+_LAYOUT = "parallelism.pipeline_layout"
+
+
+def pipelined(read: Defaults) -> bool:
+    """Whether micro-batches go through a pipeline's schedule, as they do with some frameworks on one rank too."""
+    return (read.given(STAGES) or 1) > 1 or framework_of(read).schedule is not None
+
+
+def unscheduled(read: Defaults, model: Model, engine: Engine) -> Model:
+    """The model with a warning where a schedule has no pipeline to run; torchtitan's files have one in any case."""
+    schedule = read.given(_SCHEDULE)
+    if pipelined(read) or schedule in (None, "1f1b") or engine.name not in ("none", "fsdp"):
+        return model
+    warning = f"{_SCHEDULE} {schedule!r} changes nothing: there is no pipeline ({STAGES} 1)"
+    return replace(model, warnings=(*model.warnings, warning))
+
+
+def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake: bool) -> Partition | None:
+    """How layers are shared among stages, in all `total` of them; None: as the engine does it.
+
+    A simulated step is nobody's framework.
+    """
+    given = read.given(_LAYOUT)
+    if given is not None and (isinstance(given, str) or len(given) != total or sum(given) != model.num_layers):
+        message = f"a count for each of {total} stages, in the order of layers, {model.num_layers} together"
+        read.refuse(_LAYOUT, f"found {given!r:.80}; allowed: {message}")
+        return None
+    named = None if fake else _partition(read, engine)
+    found = named if given is None else Listed(tuple(given))
+    if found is not None and 0 in found(model.num_layers, total):
+        path = STAGES if given is None else _LAYOUT
+        shares = list(found(model.num_layers, total))
+        read.refuse(path, f"found {read.given(path)}; {shares} layers would leave a stage with none")
+    return found
+
+
+def _partition(read: Defaults, engine: Engine) -> Partition | None:
+    if engine.name in ("nanotron", "megatron-deepspeed") or not pipelined(read):
+        return None
+    own = framework_of(read).partition
+    if own is None and layer_code(read) == "torchtitan" and read.given("engine.framework") != "memcore":
+        return sparing_the_first if is_early_titan(read, SPARES_THE_FIRST) else weighing_ends
+    return own
+
+
+def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches: int) -> tuple[int, str, int]:
+    """The ranks of the pipeline, its schedule, and the stages on each rank."""
+    path = STAGES
+    stages: int = read.given(path) or 1
+    if not pipelined(read):
+        if (read.given(CHUNKS) or 1) > 1:
+            read.refuse(CHUNKS, f"found {read.given(CHUNKS)}; needs {STAGES} of 2 or more")
+        return stages, "1f1b", 1
+    given = read.given(CHUNKS)
+    looped = (given or 1) > 1
+    schedule = _named_schedule(read, looped=looped)
+    chunks = _chunks(read, schedule, stages)
+    _refuse_schedule(read, schedule, stages, chunks, micro_batches)
+    if (read.given("engine.version") or 2) == 1:
+        raise UnsupportedError(path, f"found {stages}; pipelines are modelled with FSDP2, found engine.version 1")
+    if layer_code(read) == "lit-gpt":
+        raise UnsupportedError(path, f"found {stages}; LitGPT's scripts run no pipelines; leave it out")
+    if engine.name in ("ddp", "deepspeed"):
+        read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found {engine.name!r}")
+    elif engine.name == "fsdp" and chunks > _ACTIVE:
+        message = f"found {chunks}; PyTorch's schedules keep {_ACTIVE} stages gathered, so that more are not modelled"
+        raise UnsupportedError(CHUNKS, message)
+    if stages_in_all(stages, schedule, chunks) > model.num_layers:
+        read.refuse(path, f"found {stages} with {chunks} stages each; {model.name} has {model.num_layers} layers")
+    ends = model.network.ends
+    begins = "megatron-gpt" if engine.name == "megatron-deepspeed" else "decoder"
+    if (ends.tied and engine.name != "nanotron") or ends.start != begins or model.network.towers:
+        what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
+        raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
+    return stages, schedule, chunks
+
+
+def stages_in_all(ranks: int, schedule: str, chunks: int) -> int:
+    """Different stages of a pipeline: in both directions they are the same."""
+    return ranks if schedule == BOTH_WAYS else ranks * chunks
+
+
+def delays_experts(read: Defaults, *, parallel: bool) -> bool:
+    """Whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
+    path = "engine.delay_wgrad_compute"
+    found = bool(read.given(path))
+    if found and not (parallel and pipelined(read)):
+        read.refuse(path, "found true; modelled with expert parallelism in a pipeline, as PithTrain delays experts'")
+    return found
+
+
+def _named_schedule(read: Defaults, *, looped: bool) -> str:
+    only = framework_of(read).schedule
+    usual = only or ("interleaved-1f1b" if looped else "1f1b")
+    schedule: str = read.take(_SCHEDULE, usual, "its own schedule" if only else "as in torchtitan")
+    if only is not None and schedule != only:
+        read.refuse(_SCHEDULE, f"found {schedule!r}; {read.given('engine.framework')} runs {only!r} alone")
+    return schedule
+
+
+_ACTIVE = 3
+"""Stages of a rank whose parameters are gathered at once (schedules.py, `_add_unshard_reshard`)."""
+
+
+def _chunks(read: Defaults, schedule: str, stages: int) -> int:
+    """Stages on each rank."""
+    if schedule == BOTH_WAYS:
+        if stages % 2:
+            read.refuse(STAGES, f"found {stages}; 'dualpipe' needs an even number of ranks; 'dualpipev' takes any")
+        if (read.given(CHUNKS) or 2) > 2:
+            read.refuse(
+                CHUNKS, f"found {read.given(CHUNKS)}; each rank of 'dualpipe' has 2 stages, one of each direction"
+            )
+        return 2
+    usual = 2 if schedule in V_SHAPED or schedule == "interleaved-1f1b" else 1
+    chunks: int = read.take(CHUNKS, usual, "as in torchtitan" if usual > 1 else None)
+    if schedule in V_SHAPED and chunks != 2:
+        read.refuse(CHUNKS, f"found {chunks}; {schedule!r} has 2 stages on each rank")
+    elif schedule not in LOOPED and chunks > 1:
+        read.refuse(CHUNKS, f"found {chunks}; {schedule!r} has one stage on each rank; allowed: {', '.join(LOOPED)}")
+    return chunks
+
+
+def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, micro_batches: int) -> None:
+    """What PyTorch's schedules refuse."""
+    path = "training.gradient_accumulation_steps"
+    rounds = max(1, micro_batches // stages)
+    if schedule in ("interleaved-1f1b", "zb-h1") and micro_batches % rounds:
+        read.refuse(path, f"found {micro_batches}; {schedule!r} needs a multiple of its {rounds} rounds")
+    if schedule == BOTH_WAYS and (micro_batches % 2 or micro_batches < 2 * stages):
+        read.refuse(path, f"found {micro_batches}; {schedule!r} needs an even number of at least {2 * stages}")
+    if schedule == "dualpipev" and micro_batches < 2 * stages:
+        read.refuse(path, f"found {micro_batches}; {schedule!r} needs at least {2 * stages}, one for each stage")
+
+
+_BOTH_COPIES = (
+    Assumption(
+        _SCHEDULE,
+        BOTH_WAYS,
+        "ranks r and PP - 1 - r have the same two stages, whose gradients the caller sums in place; data parallelism "
+        "as in PyTorch's pipelines",
+        notable=True,
+    ),
+)
+
+
+def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
+    """How the pipeline runs, as far as all stages share it."""
+    if not pipelined(read):
+        for name in ("pipeline_runtime", "return_outputs"):
+            if read.given(f"engine.{name}") is not None:
+                read.refuse(f"engine.{name}", f"needs {STAGES} of 2 or more")
+        return None
+    if read.given(_SCHEDULE) == BOTH_WAYS:
+        read.assumptions += _BOTH_COPIES
+        for name in ("pipeline_runtime", "return_outputs"):
+            if read.given(f"engine.{name}"):
+                message = f"found {read.given(f'engine.{name}')!r}; 'dualpipe' has DeepSeek's own, which returns none"
+                read.refuse(f"engine.{name}", message)
+        return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
+    runtime = read.take("engine.pipeline_runtime", "torch", "PyTorch's own")
+    returns = read.take("engine.return_outputs", code.computes_loss, "PyTorch's default; torchtitan asks for none")
+    return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=runtime, returns_outputs=returns)

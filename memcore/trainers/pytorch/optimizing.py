@@ -1,0 +1,153 @@
+"""The optimizer of a job: its row of the table, its implementation, and what they cannot step with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.dtypes import FLOATING
+from memcore.trace.engine import Engine
+from memcore.errors import UnsupportedError
+from memcore.config.defaults import Defaults
+from memcore.trainers.pytorch.frameworks import framework_of
+from memcore.trainers.pytorch.frozen import usual_preset
+from memcore.optimizers.states import Implementation, Optimizer
+from memcore.optimizers.table import OPTIMIZERS
+
+
+def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimizer, Implementation]:
+    """The row of the table, and the implementation of its step.
+
+    Raises UnsupportedError for one that does not run on what the engine gives it.
+    """
+    name = read.take("training.optimizer.name", "adamw", "the usual optimizer for language models")
+    momentum = read.given("training.optimizer.momentum")
+    with_momentum = [row.removesuffix("-momentum") for row in OPTIMIZERS if row.endswith("-momentum")]
+    if momentum is not None and name not in with_momentum:
+        read.refuse("training.optimizer.momentum", f"applies to {' and '.join(with_momentum)}, found {name!r}")
+    named = f"{name}-momentum" if name in with_momentum and momentum else name
+    row = _row(read, engine, named)
+    reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
+    usual, reason = framework_of(read).step or row.default, "its own choice" if framework_of(read).step else reason
+    chosen = read.take(
+        "training.optimizer.implementation", usual if usual in row.implementations else row.default, reason
+    )
+    if chosen not in row.implementations:
+        others = (each.rpartition("@")[2] for each in OPTIMIZERS if each.startswith(f"{named}@"))
+        allowed = ", ".join((*row.implementations, *others))
+        read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
+    how = row.implementations.get(chosen, row.implementations[row.default])
+    _refuse_sharded(read, engine, row, how)
+    _refuse_half(read, engine, row)
+    row = _with_rank(read, engine, row)
+    # A simulated step is nobody's Trainer.
+    exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
+    row = replace(
+        _with_states(read, engine, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks
+    )
+    if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
+        # What has stepped in the backward pass needs nothing at the end of it.
+        return row, Implementation(step_on_device=how.step_on_device) if read.given("engine.optimizer_in_bwd") else how
+    if read.given("engine.optimizer_in_bwd"):
+        read.refuse("training.offload.optimizer", "the step on the host comes after the backward pass")
+    return replace(row, on_host=True, maps=0), Implementation()
+
+
+def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
+    """The row of the implementation that is asked for, else of one that steps with what FSDP leaves of matrices."""
+    given = read.given("training.optimizer.implementation")
+    if given is None and OPTIMIZERS[named].whole and engine.name == "fsdp" and not engine.key:
+        given = _ON_TILES
+    return OPTIMIZERS.get(f"{named}@{given}", OPTIMIZERS[named])
+
+
+_ON_TILES = "distributed-shampoo"
+_PLAIN = "torch mixes no plain tensors with DTensors"
+_PRECONDITIONERS = (
+    f"pytorch_optimizer's preconditioners are plain tensors, and {_PLAIN}; implementation {_ON_TILES!r} steps"
+)
+_ON_SHARDS = {
+    "shampoo": _PRECONDITIONERS,
+    "soap": _PRECONDITIONERS,
+    "apollo": f"apollo_torch's projection is a plain tensor, and {_PLAIN}",
+    "apollo-mini": f"apollo_torch's projection is a plain tensor, and {_PLAIN}",
+    "galore-8bit": f"its states are plain tensors, and {_PLAIN}; 'galore' projects DTensors",
+}
+"""Why optimizers fail on FSDP2's shards: found by steps of pytorch_optimizer 4.1 and apollo_torch 1.0 on torch 2.13."""
+
+
+def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Implementation) -> None:
+    """An error where a step needs more than an engine that shards parameters gives it."""
+    path, name = "training.optimizer.name", read.given("training.optimizer.name")
+    if row.tile:
+        _refuse_tiles(read, engine)
+    flat = engine.name in DEEPSPEED or engine.key
+    if engine.name not in ("fsdp", *DEEPSPEED) or not (row.whole or (how.matrix and flat)):
+        return
+    found = f"found {name!r}; its step needs whole matrices"
+    if flat:
+        message = f"{found}; {engine.title} gives it pieces of one flat vector; engine.type ddp keeps them whole"
+        raise UnsupportedError(path, message)
+    if name in _ON_SHARDS:
+        raise UnsupportedError(path, f"{found}; {_ON_SHARDS[name]}; engine.type ddp keeps them whole")
+    if (read.given("parallelism.tensor_parallel_size") or 1) > 1:
+        raise UnsupportedError(path, f"{found}; projecting those that tensor parallelism shards too is not modelled")
+
+
+def _refuse_tiles(read: Defaults, engine: Engine) -> None:
+    """Distributed Shampoo has a way of its own to share the work for each engine; FSDP2's shares none."""
+    path = "training.optimizer.implementation"
+    shards, ranks = (read.given(f"parallelism.data_parallel_{name}") for name in ("shard_size", "size"))
+    if engine.name not in ("fsdp", "none") or engine.key:
+        message = f"how it shares tiles among ranks of {engine.title} is not modelled; engine.type: fsdp (FSDP2), none"
+        raise UnsupportedError(path, f"found {_ON_TILES!r}; {message}")
+    if shards is not None and ranks is not None and shards < ranks:
+        message = "how it shares tiles among replicas is not modelled; leave parallelism.data_parallel_shard_size out"
+        raise UnsupportedError(path, f"found {_ON_TILES!r}; {message}")
+
+
+def _refuse_half(read: Defaults, engine: Engine, row: Optimizer) -> None:
+    """An error where factorizations are asked of half-precision matrices, which PyTorch has none for."""
+    if any(state.of == "side" for state in row.states) and "fp32" not in _learned(read, engine):
+        found = " and ".join(sorted(_learned(read, engine)))
+        message = (
+            f"found {row.title} for parameters in {found}; it factorizes matrices in fp32; bf16-mixed keeps them so"
+        )
+        raise UnsupportedError("training.optimizer.name", message)
+
+
+def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
+    """The row with the rank of its projections; GaLore keeps a slice of all singular vectors in fp32, else a copy."""
+    path = "training.optimizer.rank"
+    if not row.rank:
+        if read.given(path) is not None:
+            read.refuse(path, f"{row.title} projects no gradients; leave it out")
+        return row
+    kept = "square" if "fp32" in _learned(read, engine) else "thin"
+    states = tuple(replace(state, of=kept) if state.of == "basis" else state for state in row.states)
+    return replace(row, rank=read.take(path, row.rank, "its library's usual rank"), states=states)
+
+
+def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
+    """The row with the states of an implementation, in the dtype that a config asks for."""
+    path = "training.optimizer.state_dtype"
+    row = row if how.states is None else replace(row, states=how.states)
+    dtype = read.given(path)
+    if dtype is None:
+        return row
+    own = [state.dtype for state in row.states if state.dtype is not None]
+    if own and own != [dtype] * len(own):
+        read.refuse(path, f"found {dtype!r}; {row.title} keeps {own[0]}")
+    if chosen != "fused" and not own and dtype not in _learned(read, engine):
+        kept = " and ".join(sorted(_learned(read, engine)))
+        read.refuse(path, f"found {dtype!r}; {row.title} ({chosen}) keeps states like the parameters, in {kept}")
+    return replace(row, states=tuple(replace(state, dtype=dtype) for state in row.states))
+
+
+def _learned(read: Defaults, engine: Engine) -> set[str]:
+    """The dtypes that learned parameters can have."""
+    if read.given("training.adapter.type") is not None:
+        return {read.given("training.adapter.dtype") or "fp32"}
+    preset = read.given("training.precision") or usual_preset(read, engine)[0]
+    found = read.given("training.parameter_dtype") or preset
+    return {found if found in FLOATING else "fp32"}

@@ -1,0 +1,387 @@
+"""The recipe of a job's step: what decides which tensors come and go, from the settings of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.tensors.float8 import Float8
+from memcore.tensors.quantized import Quantization
+from memcore.tensors.sharded import TensorParallel
+from memcore.trace.engine import Engine
+from memcore.errors import UnsupportedError
+from memcore.trainers.pytorch.budgets import with_budget
+from memcore.config.defaults import Assumption, Defaults
+from memcore.trainers.pytorch.expert_parallel import dispatcher, layer_code
+from memcore.trainers.pytorch.frameworks import KERNELS, compiles_loss, framework_of, is_early_titan, keeps_outputs, upcasts_logits
+from memcore.trainers.pytorch.frozen import usual_preset
+from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
+from memcore.layers import IMPLEMENTATIONS, LayerCode
+from memcore.layers.compiled import obstacles
+from memcore.layers.fused_loss import chunks_recorded
+from memcore.networks.adapters import has_prefix
+from memcore.networks.network import Layer, Model
+from memcore.networks.quantized import STORAGES
+from memcore.optimizers.table import OPTIMIZERS
+from memcore.trace.pictures import pictures, tower_repeats
+from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
+from memcore.trace.recurrence import is_recurrent, recurrence
+from memcore.symbols import Axis, split_over
+
+
+def _precision(read: Defaults, engine: Engine) -> Precision:
+    name = read.take("training.precision", *usual_preset(read, engine))
+    if name not in engine.presets:
+        read.refuse("training.precision", f"found {name!r}; with {engine.title}: {', '.join(engine.presets)}")
+        name = engine.default_preset
+    preset = engine.presets[name]
+    stored = read.given("training.parameter_dtype") or preset.parameter
+    given = compute = read.given("training.compute_dtype")
+    if preset.autocast and compute and compute != stored:
+        preset = replace(preset, autocast=compute)
+        compute = None
+    if read.given("training.quantization") is not None and engine.name != "fsdp":
+        # It is the dtype in which quantized layers compute; the rest computes as it is stored.
+        stored = "fp32" if read.given("engine.prepare_model_for_kbit_training") else stored
+        compute = stored
+    compute = compute or (preset.compute if preset.compute != preset.parameter else stored)
+    if engine.name != "fsdp" and compute != stored:
+        read.refuse(
+            "training.compute_dtype",
+            f"found {compute!r} with parameters in {stored!r}; only FSDP and autocast compute in another dtype",
+        )
+    gradient = read.given("training.gradient_dtype")
+    if gradient is not None and gradient != stored and engine.name not in DEEPSPEED:
+        read.refuse(
+            "training.gradient_dtype", f"found {gradient!r}; PyTorch's gradients have the parameter dtype {stored!r}"
+        )
+    reduce = read.given("training.reduce_dtype")
+    if reduce is None:
+        reduce = preset.reduce if preset.reduce != preset.compute else compute
+    autocast = preset.autocast
+    if read.given("engine.autocast") is not None:
+        autocast = (given or _half(compute)) if read.given("engine.autocast") else None
+    return Precision(parameter=stored, compute=compute, reduce=reduce, autocast=autocast)
+
+
+def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
+    """Temporaries like a gradient, if the optimizer steps in the backward pass: one parameter at a time."""
+    path = "engine.optimizer_in_bwd"
+    if not read.given(path):
+        return None
+    if micro_batches > 1:
+        read.refuse(path, f"found true with {micro_batches} micro-batches; gradients are gone before they can add up")
+    if (read.given("engine.version") or 2) == 1 or pipelined(read):
+        read.refuse(path, "found true; modelled on one GPU and with FSDP2, without a pipeline")
+    if read.given("training.gradient_clipping"):
+        read.refuse("training.gradient_clipping", f"found true; with {path} no moment has all gradients")
+    name = read.given("training.optimizer.name") or "adamw"
+    row = OPTIMIZERS[name]
+    how = row.implementations.get(read.given("training.optimizer.implementation") or row.default)
+    return 0 if how is None else how.temporaries + how.own
+
+
+def _half(dtype: str) -> str:
+    """The dtype that autocast computes in."""
+    return "bf16" if dtype == "fp32" else dtype
+
+
+def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
+    """How frozen matrices are computed with. What is prepared for few bits was loaded in the dtype of the products."""
+    storage = read.given("training.quantization")
+    if storage is None:
+        return None
+    row = STORAGES[storage]
+    given = read.given("training.compute_dtype")
+    if read.given("engine.prepare_model_for_kbit_training"):
+        half = precision.autocast or ("fp16" if "fp16" in (read.given("training.precision") or "") else "bf16")
+        compute = stored = given or half
+    else:
+        compute, stored = given or precision.autocast or precision.compute, precision.compute
+    early = framework_of(read).early_bitsandbytes
+    stored = "fp16" if early else stored
+    return Quantization(
+        bits=row.bits, double=row.double, stored=stored, compute=compute, floating=row.floating, early=early
+    )
+
+
+def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
+    own = "its fused loss makes no logits" if code.loss in KERNELS else None
+    kind = read.take("training.loss", code.loss, own)
+    word, _, chunks = kind.partition(":")
+    tokens = read.given("engine.lm_head_chunk_size")
+    if tokens is not None:
+        count = str(-(-sizes["s"] // tokens))
+        if word in KERNELS or (chunks and chunks != count):
+            read.refuse(
+                "engine.lm_head_chunk_size", f"found {tokens}, which makes {count} chunks of {sizes['s']} tokens"
+            )
+        word, chunks = "chunked", count
+    outside = pipelined(read)
+    shift = read.take("training.loss_shift", "model" if code.computes_loss and not outside else "labels-preshifted")
+    if shift == "model" and outside:
+        message = "a pipeline's schedule computes the loss, outside the model; allowed: labels-preshifted"
+        read.refuse("training.loss_shift", message)
+    if shift == "model" and not code.computes_loss:
+        read.refuse("training.loss_shift", f"{code.title} leaves the loss to the trainer; allowed: labels-preshifted")
+    if word == "chunked" and (outside or (shift != "model" and code.default_wrap != "torchtitan")):
+        read.refuse(
+            "training.loss", "chunked is modelled inside the model only; allowed: cross-entropy-fp32, cross-entropy"
+        )
+    if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
+        read.refuse(
+            "training.loss", f"found {kind!r}, into which {sizes['s'] * sizes['b']} tokens cannot be cut equally"
+        )
+    if word in KERNELS and shift != "model":
+        read.refuse("training.loss", f"{word!r} is part of the model; leave out training.loss_shift")
+    return Loss(
+        kind=word,
+        chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
+        compiled=_compiles_loss(read, word, family),
+        model_upcasts=upcasts_logits(read, word),
+        shifts_labels=shift == "model",
+        keeps_outputs=read.take("training.outputs_kept", keeps_outputs(read)),
+    )
+
+
+def _refuse_cut(read: Defaults, precision: Precision) -> None:
+    """The kernels of cut cross-entropy take half precision alone (`cce_backward_kernel`)."""
+    found = "autocast" if precision.autocast else precision.compute
+    if read.given("training.loss") == "cut-cross-entropy" and found not in ("bf16", "fp16"):
+        read.refuse("training.loss", f"found 'cut-cross-entropy' with hidden states in {found}; it takes bf16 and fp16")
+
+
+def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
+    path = "training.compile_loss"
+    found: bool = read.take(path, *compiles_loss(read, kind, family))
+    if found and kind in KERNELS:
+        read.refuse(path, f"found true; training.loss {kind!r} has kernels of its own")
+    return found
+
+
+def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precision) -> str:
+    supported = code.has_sdpa(model.network)
+    reason = None if supported else f"{code.title} has no SDPA for {model.network.family}"
+    kernel = str(read.take("training.attention", "sdpa" if supported else "math", reason))
+    offered = code.kernels(model.network)
+    if kernel not in offered:
+        allowed = ", ".join(offered)
+        read.refuse("training.attention", f"{code.title} has no {kernel!r} for this family; allowed: {allowed}")
+    elif kernel == "sdpa" and not supported:
+        kernel = "flash"
+        read.assumptions.append(
+            Assumption("training.attention", kernel, f"{reason}: its soft cap needs flash attention", notable=True)
+        )
+    compute = precision.autocast or precision.compute
+    if kernel in ("flash", "cudnn") and compute == "fp32":
+        read.refuse("training.attention", f"{kernel!r} has no fp32 kernel; allowed: sdpa, efficient, math")
+    return kernel
+
+
+def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
+    """Whose layers run, if they can."""
+    path, reason = "training.implementation", "its layers share routed experts" if parallel else None
+    found: str = read.take(path, layer_code(read), reason)
+    if parallel and found != "torchtitan":
+        read.refuse(path, f"found {found!r}; expert parallelism is modelled with 'torchtitan'")
+    IMPLEMENTATIONS[found].check(model.network)
+    if found == "unsloth" and engine.name not in ("none", "ddp"):
+        read.refuse(path, f"found {found!r}; it runs with engine.type none or ddp, found {engine.name!r}")
+    return found
+
+
+def recipe_of(
+    read: Defaults,
+    model: Model,
+    engine: Engine,
+    sizes: Mapping[str, int],
+    micro_batches: int,
+    data_ranks: int,
+    checkpoints: Checkpoints | None,
+    tensor: TensorParallel | None,
+    *,
+    keeps: bool,
+    fake: bool,
+) -> Recipe:
+    """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
+    implementation = _implementation(read, model, engine, parallel=sizes.get("ep", 1) > 1)
+    code = IMPLEMENTATIONS[implementation]
+    precision = _precision(read, engine)
+    kernel = _attention(read, model, code, precision)
+    padded = _padded(read, kernel)
+    exchanges = ulysses(read, model, implementation, kernel, sizes, padded=padded)
+    _refuse_cut(read, precision)
+    recipe = Recipe(
+        network=with_dropout(read, model).network,
+        repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
+        implementation=implementation,
+        attention=kernel,
+        padded=padded,
+        windowed=model.window is not None and sizes["sq"] >= model.window,
+        precision=precision,
+        loss=_loss(read, code, sizes, model.network.family),
+        sharding=_sharding(read, engine, code, sizes, data_ranks),
+        checkpoints=checkpoints,
+        micro_batches=2 if micro_batches > 1 else 1,
+        keeps_gradients=keeps,
+        units=frozenset(unit_axes(sizes)),
+        use_cache=_use_cache(read, code) or _prefixed(model),
+        ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
+        quantization=_quantization(read, precision),
+        offloads_activations=read.given("training.offload.activations") is not None,
+        steps_in_backward=_steps_in_backward(read, micro_batches),
+        ring_turns=ring(read, model, implementation, kernel),
+        recurrence=_recurrence(read, model, sizes, precision.parameter),
+        tower_repeats=tower_repeats(model),
+        pictures=pictures(model, sizes),
+        tensor=tensor,
+        ulysses=exchanges,
+        positioned=(tensor is not None and code.computes_loss) or exchanges is not None,
+        pipeline=pipeline_plan(read, code),
+        compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
+        float8=_float8(read, implementation, fused=compiled),
+        dispatcher=dispatcher(read, sizes.get("ep", 1)),
+        fake=fake,
+    )
+    return with_budget(read, recipe, sizes)
+
+
+def _padded(read: Defaults, kernel: str) -> bool:
+    """Whether attention is given a mask: of padding, or of packed documents where the kernel knows no bounds."""
+    padded = read.take("training.attention_mask", "none") == "padded"
+    packed = bool(read.take("training.packed_sequences", False))
+    if padded and kernel in ("flash", "cudnn"):
+        read.refuse(
+            "training.attention_mask", f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math"
+        )
+    return padded or (packed and kernel not in ("flash", "cudnn"))
+
+
+def _compiled(read: Defaults, model: Model, implementation: str, precision: Precision, kernel: str) -> bool:
+    path = "training.compile"
+    if not read.take(path, False):
+        return False
+    found = obstacles(model.network) if implementation == "transformers" else []
+    if implementation not in ("torchtitan", "transformers"):
+        found = [f"layers of {implementation!r}"]
+    found += ["torch.autocast"] if precision.autocast and implementation != "transformers" else []
+    found += ["attention 'math'"] if kernel == "math" else []
+    if found:
+        raise UnsupportedError(path, f"compiled blocks are not modelled for {', '.join(found)}; allowed: false")
+    return True
+
+
+def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | None:
+    """torchao's float8 for the linear layers of blocks."""
+    paths = "engine.fp8_recipe", "engine.enable_fsdp_float8_all_gather"
+    if read.given("training.precision") != "fp8-mixed":
+        for path in paths:
+            if read.given(path):
+                read.refuse(path, f"found {read.given(path)!r}; needs training.precision 'fp8-mixed'")
+        return None
+    if implementation != "torchtitan":
+        message = f"found 'fp8-mixed'; modelled for 'torchtitan' layers only, found {implementation!r}"
+        raise UnsupportedError("training.precision", message)
+    recipe = read.take(paths[0], "tensorwise", "torchtitan's default")
+    if recipe not in FLOAT8_RECIPES:
+        read.refuse(paths[0], f"found {recipe!r}; torchao has {', '.join(FLOAT8_RECIPES)}")
+    gathers = read.take(paths[1], False)
+    if gathers and recipe != "tensorwise":
+        read.refuse(paths[1], f"found true; torchao gathers in float8 with 'tensorwise' only, found {recipe!r}")
+    return Float8(recipe=recipe, gathers=gathers, fused=fused)
+
+
+FLOAT8_RECIPES = ("tensorwise", "rowwise", "mxfp8")
+
+
+def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: str) -> Recurrence:
+    if not is_recurrent(model):
+        if read.given("training.kernels") is not None:
+            read.refuse("training.kernels", f"{model.name} has no recurrent mixers")
+        return Recurrence()
+    return recurrence(read.take("training.kernels", "fused"), model, sizes, stored)
+
+
+_AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "bi", "A", "B", "G", "H", "hg", "bg"})
+"""Sizes that shapes have as axes of their own, where an axis of one element changes what must be copied."""
+
+
+def unit_axes(sizes: Mapping[str, int]) -> Iterator[Axis]:
+    """Axes of one element: sizes, and a tensor-parallel rank's part of them."""
+    for name, size in sizes.items():
+        if name.rstrip("′") in _AXES:
+            if size == 1:
+                yield name
+            if size == sizes["tp"]:
+                yield split_over(name)
+            if size == sizes["cp"] > 1:
+                yield split_over(name, "cp")
+
+
+def _prefixed(model: Model) -> bool:
+    """Whether learned keys and values are in a cache."""
+    return any(has_prefix(mixer) for layer in model.network.kinds for mixer in layer.mixers)
+
+
+def _use_cache(read: Defaults, code: LayerCode) -> bool:
+    used = bool(read.take("training.use_cache", False))
+    if used and not code.has_cache:
+        read.refuse("training.use_cache", f"{code.title} has no KV cache in training; allowed: false")
+    if used and read.given("training.activation_checkpointing.policy") not in (None, "none"):
+        read.refuse("training.use_cache", "found true; transformers turns the cache off under checkpointing")
+    return used
+
+
+def with_dropout(read: Defaults, model: Model) -> Model:
+    """The model with the dropout probabilities of the job instead of its own."""
+    hidden, attention = read.given("training.dropout.hidden"), read.given("training.dropout.attention")
+    return model if hidden is None and attention is None else _dropping(model, hidden, attention)
+
+
+@lru_cache(maxsize=64)
+def _dropping(model: Model, hidden: float | None, attention: float | None) -> Model:
+    def changed(layer: Layer) -> Layer:
+        scores = layer.mixer
+        if attention is not None and scores is not None:
+            scores = replace(scores, dropout=float(attention))
+        return replace(layer, mixer=scores, dropout=layer.dropout if hidden is None else float(hidden))
+
+    ends = model.network.ends if hidden is None else replace(model.network.ends, embedding_dropout=float(hidden))
+    runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
+    return replace(model, network=replace(model.network, runs=runs, ends=ends))
+
+
+def _wrap(read: Defaults, code: LayerCode) -> str:
+    """FSDP's units: torchtitan's are those of its version."""
+    wrap: str = read.take("engine.wrap", code.default_wrap)
+    return "torchtitan-2024" if wrap == "torchtitan" and is_early_titan(read) else wrap
+
+
+def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[str, int], ranks: int) -> Sharding:
+    shards = sizes["z"]
+    piped, parallel = pipelined(read), sizes.get("ep", 1) > 1
+    keeps = piped and code.default_wrap == "torchtitan"
+    path, reason = "engine.reshard_after_forward", "torchtitan's default in a pipeline" if keeps else None
+    reshards = read.take(path, not keeps, reason)
+    if piped and parallel and reshards is not False:
+        read.refuse(
+            path, f"found {reshards}, which is not modelled in a pipeline with expert parallelism; allowed: false"
+        )
+    return Sharding(
+        engine=engine.key or engine.name,
+        wrap=_wrap(read, code),
+        reshard_after_forward=reshards,
+        root_reshards=read.take("engine.root_reshard_after_forward", False),
+        replicated=shards < ranks,
+        offloaded=read.take("engine.cpu_offload", read.given("training.offload.parameters") is not None),
+        syncs_every_micro_batch=not read.take("engine.no_sync", framework_of(read).skips_sync),
+        gathers=shards > 1,
+        original_parameters=read.take("engine.use_orig_params", framework_of(read).original_parameters),
+        prefetches_backward=read.take("engine.backward_prefetch", "pre") == "pre",
+        gathers_experts=sizes.get("ze", 1) > 1,
+        prefetches=parallel,
+        delays_experts=delays_experts(read, parallel=parallel),
+        bucket_views=read.take("engine.gradient_as_bucket_view", False),
+    )

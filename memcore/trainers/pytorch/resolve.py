@@ -1,0 +1,283 @@
+"""From a config to a job: defaults filled in, contradictions refused, sizes given to symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from memcore.memory.communicators import node, opened
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.config.settings import SETTINGS, Config
+from memcore.trainers import ENGINES
+from memcore.trace.engine import Engine
+from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
+from memcore.trainers.pytorch.checkpointing import checkpointing
+from memcore.trainers.deepspeed.resolve import keeps_gradients, with_zero, zero_engine
+from memcore.config.defaults import Assumption, Defaults
+from memcore.trainers.pytorch.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code, worst_imbalance
+from memcore.trainers.pytorch.layout import STAGES, context_ranks, gpus_and_shards, partition, pipeline_stages, stages_in_all, unscheduled
+from memcore.trainers.pytorch.learning import PREPENDED, learning_model
+from memcore.trainers.megatron_deepspeed.resolve import converted, megatron_deepspeed_job
+from memcore.trainers.nanotron.resolve import groups, nanotron_job
+from memcore.trainers.pytorch.optimizing import optimizer_of
+from memcore.trainers.pytorch.recipes import recipe_of
+from memcore.trainers.pytorch.synonyms import understood
+from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
+from memcore.layers import IMPLEMENTATIONS, LayerCode
+from memcore.layers.fused_loss import chunk_sizes
+from memcore.networks.catalog import find_model
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.stages import Partition, stage_of
+from memcore.networks.tensor_parallel import parallelized
+from memcore.optimizers.states import Implementation, Optimizer
+from memcore.trace.pictures import image_sizes
+from memcore.trace.recipe import HEAD, TAIL, Recipe
+from memcore.trace.step import run_name
+from memcore.units import GiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A config with nothing left open."""
+
+    config: Config
+    model: Model
+    share: Model
+    """What a tensor-parallel rank has of it."""
+    engine: Engine
+    recipe: Recipe
+    sizes: Mapping[str, int]
+    """The value of every symbol, the numbers of repeated layers included."""
+    optimizer: Optimizer
+    implementation: Implementation
+    micro_batches: int
+    stages: int
+    """Ranks of the pipeline; 1 without one."""
+    schedule: str
+    """Of the pipeline: 1f1b, gpipe, or a row of `LOOPED`."""
+    stages_each: int = 1
+    """Stages on each rank of the pipeline."""
+    partition: Partition | None = None
+    """How layers are shared among stages, where that is not the engine's to say."""
+    clips: bool
+    worst_imbalance: float | None = None
+    """Of the experts' load, where a job leaves it open: all tokens choose the experts of one rank."""
+    num_gpus: int
+    accelerator: Accelerator | None
+    capacity: int | None
+    """Bytes of one GPU that a job can use."""
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def nccl(self) -> Overhead:
+        """What communicators take outside of the allocator."""
+        plan = self.recipe.nanotron
+        if plan is None:
+            return communicators(self.engine.communicators)
+        near = node(self.accelerator, self.config.hardware.gpus_per_node)
+        return opened(groups(self.sizes, self.stages, near, ties=plan.ties), self.accelerator)
+
+    def staged(self, model: Model, number: int, stages: int) -> Model:
+        """The part of a model that a stage has."""
+        if self.partition is None:
+            return self.engine.stage(model, number, stages)
+        return stage_of(model, number, stages, self.partition)
+
+
+def resolve(config: Config, *, fake: bool = False) -> Job:
+    """Fill in what the config leaves open.
+
+    Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled. `fake`
+    describes the same step on fake tensors, as simulations run it.
+    """
+    config, read = understood(config)
+    _refuse_megatrons(read)
+    engine = _engine(read)
+    model = unscheduled(read, converted(learning_model(read, find_model(config.model), engine), engine), engine)
+    model, checkpoints = checkpointing(read, model)
+    _refuse_foreign(read, engine, model)
+    num_gpus, shards = gpus_and_shards(read, engine)
+    contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
+    experts, model = expert_ranks(read, engine, model, shards * tensors), as_kept(read, model)
+    sequence = _sequence(read, model)
+    micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
+    images, side = images_of(read, model, sequence, IMPLEMENTATIONS[layer_code(read)])
+    micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
+    stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
+    shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
+    keeps = keeps_gradients(read, engine)
+    optimizer, implementation = optimizer_of(read, engine, fake=fake)
+    sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
+    sizes |= expert_sizes(read, experts, shards * tensors, sizes)
+    ranks = num_gpus // (stages * tensors)
+    if engine.name in _OWN_LAYERS:
+        share, recipe = _OWN_LAYERS[engine.name](read, model, engine, sizes, micro_batches, checkpoints)
+        sizes |= {"V": share.sizes["V"]}
+    else:
+        tensor = tensor_parallel(read, engine, model, sizes["s"])
+        share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
+        recipe = recipe_of(
+            read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake
+        )
+    recipe, sizes = with_zero(read, engine, share, recipe, sizes)
+    accelerator, capacity = _capacity(read)
+    if read.problems:
+        raise ConfigError(read.problems)
+    return Job(
+        config=config,
+        model=model,
+        share=share,
+        engine=engine,
+        recipe=recipe,
+        sizes=sizes,
+        optimizer=optimizer,
+        implementation=implementation,
+        micro_batches=micro_batches,
+        stages=stages,
+        schedule=schedule,
+        stages_each=chunks,
+        partition=shares,
+        worst_imbalance=worst_imbalance(read, experts, sizes),
+        clips=read.take("training.gradient_clipping", recipe.steps_in_backward is None),
+        num_gpus=num_gpus,
+        accelerator=accelerator,
+        capacity=capacity,
+        assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
+    )
+
+
+_OWN_LAYERS = {"nanotron": nanotron_job, "megatron-deepspeed": megatron_deepspeed_job}
+"""Engines with layers of their own: what a rank has of the model, and the recipe of its step."""
+
+
+def _sizes(
+    model: Model, batch: int, sequence: int, contexts: int, tensors: int, shards: int, images: int, side: int
+) -> dict[str, int]:
+    """The value of every symbol."""
+    tokens = sequence // contexts
+    return {
+        **model.sizes,
+        "b": batch,
+        "s": tokens,
+        "sq": sequence,
+        "cp": contexts,
+        "tp": tensors,
+        "z": shards,
+        **{run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)},
+        **image_sizes(model, batch, sequence, images, side),
+        **chunk_sizes(batch * tokens, model.sizes["h"], model.sizes["V"]),
+    }
+
+
+def _sequence(read: Defaults, model: Model) -> int:
+    """Tokens of a sequence, with those that an adapter puts before it."""
+    path, most = "training.sequence_length", model.sizes["P"]
+    sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
+    if model.network.ends.positions is not None and sequence > most:
+        read.refuse(path, f"found {sequence}; {model.name} has {most} learned positions")
+    return sequence + (model.sizes["va"] if read.given("training.adapter.type") in PREPENDED else 0)
+
+
+def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
+    """Parts whose parameters may be those of another layer."""
+    for layer in model.network.kinds:
+        yield from (part for part in (*layer.mixers, *layer.feeds) if isinstance(part, Attention | FeedForward))
+
+
+def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> tuple[int, int]:
+    """Images of a sequence, and the pixels along their sides."""
+    paths = "training.images_per_sequence", "training.image_size"
+    if model.images is None:
+        for path in paths:
+            if read.given(path):
+                read.refuse(path, f"{model.name} has no vision tower; leave it out")
+        return 0, 0
+    if not code.sees(model.network):
+        if read.given(paths[0]):
+            message = f"what the towers of {model.name} do is not modelled; allowed: 0, text alone"
+            raise UnsupportedError(paths[0], f"found {read.given(paths[0])}; {message}")
+        return read.take(paths[0], 0, "its towers' activations are not modelled yet"), 0
+    fits = read.given(paths[1]) is not None or model.images.sizes(model.images.usual)["nm"] <= sequence
+    reason = (
+        "one image; 0 for sequences of text alone" if fits else "text alone: an image has more tokens than a sequence"
+    )
+    images = read.take(paths[0], int(fits), reason)
+    least, most = model.images.allowed
+    why = None if least == most else "what the model is made for; its processor takes other sizes too"
+    side = read.take(paths[1], model.images.usual, why)
+    if side < least or (most is not None and side > most):
+        made = f"every image is resized to {least}" if least == most else f"larger images are resized to {most}"
+        read.refuse(paths[1], f"found {side}; {made}")
+        return images, model.images.usual
+    tokens = images * model.images.sizes(side)["nm"]
+    if tokens > sequence:
+        where = "training.sequence_length" if images == 1 else paths[0]
+        read.refuse(where, f"found {sequence if images == 1 else images}; the images alone are {tokens} tokens")
+    return images, side
+
+
+def _concerns(path: str, engine: Engine) -> bool:
+    engines = SETTINGS[path].engines
+    return engines is None or engine.name in engines
+
+
+_MEGATRONS = {
+    "training.loss": ("vocab-parallel",),
+    "training.implementation": ("transformer-engine", "megatron-local"),
+    "engine.moe_token_dispatcher": ("allgather", "flex"),
+}
+"""Values that only Megatron-Core has; the loss is nanotron's too."""
+
+
+def _refuse_megatrons(read: Defaults) -> None:
+    name = read.given("engine.type")
+    own = {"nanotron": ("training.loss",), "megatron-deepspeed": ("training.loss", "training.implementation")}
+    for path, values in _MEGATRONS.items():
+        if read.given(path) in values and path not in own.get(name, ()):
+            raise ConfigError([Problem(path, f"found {read.given(path)!r}; needs engine.type 'megatron'")])
+
+
+def _engine_name(read: Defaults) -> str:
+    given, data = read.given("hardware.num_gpus") or 1, read.given("parallelism.data_parallel_size") or 1
+    several = max(given // tensor_ranks(read), data) > 1
+    reason = "several GPUs" if several else "one GPU"
+    name: str = read.take("engine.type", "fsdp" if several else "none", reason)
+    return name
+
+
+def _engine(read: Defaults) -> Engine:
+    name, version = _engine_name(read), read.given("engine.version")
+    if version is not None and (name != "fsdp" or version not in (1, 2)):
+        reason = "allowed: 1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
+        read.refuse("engine.version", f"found {version!r}; {reason}")
+    key = "fsdp1" if name == "fsdp" and version == 1 else name
+    if name in DEEPSPEED:
+        key = zero_engine(read)
+    engine = ENGINES[key]
+    first, second = ("use_orig_params", "limit_all_gathers", "backward_prefetch"), ("reshard_after_forward",)
+    for key in (*(first if not engine.key else (*second, "root_reshard_after_forward")),):
+        if name == "fsdp" and read.given(f"engine.{key}") is not None:
+            read.refuse(f"engine.{key}", f"applies to engine.version {2 if engine.key else 1}")
+    if read.given("engine.limit_all_gathers") is False:
+        message = "how far ahead of the GPU all-gathers are issued is not modelled; allowed: true"
+        raise UnsupportedError("engine.limit_all_gathers", message)
+    return engine
+
+
+def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
+    """Settings of other engines, and layers that this one cannot shard."""
+    if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
+        read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
+    read.refuse_foreign(engine.name)
+
+
+def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
+    """The accelerator, and the bytes of it that a job can use."""
+    given = read.given("hardware.accelerator")
+    accelerator = find_accelerator(given) if given is not None else None
+    memory = read.given("hardware.gpu_memory_gb")
+    if memory is not None:
+        return accelerator, int(memory * GiB)
+    return accelerator, accelerator.usable if accelerator else None

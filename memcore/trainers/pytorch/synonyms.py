@@ -1,0 +1,100 @@
+"""What a config says in words that stand for other settings, and words that its engine has no counterpart of.
+
+The config format has one place for what several engines have settings of their own for, such as where the optimizer's
+states are. Everything after this reads one word for one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, Problem
+from memcore.config.defaults import Assumption, Defaults
+
+_OFFLOAD: Mapping[str, str] = {
+    "training.offload.optimizer": "engine.offload_optimizer",
+    "training.offload.parameters": "engine.offload_param",
+}
+"""Where the format says what is on the host, and where DeepSpeed does."""
+_COMPUTE, _PRECISION, _RECIPE = "training.compute_dtype", "training.precision", "engine.fp8_recipe"
+_MASTER = "training.master_dtype"
+_FP8: Mapping[str, str | None] = {"fp8": None, "mxfp8": "mxfp8"}
+"""Dtypes of products that `fp8-mixed` computes, and the recipe that they name."""
+_COPIES_NOTHING = ("none", "ddp", "fsdp")
+"""Engines whose optimizers are PyTorch's, which read the parameters themselves."""
+
+
+def understood(config: Config) -> tuple[Config, Defaults]:
+    """The config in the words that jobs are read from, and a reader of it, which knows what was taken for what.
+
+    Raises ConfigError for words that contradict others, and for what the engine has no counterpart of.
+    """
+    problems = [*_without_disk(config), *_masters(config)]
+    said = {**_offloading(config, problems), **_in_fp8(config, problems)}
+    if problems:
+        raise ConfigError(problems)
+    noted = []
+    for path, value in said.items():
+        if value is not None and config.get(path) != value:
+            noted.append(Assumption(path, value, "what the config says in other words", notable=True))
+        config = config.replaced(path, value)
+    read = Defaults(config)
+    read.assumptions += noted
+    return config, read
+
+
+def _offloading(config: Config, problems: list[Problem]) -> Mapping[str, object]:
+    """DeepSpeed's own settings for what is offloaded."""
+    if config.engine.type not in DEEPSPEED:
+        return {}
+    found: dict[str, object] = {}
+    for path, own in _OFFLOAD.items():
+        device = config.get(path)
+        if device is None:
+            continue
+        if config.get(own) not in (None, device):
+            problems.append(Problem(path, f"found {device!r}, but {own} is {config.get(own)!r}; they must agree"))
+        found |= {own: device, path: None}
+    return found
+
+
+def _without_disk(config: Config) -> Iterator[Problem]:
+    if config.engine.type in DEEPSPEED:
+        return
+    for path in _OFFLOAD:
+        if config.get(path) == "nvme":
+            only = "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)"
+            yield Problem(path, f"found 'nvme' with engine.type {config.engine.type!r}; {only}; allowed here: cpu")
+
+
+def _in_fp8(config: Config, problems: list[Problem]) -> Mapping[str, object]:
+    """Products in FP8 are a preset: the rest is computed in bf16."""
+    dtype = config.get(_COMPUTE)
+    if dtype not in _FP8:
+        return {}
+    recipe, preset = _FP8[dtype], config.get(_PRECISION)
+    if preset not in (None, "bf16-mixed", "fp8-mixed"):
+        message = f"found {dtype!r} with {_PRECISION} {preset!r}; products in FP8 are 'fp8-mixed'"
+        problems.append(Problem(_COMPUTE, message))
+    if recipe is not None and config.get(_RECIPE) not in (None, recipe):
+        problems.append(Problem(_COMPUTE, f"found {dtype!r}, but {_RECIPE} is {config.get(_RECIPE)!r}"))
+    return {_COMPUTE: None, _PRECISION: "fp8-mixed", **({_RECIPE: recipe} if recipe else {})}
+
+
+def _masters(config: Config) -> Iterator[Problem]:
+    """Whether there is a separate copy of the parameters is the engine's to say.
+
+    Source: deepspeed/runtime/zero/stage_1_and_2.py and stage3.py (`.clone().float()`), fp16/fused_optimizer.py.
+    """
+    wanted, engine = config.get(_MASTER), config.engine.type
+    if wanted is None:
+        return
+    if wanted != "none" and (engine is None or engine in _COPIES_NOTHING):
+        own = "PyTorch's optimizers read the parameters themselves, which 'bf16-mixed' has in fp32"
+        yield Problem(_MASTER, f"found {wanted!r}; {own}; allowed: none; engines with a copy: deepspeed, megatron")
+    halves = config.get(_PRECISION) not in ("fp32", "tf32")
+    if engine == "deepspeed" and (wanted == "fp32") != (halves or (config.get("engine.zero_stage") or 0) > 0):
+        has = "an fp32 copy" if wanted == "none" else "no copy of fp32 parameters without ZeRO"
+        yield Problem(_MASTER, f"found {wanted!r}; DeepSpeed's optimizer has {has} here; leave it out")
