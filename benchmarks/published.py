@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from memcore import Config, MemcoreError, estimate, search
-from memcore.questions.costs import Cost, cost_of, roofline_of
 from memcore.estimation import Estimate
 from memcore.faces.render.search import policy_of
+from memcore.questions.costs import Cost, cost_of, roofline_of
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.questions import Question, questions_of
 from memcore.questions.searching.spaces import Tried, sequences_of

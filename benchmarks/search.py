@@ -22,12 +22,12 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from memcore import Config, MemcoreError, estimate, search
-from memcore.trainers import report_theoretical_memory
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.questions import questions_of
 from memcore.questions.searching.spaces import Space, Tried
 from memcore.questions.searching.tasks import Task
 from memcore.questions.searching.totals import Totals
+from memcore.trainers import report_theoretical_memory
 
 DENSE = {
     "model": "llama-3.1-70b",

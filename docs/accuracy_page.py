@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from memcore.questions.accuracy import Group, Report, Result, accuracy
 from memcore.faces.render.accuracy import errors, points, scatter
 from memcore.faces.render.svg import standalone
+from memcore.questions.accuracy import Group, Report, Result, accuracy
 from memcore.units import format_bytes, format_count
 
 TRUTH = Path(__file__).parent.parent / "tests" / "truth"

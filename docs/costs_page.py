@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from memcore.questions.costs import IDLE, Roofline
 from memcore.hardware import ACCELERATORS
+from memcore.questions.costs import IDLE, Roofline
 from memcore.questions.searching.kinds import KINDS
 from memcore.questions.searching.rows import ROWS
 from memcore.speeds import SPEEDS, Speed

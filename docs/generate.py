@@ -19,13 +19,13 @@ import costs_page
 from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Kind, Listed, Number
 from memcore.config.settings import SETTINGS
 from memcore.estimation import estimate_training
-from memcore.hardware import ACCELERATORS
-from memcore.networks.catalog import catalog, nickname
-from memcore.networks.glossary import SYMBOLS
-from memcore.memory.ledger import CATEGORIES
-from memcore.memory.places import PHASES
 from memcore.faces.render import svg
 from memcore.faces.render.page import EXAMPLE
+from memcore.hardware import ACCELERATORS
+from memcore.memory.ledger import CATEGORIES
+from memcore.memory.places import PHASES
+from memcore.networks.catalog import catalog, nickname
+from memcore.networks.glossary import SYMBOLS
 from memcore.rules.table import RULES
 from memcore.serving.entries import CATEGORIES as SERVED
 from memcore.units import GiB, format_count

@@ -17,21 +17,13 @@ from xml.etree import ElementTree as ET
 import yaml  # type: ignore[import-untyped]
 
 from fuzzing.answers import BrokenError, answered, expect, never_refused, said, settled, strict
-from memcore.questions.accuracy import accuracy
-from memcore.questions.advising.advise import advise
-from memcore.faces.cli import main
 from memcore.config.quick import quick
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import Estimate, estimate
-from memcore.formats import TOOLS, exported, imported
-from memcore.formats.sources import read_source
-from memcore.questions.formulas import compare
-from memcore.networks.catalog import find_model
+from memcore.faces.cli import main
 from memcore.faces.page import exchanging
-from memcore.questions.reconciling.logs import sightings
-from memcore.questions.reconciling.reconcile import reconcile
 from memcore.faces.render import data, page, svg, text
 from memcore.faces.render.advice import advice_data, advice_html, advice_rows, advice_text
 from memcore.faces.render.formulas import comparison_data, comparison_text
@@ -43,10 +35,18 @@ from memcore.faces.render.search import search_data, search_text
 from memcore.faces.render.serving_data import serving_explanation_data
 from memcore.faces.render.serving_text import serving_explanation, serving_summary
 from memcore.faces.render.solution import solution_data, solution_text
+from memcore.formats import TOOLS, exported, imported
+from memcore.formats.sources import read_source
+from memcore.i18n.page import speaking
+from memcore.networks.catalog import find_model
+from memcore.questions.accuracy import accuracy
+from memcore.questions.advising.advise import advise
+from memcore.questions.formulas import compare
+from memcore.questions.reconciling.logs import sightings
+from memcore.questions.reconciling.reconcile import reconcile
 from memcore.questions.searching.records import record
 from memcore.questions.searching.search import search
 from memcore.questions.solving import solve
-from memcore.i18n.page import speaking
 
 OWN_MISTAKE = "this is a mistake in memcore"
 """How the command line says that it crashed."""

@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memcore.questions.advising.advise import Advice, Advised, advise
     from memcore.config.settings import Config
-    from memcore.questions.costs import Roofline
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
     from memcore.estimation import Estimate, estimate
+    from memcore.questions.advising.advise import Advice, Advised, advise
+    from memcore.questions.costs import Roofline
     from memcore.questions.reconciling.reconcile import Reconciled, reconcile
     from memcore.questions.searching.found import Found, Progress
     from memcore.questions.searching.layouts import Layout

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memcore.trainers.megatron.settings import MEGATRON
-from memcore.config.settings import Config
-from memcore.errors import ConfigError, Problem
 from memcore.config.defaults import Assumption
-from memcore.trainers.pytorch.resolve import Job, resolve
-from memcore.trainers.megatron.stages import stages_of
+from memcore.config.engine import EngineSettings
+from memcore.config.settings import MODEL, Config
+from memcore.errors import ConfigError, Problem
 from memcore.memory import readings
 from memcore.memory.ledger import Ledger
 from memcore.memory.rank import Rank, ranks_of
@@ -19,6 +17,10 @@ from memcore.memory.readings import Reading
 from memcore.serving.estimate import ServingEstimate, estimate_serving
 from memcore.serving.job import given_below, is_serving
 from memcore.trace.program import Moment
+from memcore.trainers.megatron.settings import MEGATRON
+from memcore.trainers.megatron.stages import stages_of
+from memcore.trainers.pytorch.resolve import Job, resolve
+from memcore.trainers.pytorch.settings import TorchSettings
 
 
 def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate | ServingEstimate:
@@ -48,10 +50,10 @@ def estimate_training(config: Config | Mapping[str, object], *, fake: bool = Fal
     if foreign:
         message = "a config describes training or inference, not both; leave one out, or name a server as engine.type"
         raise ConfigError([Problem(path, message) for path in foreign])
-    if described.engine.type in MEGATRON:
+    if described[EngineSettings.type] in MEGATRON:
         return Estimate(*stages_of(described))
     job = resolve(described, fake=fake)
-    others = (replace(described, model=other) for other in job.model.alternatives)
+    others = (described.replaced(MODEL, other) for other in job.model.alternatives)
     return Estimate(job, ranks_of(job), tuple(estimate_training(other, fake=fake) for other in others))
 
 
@@ -111,7 +113,7 @@ class Estimate:
         worst = self.job.worst_imbalance
         if worst is None or worst <= 1:
             return None
-        return estimate_training(self.job.config.replaced("engine.moe_load_imbalance", worst))
+        return estimate_training(self.job.config.replaced(TorchSettings.moe_load_imbalance, worst))
 
     def _widened(self, own: Reading, name: str) -> Reading:
         """A reading whose range covers every network that the model may stand for, and the worst load of experts."""

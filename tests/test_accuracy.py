@@ -5,8 +5,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from conftest import truth
 
-from memcore.questions.accuracy import accuracy
 from memcore.faces.render.accuracy import errors, points, scatter
+from memcore.questions.accuracy import accuracy
 
 MODEL = {
     "model_type": "llama",

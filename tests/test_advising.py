@@ -5,13 +5,13 @@ from itertools import pairwise
 import pytest
 
 from memcore import advise, estimate
-from memcore.questions.advising.changes import CHANGES, KINDS, RISKS
-from memcore.questions.advising.native import DIALECTS
 from memcore.faces.cli import main
-from memcore.questions.costs import Plan, cost, cost_of, roofline_of, work_of
+from memcore.faces.render.advice import advice_data, advice_html, advice_text
 from memcore.hardware import ACCELERATORS
 from memcore.networks.catalog import find_model
-from memcore.faces.render.advice import advice_data, advice_html, advice_text
+from memcore.questions.advising.changes import CHANGES, KINDS, RISKS
+from memcore.questions.advising.native import DIALECTS
+from memcore.questions.costs import Plan, cost, cost_of, roofline_of, work_of
 from memcore.speeds import SPEEDS
 
 LARGE = {

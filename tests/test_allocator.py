@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.tensors.tape import ALIGNMENT
 from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
+from memcore.tensors.tape import ALIGNMENT
 from memcore.units import MiB
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.questions.describe import symbols
 from memcore.errors import MemcoreError, UnsupportedError
+from memcore.questions.describe import symbols
 
 CHECKPOINTS = truth("checkpoints")
 MODELS = [

@@ -11,12 +11,12 @@ from test_compiled import job as job_of
 from test_compiled import kept as held
 
 from memcore import Config, advise, estimate
-from memcore.questions.costs import recomputed
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.convert import exported, imported
+from memcore.questions.costs import recomputed
 from memcore.trainers.pytorch.budgets import block_results
-from memcore.trainers.pytorch.resolve import resolve
 from memcore.trainers.pytorch.partitioner import CHEAP, COSTLY, UNLISTED, Result, kept
+from memcore.trainers.pytorch.resolve import resolve
 
 TRUTH = truth("budgets")["blocks"]
 MODEL = {"num_hidden_layers": 2, "vocab_size": 512, "tie_word_embeddings": False, "max_position_embeddings": 8192}

@@ -8,8 +8,6 @@ from string import Formatter
 import pytest
 
 from memcore import estimate
-from memcore.questions.advising.changes import CHANGES
-from memcore.questions.advising.server_changes import SERVER_CHANGES
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import from_texts
 from memcore.errors import MemcoreError
@@ -22,6 +20,8 @@ from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.messages.table import MESSAGES_IN_CHINESE
 from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.page import LANGUAGES, WORDS, complaint, speaking, translated
+from memcore.questions.advising.changes import CHANGES
+from memcore.questions.advising.server_changes import SERVER_CHANGES
 
 ROOT = Path(__file__).parent.parent / "memcore"
 SILENT = (

@@ -2,12 +2,12 @@
 
 import pytest
 
-from memcore.questions.advising.advise import advise
 from memcore.config.settings import Config
-from memcore.questions.costs import TRAFFIC
-from memcore.trainers import ENGINES
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_training
+from memcore.questions.advising.advise import advise
+from memcore.questions.costs import TRAFFIC
+from memcore.trainers import ENGINES
 
 MODEL = {
     "num_layers": 8,

@@ -5,8 +5,8 @@ from math import ceil
 import pytest
 
 from memcore import Config, estimate
-from memcore.memory.communicators import deep_ep
 from memcore.errors import MemcoreError
+from memcore.memory.communicators import deep_ep
 from memcore.memory.rank import outside
 
 QWEN = {

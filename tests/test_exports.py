@@ -13,16 +13,16 @@ from strategies import setting_values
 from test_session import Visit
 
 from memcore import Config, estimate
-from memcore.faces.cli import main
-from memcore.serving.inference import SERVERS
 from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, MemcoreError
 from memcore.escaping import csv_line, in_markdown
 from memcore.estimation import Estimate
+from memcore.faces.cli import main
+from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.formats import TOOLS, exported, imported
 from memcore.formats.readers import flat, read_file
 from memcore.formats.writing import as_json, as_toml, as_yaml
-from memcore.faces.page.tasks import TASKS, task_of, with_task
+from memcore.serving.inference import SERVERS
 
 LLAMA = {"model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 1000}  # fmt: skip

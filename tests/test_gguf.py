@@ -9,8 +9,8 @@ from memcore.errors import ConfigError
 from memcore.networks.catalog import find_model
 from memcore.networks.read import read_model
 from memcore.servers.llamacpp.gguf import file_type_of, gguf_file, gguf_sizes
-from memcore.serving.gguf_mixes import FALLBACK, FILE_TYPES, RULES, Place
 from memcore.servers.llamacpp.gguf_tensors import gguf_tensors
+from memcore.serving.gguf_mixes import FALLBACK, FILE_TYPES, RULES, Place
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes, tensor_bytes
 
 TRUTH = truth("gguf")

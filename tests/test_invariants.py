@@ -10,13 +10,13 @@ from strategies import any_configs, jobs
 
 from memcore import Config, estimate
 from memcore.config.url import decode_fragment, encode_fragment
-from memcore.trainers import ENGINES
 from memcore.errors import MemcoreError
+from memcore.faces.render import html, svg
 from memcore.layers import IMPLEMENTATIONS
 from memcore.memory.ledger import CATEGORIES
-from memcore.faces.render import html, svg
-from memcore.trace.step import Step
 from memcore.trace.program import Program
+from memcore.trace.step import Step
+from memcore.trainers import ENGINES
 
 settings.register_profile("memcore", deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 settings.load_profile("memcore")

@@ -10,9 +10,9 @@ from memcore import ConfigError, MemcoreError, UnsupportedError, estimate
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS, from_texts
 from memcore.config.url import decode_fragment
-from memcore.limits import BY_UNIT, INTEGER, LAYERS, LINK_LENGTH, LIST_LENGTH, NESTING, OF_MODEL, VALUES, brief, whole
 from memcore.faces.render.data import explanation, summary
 from memcore.faces.render.serving_data import serving_explanation_data
+from memcore.limits import BY_UNIT, INTEGER, LAYERS, LINK_LENGTH, LIST_LENGTH, NESTING, OF_MODEL, VALUES, brief, whole
 from memcore.servers.sglang.server import _prefill_graphs
 from memcore.serving.stages import alike, stages, vllm_partition
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, fullest

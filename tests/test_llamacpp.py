@@ -7,11 +7,11 @@ from memcore import estimate
 from memcore.errors import UnsupportedError
 from memcore.networks.catalog import find_model
 from memcore.networks.read import read_model
+from memcore.servers.llamacpp.buffers import Flags, Plan, cache_type, gaps, llamacpp_buffers
 from memcore.servers.llamacpp.ggml.allocator import Buffer
 from memcore.servers.llamacpp.ggml.graph import Graph, apply, leaf, mul_mat
 from memcore.servers.llamacpp.ggml.scheduler import Device, Scheduler
 from memcore.servers.llamacpp.gguf import gguf_file
-from memcore.servers.llamacpp.buffers import Flags, Plan, cache_type, gaps, llamacpp_buffers
 
 TRUTH = truth("gguf")
 

@@ -8,10 +8,10 @@ import pytest
 
 import memcore
 from memcore import hardware
+from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_html, reconciled_text
 from memcore.questions.accuracy import accuracy
 from memcore.questions.reconciling.logs import LARGEST, sightings
 from memcore.questions.reconciling.reconcile import reconcile
-from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_html, reconciled_text
 from memcore.units import GB, GiB, MiB
 
 JOB = {

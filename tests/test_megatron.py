@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.questions.accuracy import accuracy
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.trainers.megatron.schedule import in_chunks, schedule
 from memcore.networks.catalog import find_model
+from memcore.networks.read import read_model
+from memcore.questions.accuracy import accuracy
+from memcore.symbols import product
 from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.networks.share import padded, shared
-from memcore.networks.read import read_model
-from memcore.symbols import product
+from memcore.trainers.megatron.schedule import in_chunks, schedule
 
 GPT = {
     "model_type": "megatron",

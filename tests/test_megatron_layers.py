@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from memcore import estimate
+from memcore.layers import IMPLEMENTATIONS
+from memcore.networks.read import read_model
+from memcore.networks.stages import stage_of
+from memcore.symbols import split_over
 from memcore.tensors.autograd import attach, backward
 from memcore.tensors.basics import new
 from memcore.trace.engine import Runtime, precision
-from memcore.layers import IMPLEMENTATIONS
-from memcore.trainers.megatron.networks.share import padded, shared
-from memcore.networks.read import read_model
-from memcore.networks.stages import stage_of
-from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trace.program import Program
 from memcore.trace.recipe import Loss, Recipe, Sharding
 from memcore.trace.step import Batch, Step
-from memcore.symbols import split_over
-from memcore.trace.program import Program
+from memcore.trainers.megatron.networks.share import padded, shared
+from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
 
 GPT = {
     "model_type": "megatron",

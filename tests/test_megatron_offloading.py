@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.tensors.tape import Tape
 from memcore.errors import ConfigError
+from memcore.tensors.tape import Tape
 
 LAYERS, TOKENS, HIDDEN = 8, 4096, 1024
 TENSOR = 2 * TOKENS * HIDDEN

@@ -7,9 +7,9 @@ import pytest
 from memcore import estimate
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.networks.catalog import find_model
+from memcore.symbols import product
 from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.networks.towers import towers_of
-from memcore.symbols import product
 
 TEXT = {
     "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4,

@@ -5,15 +5,15 @@ import math
 
 import pytest
 
-from memcore.faces import cli
-from memcore.faces.cli import main
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment
 from memcore.errors import ConfigError, MemcoreError, meaning, nearest
 from memcore.estimation import estimate
+from memcore.faces import cli
+from memcore.faces.cli import main
+from memcore.faces.render.page import EXAMPLE
 from memcore.formats.sources import read_source
 from memcore.networks.catalog import content_of, find_model
-from memcore.faces.render.page import EXAMPLE
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training
 from memcore.formats import imported
-from memcore.trainers.nanotron.network import placed
 from memcore.memory import turns
 from memcore.memory.rank import ranks_of
+from memcore.trainers.nanotron.network import placed
 
 SIZES = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 32}
 MODEL = {"model_type": "llama", **SIZES, "intermediate_size": 8192, "vocab_size": 131072, "tie_word_embeddings": True}

@@ -10,12 +10,12 @@ import pytest
 from conftest import truth
 
 from memcore import estimate
-from memcore.tensors.operations import ACTIVATIONS
 from memcore.errors import ConfigError
 from memcore.networks.catalog import catalog, find_model, nickname, search
 from memcore.networks.placement import placement
 from memcore.networks.read import known_families, read_model
 from memcore.networks.table import layer_rows, ranges
+from memcore.tensors.operations import ACTIVATIONS
 
 CHECKPOINTS = truth("checkpoints")
 

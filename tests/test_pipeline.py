@@ -4,9 +4,9 @@ import pytest
 
 from memcore import ConfigError, UnsupportedError, estimate
 from memcore.config.settings import Config
+from memcore.memory import pipeline as pipelines
 from memcore.networks.catalog import find_model
 from memcore.networks.stages import layers_of, stage_of
-from memcore.memory import pipeline as pipelines
 
 
 def job(stages=4, micro_batches=8, engine="none", **more):

@@ -11,11 +11,11 @@ import pytest
 from memcore import Config, Problem, estimate
 from memcore.config.url import decode_fragment
 from memcore.errors import problems_of
-from memcore.networks.catalog import find_model
 from memcore.faces.page.static import colours, parts
 from memcore.faces.render import html, page, svg
 from memcore.faces.render.form import Values, form
 from memcore.faces.render.model import layer_strip, model_html
+from memcore.networks.catalog import find_model
 
 GOLDEN = Path(__file__).parent / "golden"
 TINY = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 8, "num_attention_heads": 4, "vocab_size": 1000}

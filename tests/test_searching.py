@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from memcore import ConfigError, MemcoreError, estimate, search
-from memcore.faces.cli import main
 from memcore.config.settings import Config
-from memcore.trainers.pytorch.resolve import resolve
+from memcore.faces.cli import main
 from memcore.faces.render.search import flags_of, scatter, search_data, search_text
 from memcore.questions.searching import tasks
 from memcore.questions.searching.found import pareto
@@ -28,6 +27,7 @@ from memcore.questions.searching.spaces import Tried, space_of
 from memcore.questions.searching.tasks import Task, growths_of, perform
 from memcore.questions.searching.totals import Totals
 from memcore.trace.record import program_of
+from memcore.trainers.pytorch.resolve import resolve
 
 ROOT = Path(__file__).parent.parent
 DENSE = {

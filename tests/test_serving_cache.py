@@ -3,8 +3,8 @@
 import pytest
 
 from memcore.networks.catalog import find_model
-from memcore.serving.cache import CACHE_TYPES, Caching, Kept, kept, per_token
 from memcore.servers.vllm.paging import Pages, page
+from memcore.serving.cache import CACHE_TYPES, Caching, Kept, kept, per_token
 from memcore.serving.stages import Layout, stages, vllm_partition
 
 

@@ -10,7 +10,6 @@ from test_serving_servers import serve
 from memcore import Config
 from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
-from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.faces.render import page
 from memcore.faces.render.form import Values, form, is_shown
 from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
@@ -18,6 +17,7 @@ from memcore.faces.render.serving_html import serving_attributes, serving_stages
 from memcore.faces.render.serving_svg import CLASSES, serving_bar, users_chart
 from memcore.faces.render.serving_text import serving_explanation, serving_summary
 from memcore.faces.render.svg import COLOURS, slug
+from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.entries import CATEGORIES
 
 FOUND = [

@@ -10,11 +10,8 @@ import pytest
 from memcore import Config, estimate
 from memcore.config.settings import SETTINGS
 from memcore.config.url import decode_fragment
-from memcore.questions.describe import symbols, when, why
-from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.errors import UnsupportedError
 from memcore.estimation import Estimate
-from memcore.networks.glossary import SYMBOLS
 from memcore.faces.page import ahead, answering, exchanging, framing, static
 from memcore.faces.page.actions import ACTIONS, handle
 from memcore.faces.page.answering import values_of
@@ -23,10 +20,6 @@ from memcore.faces.page.session import RECENT, Session
 from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render import html, page
 from memcore.faces.render.serving_html import serving_stages
-from memcore.rules.table import RULES
-from memcore.serving.estimate import ServingEstimate
-from memcore.trace.record import program_of
-from memcore.units import format_bytes
 from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.choices import CHOICES_IN_CHINESE
 from memcore.i18n.defaults import DEFAULTS_IN_CHINESE
@@ -39,6 +32,13 @@ from memcore.i18n.page import LANGUAGES, WORDS, every, say, speaking, translated
 from memcore.i18n.rules import TITLES_IN_CHINESE
 from memcore.i18n.serving import SERVING_IN_CHINESE
 from memcore.i18n.symbols import SYMBOLS_IN_CHINESE
+from memcore.networks.glossary import SYMBOLS
+from memcore.questions.describe import symbols, when, why
+from memcore.questions.describe_serving import answers, serving_verdict
+from memcore.rules.table import RULES
+from memcore.serving.estimate import ServingEstimate
+from memcore.trace.record import program_of
+from memcore.units import format_bytes
 
 OPENING = ("values", "answered", "fragment", "entry", "task", "live")
 """What the page is told of the example that it shows when it opens."""

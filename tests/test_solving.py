@@ -4,8 +4,8 @@ import pytest
 
 from memcore import ConfigError, MemcoreError, estimate, solve
 from memcore.config.settings import Config
-from memcore.networks.catalog import content_of
 from memcore.faces.render.solution import solution_text
+from memcore.networks.catalog import content_of
 
 GPUS = {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}
 DENSE = {

@@ -6,8 +6,15 @@ import pytest
 
 import memcore
 from memcore.faces.cli import main
-from memcore.trainers import FORMULAS, MegatronArguments, compute_activation_memory, compute_activation_memory_without_sp, compute_weight_and_optimizer_memory, report_theoretical_memory
 from memcore.questions.formulas import arguments_of, compare
+from memcore.trainers import (
+    FORMULAS,
+    MegatronArguments,
+    compute_activation_memory,
+    compute_activation_memory_without_sp,
+    compute_weight_and_optimizer_memory,
+    report_theoretical_memory,
+)
 
 TINY = {
     "num_layers": 4,

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from memcore.config.settings import Config
-from memcore.trainers.pytorch.resolve import resolve
 from memcore.trace.record import program_of
+from memcore.trainers.pytorch.resolve import resolve
 
 pytestmark = pytest.mark.machine
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from conftest import truth
 
-from memcore.questions.accuracy import accuracy
 from memcore.config.kinds import Choice, Counted
 from memcore.config.settings import SETTINGS
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS
+from memcore.questions.accuracy import accuracy
 from memcore.units import GiB
 from validation import design, devices, fake_cuda, files
 from validation.cases import Phase, Run, cases_of

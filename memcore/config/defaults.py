@@ -7,23 +7,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from memcore.config.settings import SETTINGS, Config, values_of
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Setting, ValueT
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.training import Training
 from memcore.errors import Problem
 
 WITH_OWN_LAYERS_ABSENT = (
-    "training.loss_shift",
-    "training.compute_dtype",
-    "training.use_cache",
-    "training.packed_sequences",
-    "training.compile",
-    "training.compile_loss",
-    "training.trainable",
-    "training.offload.optimizer",
-    "training.offload.parameters",
-    "training.offload.activations",
-    "training.quantization",
-    "training.adapter.type",
-    "parallelism.loss_parallel",
+    Training.loss_shift,
+    Training.compute_dtype,
+    Training.use_cache,
+    Training.packed_sequences,
+    Training.compile,
+    Training.compile_loss,
+    Training.trainable,
+    Training.offload.optimizer,
+    Training.offload.parameters,
+    Training.offload.activations,
+    Training.quantization,
+    Training.adapter.type,
+    Parallelism.loss_parallel,
 )
 """Settings that no engine with layers of its own has, as nanotron and Megatron-DeepSpeed."""
 
@@ -43,20 +46,20 @@ class Defaults:
     """Reads settings, and notes what was taken where one is absent."""
 
     def __init__(self, config: Config) -> None:
-        self._values = values_of(config)
+        self._values = config.values
         self.assumptions: list[Assumption] = []
         self.problems: list[Problem] = []
 
-    def given(self, path: str) -> Any:
+    def given(self, of: Setting[ValueT]) -> ValueT | None:
         """The value of a setting, or None."""
-        return self._values[path]
+        return self._values.get(of)
 
-    def take(self, path: str, default: Any, reason: str | None = None) -> Any:
+    def take(self, of: Setting[ValueT], default: ValueT, reason: str | None = None) -> ValueT:
         """The value of a setting, else a default, which is noted; a reason makes it notable."""
-        value = self.given(path)
+        value = self.given(of)
         if value is not None:
             return value
-        self.assumptions.append(Assumption(path, default, reason or "the engine's default", reason is not None))
+        self.assumptions.append(Assumption(of, default, reason or "the engine's default", reason is not None))
         return default
 
     def refuse(self, path: str, message: str) -> None:
@@ -66,11 +69,11 @@ class Defaults:
     def refuse_foreign(self, engine: str) -> None:
         """Settings of other engines are errors: nothing that is given is silently ignored."""
         for path, engines in _of_others(engine):
-            value = self._values[path]
+            value = self._values.get(path)
             if value is not None and not (value == 1 and path.startswith("parallelism.")):
                 self.refuse(path, f"applies to engine.type {' and '.join(engines)}, found engine.type {engine!r}")
 
-    def refuse_all(self, paths: Iterable[str], engine: str) -> None:
+    def refuse_all(self, paths: Iterable[Setting[Any]], engine: str) -> None:
         """Note settings that an engine does not have, where they ask for something."""
         for path in paths:
             value = self.given(path)

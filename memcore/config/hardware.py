@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.config.kinds import Integer, Listed, Number
-from memcore.config.schema import setting
+from memcore.config.schema import Section, setting
 from memcore.hardware import ACCELERATORS
 from memcore.limits import GPUS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware:
+class Hardware(Section, path="hardware"):
     """What the job runs on."""
 
-    accelerator: str | None = setting(
+    accelerator = setting(
         Listed("accelerators", {each.id: each.name for each in ACCELERATORS}),
         "Accelerator",
         "The GPU, by its id in the catalog.",
         flag="accelerator",
         default="none: no verdict whether it fits",
     )
-    num_gpus: int | None = setting(
+    num_gpus = setting(
         Integer(maximum=GPUS),
         "GPUs",
         "GPUs of the whole job.",
         flag="gpus",
         default="the product of the parallel sizes",
     )
-    gpus_per_node: int | None = setting(
+    gpus_per_node = setting(
         Integer(maximum=GPUS),
         "GPUs in a node",
         "Those that reach each other without a network; decides how many connections Megatron's ranks open.",
@@ -36,7 +33,7 @@ class Hardware:
         default="8",
         advanced=True,
     )
-    gpu_memory_gb: float | None = setting(
+    gpu_memory_gb = setting(
         Number(0.1, 10000, unit="GiB"),
         "GPU memory",
         "Overrides the catalog's capacity, in GiB as nvidia-smi counts.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from memcore import limits
 from memcore.config.deflated import DEFLATED, deflated, inflated
@@ -17,6 +17,7 @@ from memcore.errors import meaning, nearest
 from memcore.units import SIZE, GiB, approximate, parse_bytes, parse_count, shown
 
 JsonSchema = dict[str, object]
+KindT_co = TypeVar("KindT_co", covariant=True)
 
 
 class Choices(ValueError):
@@ -38,13 +39,13 @@ class Unlisted(Choices):
         self.suggestion = nearest(found, names) if isinstance(found, str) else None
 
 
-class Kind(Protocol):
+class Kind(Protocol[KindT_co]):
     """What a setting's values are."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> KindT_co:
         """The value, if it is allowed."""
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> KindT_co:
         """The value that a text stands for."""
 
     def spell(self, value: object) -> str:
@@ -72,7 +73,7 @@ class Integer:
         if not self.maximum:
             object.__setattr__(self, "maximum", limits.BY_UNIT.get(self.unit, limits.INTEGER))
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> int:
         value = _whole(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"expected a whole number, found {shown(value)}")
@@ -82,7 +83,7 @@ class Integer:
             raise ValueError(f"expected a whole number of at most {self.maximum}, found {approximate(value)}")
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> int:
         sized = self.unit == "bytes" and text.strip()[-2:].lower() in {"ib", "kb", "mb", "gb", "tb"}
         return self.check(parse_bytes(text) if sized else parse_count(text))
 
@@ -101,7 +102,7 @@ class Number:
     maximum: float = 1e6
     unit: str = ""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> float:
         if self.unit == "GiB" and isinstance(value, str):
             return self.parse(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -110,7 +111,7 @@ class Number:
             raise ValueError(f"expected a number from {self.minimum:g} to {self.maximum:g}, found {shown(value)}")
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> float:
         given = text.strip()
         try:
             if self.unit == "GiB" and given[-1:].lower() == "b":
@@ -154,12 +155,12 @@ SWITCHED: Mapping[str, bool] = {
 class Flag:
     """true or false."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> bool:
         if not isinstance(value, bool):
             raise ValueError(f"expected true or false, found {shown(value)}")
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> bool:
         if text.lower() not in SWITCHED:
             raise Choices(text, ("true", "false"))
         return SWITCHED[text.lower()]
@@ -185,7 +186,7 @@ class Choice:
     also: Mapping[str, str] = field(default_factory=dict)
     """Other words for an option."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> str:
         if isinstance(value, str):
             value = self.also.get(value, value)
         if isinstance(value, str) and value in self.impossible:
@@ -196,7 +197,7 @@ class Choice:
             raise Choices(value, self.options)
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> str:
         """In any case of letters, as people type."""
         given = text.strip()
         return self.check(next((each for each in self.options if each.lower() == given.lower()), given.lower()))
@@ -216,7 +217,7 @@ class Counted:
     prefix: str
     meanings: Mapping[str, str] = field(default_factory=dict)
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> str:
         if value in self.options:
             return value
         allowed = (*self.options, f"{self.prefix}:N")
@@ -227,7 +228,7 @@ class Counted:
             raise Choices(value, allowed)
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> str:
         return self.check(text.strip().lower())
 
     def spell(self, value: object) -> str:
@@ -250,7 +251,7 @@ _COUNTED = re.compile("[1-9][0-9]{0,2}|10[01][0-9]|102[0-4]")
 class FlagOrCount:
     """true, false, or a number of ranks of at least two."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> bool | int:
         value = _whole(value)
         if isinstance(value, bool):
             return value
@@ -260,7 +261,7 @@ class FlagOrCount:
             raise ValueError(f"expected a number of at most {limits.GPUS}, found {approximate(value)}")
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> bool | int:
         counted = text.isdecimal() and text not in SWITCHED
         return self.check(parse_count(text)) if counted else Flag().parse(text)
 
@@ -275,7 +276,7 @@ class FlagOrCount:
 class Version:
     """A release, such as 0.19.0, or a whole number; as a number it is kept as one."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> int | str:
         value = _whole(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return Integer(0).check(value)
@@ -283,7 +284,7 @@ class Version:
             return int(value) if value.isdigit() else value
         raise ValueError(f"expected a release such as 0.19.0 or a whole number, found {shown(value)}")
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> int | str:
         return self.check(text.strip())
 
     def spell(self, value: object) -> str:
@@ -300,13 +301,13 @@ _RELEASE = re.compile(r"v?[0-9]{1,6}(?:\.[0-9a-z]{1,12}){0,5}")
 class Names:
     """One name, or a list of them; as text separated by commas."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> str | list[str]:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, (list, tuple)) or not names or not all(map(self._is_name, names)):
             raise ValueError(f"expected a name or a list of names, found {shown(value)}")
         return names[0] if len(names) == 1 else list(names)
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> str | list[str]:
         names = [each.strip() for each in text.split(",")]
         return self.check(names[0] if len(names) == 1 else names)
 
@@ -332,12 +333,12 @@ class Listed:
     catalog: str
     titles: Mapping[str, str]
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> str:
         if not isinstance(value, str) or value not in self.titles:
             raise Unlisted(value, self.catalog, self.titles)
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> str:
         return self.check(text.strip().lower())
 
     def spell(self, value: object) -> str:
@@ -351,12 +352,12 @@ class Listed:
 class ModelName:
     """A model: a name, or the content of a config.json, which as text is deflated and in base64."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> str | Mapping[str, object]:
         if not isinstance(value, (str, Mapping)) or not value:
             raise ValueError(f"expected a catalog id, a hub id or the content of a config.json, found {shown(value)}")
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> str | Mapping[str, object]:
         return self.check(inflated(text) if text.startswith(DEFLATED) else text.strip())
 
     def spell(self, value: object) -> str:
@@ -370,12 +371,12 @@ class ModelName:
 class Text:
     """Any short text that memory does not depend on."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> str:
         if not isinstance(value, str) or len(value) > limits.TEXT_LENGTH:
             raise ValueError(f"expected a text of at most {limits.TEXT_LENGTH} characters, found {shown(value)}")
         return value
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> str:
         return self.check(text)
 
     def spell(self, value: object) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
-from memcore.config.schema import setting
+from memcore.config.schema import Section, setting
 from memcore.dtypes import FLOATING
 from memcore.optimizers.table import OPTIMIZERS
 
@@ -44,11 +43,10 @@ _SPARSE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimizer:
+class Optimizer(Section, path="training.optimizer", shorthand="name"):
     """The optimizer; in a file also just its name."""
 
-    name: str | None = setting(
+    name = setting(
         Choice(
             tuple(name for name in OPTIMIZERS if not (name.endswith("-momentum") or "@" in name)),
             impossible=dict.fromkeys(("sparse-adam", "sparseadam"), _SPARSE),
@@ -58,7 +56,7 @@ class Optimizer:
         flag="optimizer",
         default="adamw",
     )
-    implementation: str | None = setting(
+    implementation = setting(
         Choice(
             ("fused", "foreach", "for-loop", "bitsandbytes", "torchao", "distributed-shampoo"),
             {
@@ -76,7 +74,7 @@ class Optimizer:
         default="fused, as in the Hugging Face Trainer and torchtitan; foreach for SGD, as in torch.optim",
         advanced=True,
     )
-    state_dtype: str | None = setting(
+    state_dtype = setting(
         DTYPE,
         "State dtype",
         "The dtype of Adam's moments; PyTorch keeps them like the parameters, its fused kernel also in bf16.",
@@ -84,7 +82,7 @@ class Optimizer:
         default="the parameters'",
         advanced=True,
     )
-    rank: int | None = setting(
+    rank = setting(
         Integer(),
         "Rank of gradients",
         "GaLore and APOLLO: moments are kept of gradients projected to so many dimensions.",
@@ -92,7 +90,7 @@ class Optimizer:
         default="128 for GaLore, 256 for APOLLO, 1 for APOLLO-Mini",
         advanced=True,
     )
-    momentum: float | None = setting(
+    momentum = setting(
         Number(0, 1),
         "Momentum",
         "SGD and RMSprop: above zero it keeps one number for each parameter.",
@@ -102,11 +100,10 @@ class Optimizer:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adapter:
+class Adapter(Section, path="training.adapter", shorthand="type"):
     """Small trainable matrices beside frozen weights; in a file also just its type."""
 
-    type: str | None = setting(
+    type = setting(
         Choice(
             (
                 *(
@@ -153,7 +150,7 @@ class Adapter:
         flag="adapter",
         default="none",
     )
-    rank: int | None = setting(
+    rank = setting(
         Integer(),
         "Rank",
         "Width between the two matrices of an adapter.",
@@ -161,7 +158,7 @@ class Adapter:
         aliases=("r",),
         default="8, as in PEFT; 32 with Megatron, as in Megatron Bridge",
     )
-    target_modules: object = setting(
+    target_modules = setting(
         Names(),
         "Targets",
         "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
@@ -169,7 +166,7 @@ class Adapter:
         default="all-linear; PEFT's for the family where engine.framework is peft, transformers, trl or accelerate",
         advanced=True,
     )
-    modules_to_save: object = setting(
+    modules_to_save = setting(
         Names(),
         "Trained copies",
         "Modules that learn as a whole beside the adapters, in a copy: the embedding (`embed_tokens`), the head "
@@ -178,17 +175,16 @@ class Adapter:
         default="none",
         advanced=True,
     )
-    target_parameters: object = setting(
+    target_parameters = setting(
         Names(),
         "Adapted experts",
         "Stacked matrices of routed experts that get LoRA, such as `gate_up_proj`; every forward pass makes and keeps "
         "copies of them.",
         flag="adapter-experts",
         default="none",
-        engines=("none", "ddp", "fsdp"),
         advanced=True,
     )
-    use_rslora: bool | None = setting(
+    use_rslora = setting(
         Flag(),
         "Rank-stabilized",
         "LoRA's product is scaled by the root of the rank (rsLoRA), which takes no memory.",
@@ -196,7 +192,7 @@ class Adapter:
         default="false",
         advanced=True,
     )
-    decompose_factor: int | None = setting(
+    decompose_factor = setting(
         Integer(),
         "Factor",
         "LoKr: the first matrix is so wide where that divides the layer's width.",
@@ -204,7 +200,7 @@ class Adapter:
         default="near the root of the width, as in PEFT",
         advanced=True,
     )
-    block_size: int | None = setting(
+    block_size = setting(
         Integer(),
         "Block size",
         "OFT and BOFT: the side of the blocks that turn the input (`oft_block_size`, `boft_block_size`).",
@@ -212,7 +208,7 @@ class Adapter:
         default="32 for OFT without a rank, 4 for BOFT, as in PEFT",
         advanced=True,
     )
-    num_trainable_tokens: int | None = setting(
+    num_trainable_tokens = setting(
         Integer(unit="tokens"),
         "Trained tokens",
         "Rows of the embedding that learn (PEFT's `token_indices`).",
@@ -220,7 +216,7 @@ class Adapter:
         default="2: the tokens that begin and end a sequence",
         advanced=True,
     )
-    u: int | None = setting(
+    u = setting(
         Integer(),
         "Projections",
         "TinyLoRA learns so many numbers for each layer.",
@@ -228,7 +224,7 @@ class Adapter:
         default="64, as in PEFT",
         advanced=True,
     )
-    init_r: int | None = setting(
+    init_r = setting(
         Integer(),
         "Initial rank",
         "AdaLoRA begins with this rank.",
@@ -236,7 +232,7 @@ class Adapter:
         default="12, as in PEFT",
         advanced=True,
     )
-    num_virtual_tokens: int | None = setting(
+    num_virtual_tokens = setting(
         Integer(unit="tokens"),
         "Learned tokens",
         "Tokens that an adapter adds.",
@@ -244,7 +240,7 @@ class Adapter:
         default="10, as in LitGPT; 20 before the sequence",
         advanced=True,
     )
-    dtype: str | None = setting(
+    dtype = setting(
         DTYPE,
         "Adapter dtype",
         "PEFT makes adapters fp32 beside half-precision weights; TRL casts those of quantized models to bf16.",
@@ -252,7 +248,7 @@ class Adapter:
         default="fp32, as in PEFT",
         advanced=True,
     )
-    dropout: float | None = setting(
+    dropout = setting(
         Number(0, 1),
         "Adapter dropout",
         "Above zero every target keeps its own input and a mask.",
@@ -265,54 +261,48 @@ class Adapter:
 _DEVICES: Mapping[str, str] = {"cpu": "on the host", "nvme": "on a disk (DeepSpeed's ZeRO-3)"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offload:
+class Offload(Section, path="training.offload"):
     """What is kept on the host."""
 
-    optimizer: str | None = setting(
+    optimizer = setting(
         Choice(("cpu", "nvme"), _DEVICES),
         "Offloaded optimizer",
         "Optimizer states, and the step itself, on the host (Megatron's HybridDeviceOptimizer, torchao's "
         "CPUOffloadOptimizer, DeepSpeed's offload_optimizer).",
         flag="offload-optimizer",
-        engines=("megatron", "megatron-fsdp", "none", "ddp", "fsdp", "deepspeed", "megatron-deepspeed"),
         default="none",
         advanced=True,
     )
-    optimizer_fraction: float | None = setting(
+    optimizer_fraction = setting(
         Number(0, 1),
         "Offloaded share",
         "The share of parameters whose optimizer is on the host.",
         flag="offload-fraction",
-        engines=("megatron", "megatron-fsdp"),
         default="1",
         advanced=True,
     )
-    parameters: str | None = setting(
+    parameters = setting(
         Choice(("cpu", "nvme"), _DEVICES),
         "Offloaded parameters",
         "FSDP keeps shards, gradients and optimizer on the host: the same as its CPU offload. DeepSpeed's ZeRO-3 keeps "
         "the parameters there: its offload_param.",
         flag="offload-parameters",
-        engines=("fsdp", "deepspeed", "megatron-deepspeed"),
         default="none",
         advanced=True,
     )
-    activations: str | None = setting(
+    activations = setting(
         Choice(("cpu",)),
         "Offloaded activations",
         "What layers save for the backward pass goes to the host and comes back (torchtune, TRL, save_on_cpu).",
         flag="offload-activations",
-        engines=("none", "ddp", "fsdp"),
         default="none",
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropout:
+class Dropout(Section, path="training.dropout"):
     """Dropout probabilities while training."""
 
-    hidden: float | None = setting(
+    hidden = setting(
         Number(0, 1),
         "Hidden dropout",
         "Probability of dropping elements of the residual branches; above zero a mask of one byte per element is kept.",
@@ -320,7 +310,7 @@ class Dropout:
         default="what the model's config.json says",
         advanced=True,
     )
-    attention: float | None = setting(
+    attention = setting(
         Number(0, 1),
         "Attention dropout",
         "Probability of dropping attention weights; only eager attention keeps a mask for it.",

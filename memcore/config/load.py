@@ -1,92 +1,92 @@
-"""Sections of settings from and to plain dictionaries, and changes of single settings."""
+"""Values of settings from and to plain dictionaries, as files have them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from memcore.config.kinds import Choices
-from memcore.config.schema import Setting
+from memcore.config.schema import Section, Setting, within
 from memcore.errors import LISTED, ConfigError, Problem, nearest
 
-Section = TypeVar("Section")
+Sections = tuple[type[Section], ...]
 
 
-def from_plain(cls: type[Section], data: object) -> Section:
-    """A section from what a JSON file holds.
+def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[str, Any]:
+    """The values of what a JSON file holds, by path.
 
     Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
     """
+    if not isinstance(data, Mapping):
+        raise ConfigError([Problem("", f"expected a JSON object, found {_kind(data)}")])
     problems: list[Problem] = []
-    found: Section | None = None
-    if isinstance(data, Mapping):
-        found = _section(cls, data, "", problems)
-    else:
-        problems.append(Problem("", f"expected a JSON object, found {_kind(data)}"))
-    if found is None or problems:
-        raise ConfigError(problems)
-    return found
-
-
-def _section(cls: type[Section], data: Mapping[str, object], path: str, problems: list[Problem]) -> Section | None:
-    """A section from its part of the file, or None where that lacks what is required."""
-    known, names, required = _keys(cls)  # type: ignore[arg-type]
     values: dict[str, Any] = {}
-    for key, value in data.items():
-        here = f"{path}.{key}" if path else str(key)
-        if key not in names:
-            problems.append(_unknown(here, str(key), names if len(problems) < LISTED else ()))
-        elif names[key] in values:
-            problems.append(Problem(here, f"given twice: also as {names[key]!r}"))
-        elif value is not None:
-            _value(known[names[key]], value, here, values, problems)
-    missing = [name for name in required if name not in values]
-    problems += [
-        Problem(f"{path}.{name}" if path else name, "is required") for name in missing if data.get(name) is None
-    ]
-    return None if missing else cls(**values)
+    _read(_keys(sections, "") | {model.name: model}, sections, data, "", values, problems)
+    if model not in values and data.get(model.name) is None:
+        problems.append(Problem(model, "is required"))
+    if problems:
+        raise ConfigError(problems)
+    return values
 
 
 @lru_cache(maxsize=64)
-def _keys(cls: Any) -> tuple[Mapping[str, Field[Any]], Mapping[str, str], Sequence[str]]:
-    """The fields of a section by name, their names by every key that stands for one, and which must be there."""
-    known: dict[str, Field[Any]] = {each.name: each for each in fields(cls)}
-    names = {alias: name for name, each in known.items() for alias in (name, *_aliases(each))}
-    return known, names, [name for name, each in known.items() if _is_required(each)]
+def _keys(sections: Sections, path: str) -> dict[str, Setting[Any] | str]:
+    """What each key of an object stands for: a setting, or the path of a section."""
+    found: dict[str, Setting[Any] | str] = {}
+    for section in sections:
+        if section.path.rpartition(".")[0] == path and section.path != path:
+            found[section.path.rpartition(".")[2]] = section.path
+        if section.path == path:
+            found |= {key: each for each in _own(section) for key in (each.name, *each.aliases)}
+            found |= {each.path.rpartition(".")[2]: each.path for each in within(section)}
+    return found
 
 
-def _unknown(path: str, key: str, names: Iterable[str]) -> Problem:
-    return Problem(path, "unknown key", nearest(key, names))
+def _own(section: type[Section]) -> Iterator[Setting[Any]]:
+    return (each for each in vars(section).values() if isinstance(each, Setting))
 
 
-def _aliases(each: Field[Any]) -> tuple[str, ...]:
-    found: Setting | None = each.metadata.get("setting")
-    return found.aliases if found else ()
+@lru_cache(maxsize=64)
+def _inner(sections: Sections) -> Sections:
+    """The sections with those within them."""
+    return tuple(each for section in sections for each in (section, *_inner(tuple(within(section)))))
 
 
-def _is_required(each: Field[Any]) -> bool:
-    found: Setting | None = each.metadata.get("setting")
-    return found is not None and found.required
+def _read(
+    known: Mapping[str, Setting[Any] | str],
+    sections: Sections,
+    data: Mapping[str, object],
+    path: str,
+    values: dict[str, Any],
+    problems: list[Problem],
+) -> None:
+    """Read one object of a file."""
+    for key, value in data.items():
+        here = f"{path}.{key}" if path else str(key)
+        meant = known.get(key)
+        if meant is None:
+            problems.append(Problem(here, "unknown key", nearest(str(key), known) if len(problems) < LISTED else None))
+        elif not isinstance(meant, Setting):
+            _section(meant, sections, value, values, problems)
+        elif meant in values:
+            problems.append(Problem(here, f"given twice: also as {meant.name!r}"))
+        elif value is not None:
+            try:
+                values[meant] = meant.kind.check(value)
+            except ValueError as error:
+                problems.append(problem_of(here, error))
 
 
-def _value(each: Field[Any], value: object, path: str, values: dict[str, Any], problems: list[Problem]) -> None:
-    found: Setting | None = each.metadata.get("setting")
-    if found is not None:
-        try:
-            values[each.name] = found.kind.check(value)
-        except ValueError as error:
-            problems.append(problem_of(path, error))
-        return
-    shorthand = each.metadata["shorthand"]
-    if shorthand and isinstance(value, str):
-        value = {shorthand: value}
+def _section(path: str, sections: Sections, value: object, values: dict[str, Any], problems: list[Problem]) -> None:
+    """Read what a file has for a section: an object, or the short form of its one setting."""
+    short = next((each.shorthand for each in _inner(sections) if each.path == path and each.shorthand), None)
+    if short and isinstance(value, str):
+        value = {short: value}
     if isinstance(value, Mapping):
-        values[each.name] = _section(each.metadata["of"], value, path, problems)
-    else:
-        expected = f"a text or an object with {shorthand!r}" if shorthand else "an object"
+        _read(_keys(_inner(sections), path), sections, value, path, values, problems)
+    elif value is not None:
+        expected = f"a text or an object with {short!r}" if short else "an object"
         problems.append(Problem(path, f"expected {expected}, found {_kind(value)}"))
 
 
@@ -100,44 +100,27 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a list" if isinstance(value, (list, tuple)) else "an object")
 
 
-def to_plain(section: Any) -> dict[str, Any]:
-    """A section as a plain dictionary; what is absent is left out, and sections with only a short form are short."""
-    found = {}
-    for each in fields(section):
-        value = getattr(section, each.name)
-        if is_dataclass(value):
-            value = to_plain(value) or None
-            shorthand = each.metadata["shorthand"]
-            if value and shorthand and list(value) == [shorthand]:
-                value = value[shorthand]
-        if value is not None:
-            found[each.name] = value
+def to_plain(values: Mapping[str, Any], sections: Sections) -> dict[str, Any]:
+    """Values as the nested objects of a file; a section with nothing but its short form is that."""
+    found: dict[str, Any] = {}
+    for path, value in _in_order(values, sections):
+        place = found
+        *above, name = path.split(".")
+        for each in above:
+            place = place.setdefault(each, {})
+        place[name] = value
+    for section in _inner(sections):
+        *above, name = section.path.split(".")
+        place = found
+        for each in above:
+            place = place.get(each, {})
+        if section.shorthand and list(place.get(name, ())) == [section.shorthand]:
+            place[name] = place[name][section.shorthand]
     return found
 
 
-def get(section: Any, path: str) -> Any:
-    """The value of a setting, or None where it is absent."""
-    return _getter(path)(section)
-
-
-_getter = lru_cache(maxsize=1024)(attrgetter)
-
-
-def replaced(section: Section, path: str, value: Any) -> Section:
-    """A copy with one setting changed; None makes it absent.
-
-    Raises ConfigError if the value is not allowed.
-    """
-    changed: Section = _replaced(section, path, path.split("."), value)
-    return changed
-
-
-def _replaced(section: Any, path: str, names: list[str], value: Any) -> Any:
-    name, *rest = names
-    if rest:
-        return replace(section, **{name: _replaced(getattr(section, name), path, rest, value)})
-    found: Setting = next(each.metadata["setting"] for each in fields(section) if each.name == name)
-    try:
-        return replace(section, **{name: value if value is None else found.kind.check(value)})
-    except ValueError as error:
-        raise ConfigError([problem_of(path, error)]) from None
+def _in_order(values: Mapping[str, Any], sections: Iterable[type[Section]]) -> Iterator[tuple[str, Any]]:
+    """Values in the order in which their settings are declared, what belongs to no section first."""
+    order = {each: None for section in _inner(tuple(sections)) for each in _own(section)}
+    yield from ((path, value) for path, value in values.items() if path not in order)
+    yield from ((path, values[path]) for path in order if path in values)

@@ -13,7 +13,7 @@ from memcore.config.kinds import JsonSchema
 class Layout:
     """Layers of each pipeline stage: counts, as text separated by commas, or Megatron's layout."""
 
-    def check(self, value: object) -> object:
+    def check(self, value: object) -> str | list[int]:
         """The counts as a list, or Megatron's layout."""
         if isinstance(value, str) and _LAYOUT.fullmatch(value):
             counts = value.split(",")
@@ -25,7 +25,7 @@ class Layout:
             raise ValueError(f"expected at most {limits.LAYOUT_LENGTH} characters, found {len(value)}")
         raise ValueError(f"expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value!r:.80}")
 
-    def parse(self, text: str) -> object:
+    def parse(self, text: str) -> str | list[int]:
         """The same from a text."""
         return self.check(text)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from memcore.trainers.deepspeed.settings import DEEPSPEED
 from memcore.config.imported import DTYPES, ENGINES
-from memcore.serving.inference import SERVERS
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
+from memcore.serving.inference import SERVERS
+from memcore.trainers.deepspeed.settings import DEEPSPEED
 
 SEQUENCE, STAGE, MEMORY = 2048, 2, 80
 """Tokens of a sequence, DeepSpeed's ZeRO stage and GiB of a GPU, where nothing is said."""

@@ -1,50 +1,103 @@
-"""What a setting is: a field of a frozen dataclass, with everything that is known about it besides its value."""
+"""What a setting is, and the sections in which settings are declared.
+
+A setting is its path, such as `training.sequence_length`: a text that carries what is known about it. It is declared
+once, as an attribute of a section, and named by that attribute everywhere else, so that a misspelled one is a type error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from memcore.config.kinds import Kind
 
+ValueT = TypeVar("ValueT")
+ValueT_co = TypeVar("ValueT_co", covariant=True)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One setting."""
 
-    kind: Kind
+class Setting(str, Generic[ValueT_co]):  # noqa: SLOT000 - it carries what is known about it
+    """One setting; as a text, its path in a config."""
+
+    kind: Kind[ValueT_co]
     label: str
     help: str
     flag: str
-    """Short name on the command line and in URLs."""
-    aliases: tuple[str, ...] = ()
+    """Short name on the command line and in links."""
+    aliases: tuple[str, ...]
     """Other keys that files use for it."""
-    engines: tuple[str, ...] | None = None
-    """Engines it applies to; None is all."""
-    default: str = ""
+    engines: tuple[str, ...] | None
+    """Engines it applies to; None is all. Of what engines have in common, those that take it say so (`TAKES`)."""
+    default: str
     """What a missing key means, for people."""
-    required: bool = False
-    advanced: bool = False
+    required: bool
+    advanced: bool
     """Shown only on demand."""
 
+    def at(self, path: str) -> Setting[ValueT_co]:
+        """The same setting with its path."""
+        placed: Setting[ValueT_co] = Setting(path)
+        vars(placed).update(vars(self))
+        return placed
 
-def setting(kind: Kind, label: str, help: str, **more: Any) -> Any:  # noqa: A002
-    """A field that is a setting; absent by default, unless it is required."""
-    metadata = {"setting": Setting(kind=kind, label=label, help=help, **more)}
-    return field(metadata=metadata) if more.get("required") else field(default=None, metadata=metadata)
+    @property
+    def name(self) -> str:
+        """Its key within its section."""
+        return self.rpartition(".")[2]
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Between processes a setting travels as its path."""
+        return str, (str(self),)
+
+    def __copy__(self) -> Setting[ValueT_co]:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Setting[ValueT_co]:
+        return self
 
 
-def section(of: type, shorthand: str | None = None) -> Any:
-    """A field that is a section with settings of its own; in a file, `shorthand` may stand for the whole section."""
-    return field(default_factory=of, metadata={"of": of, "shorthand": shorthand})
+def setting(
+    kind: Kind[ValueT],
+    label: str,
+    help: str,  # noqa: A002
+    *,
+    flag: str,
+    aliases: tuple[str, ...] = (),
+    engines: tuple[str, ...] | None = None,
+    default: str = "",
+    required: bool = False,
+    advanced: bool = False,
+) -> Setting[ValueT]:
+    """Declare a setting; its section gives it its path."""
+    declared: Setting[ValueT] = Setting()
+    declared.kind, declared.label, declared.help, declared.flag = kind, label, help, flag
+    declared.aliases, declared.engines, declared.default = aliases, engines, default
+    declared.required, declared.advanced = required, advanced
+    return declared
 
 
-def settings_of(cls: type, path: str = "") -> Iterator[tuple[str, Setting]]:
-    """Every setting below a section, with its path."""
-    for each in fields(cls):
-        here = f"{path}.{each.name}" if path else each.name
-        if "setting" in each.metadata:
-            yield here, each.metadata["setting"]
-        else:
-            yield from settings_of(each.metadata["of"], here)
+class Section:
+    """Settings below one path. A section within another is an attribute of it."""
+
+    path: ClassVar[str]
+    shorthand: ClassVar[str | None]
+    """The setting that a value given for the whole section stands for."""
+
+    def __init_subclass__(cls, path: str, shorthand: str | None = None) -> None:
+        cls.path, cls.shorthand = path, shorthand
+        for name, declared in list(vars(cls).items()):
+            if isinstance(declared, Setting):
+                setattr(cls, name, declared.at(f"{path}.{name}"))
+
+
+def settings_of(section: type[Section]) -> Iterator[Setting[Any]]:
+    """Every setting of a section and of those within it, in the order of their declaration."""
+    for declared in vars(section).values():
+        if isinstance(declared, Setting):
+            yield declared
+        elif isinstance(declared, type) and issubclass(declared, Section):
+            yield from settings_of(declared)
+
+
+def within(section: type[Section]) -> Iterator[type[Section]]:
+    """The sections that are attributes of a section."""
+    return (each for each in vars(section).values() if isinstance(each, type) and issubclass(each, Section))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.load import problem_of
-from memcore.config.settings import SETTINGS, Config, values_of
+from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, Problem
 
 FLAGS: Mapping[str, str] = {setting.flag: path for path, setting in SETTINGS.items()}
@@ -14,8 +14,8 @@ FLAGS: Mapping[str, str] = {setting.flag: path for path, setting in SETTINGS.ite
 
 def to_texts(config: Config) -> dict[str, str]:
     """The settings that are given, by path, as text."""
-    given = values_of(config).items()
-    return {path: SETTINGS[path].kind.spell(value) for path, value in given if value is not None}
+    found = ((path, config.get(path)) for path in SETTINGS)
+    return {path: SETTINGS[path].kind.spell(value) for path, value in found if value is not None}
 
 
 def from_texts(texts: Mapping[str, str], base: Mapping[str, object] | None = None) -> Config:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
 from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Dropout, Offload, Optimizer
-from memcore.trainers.megatron.settings import MEGATRON
-from memcore.config.schema import section, setting
+from memcore.config.schema import Section, setting
 from memcore.networks.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpointing:
+class Checkpointing(Section, path="training.activation_checkpointing", shorthand="policy"):
     """Activation checkpointing; in a file also just its policy."""
 
-    policy: str | None = setting(
+    policy = setting(
         Choice(
             ("none", "full", "selective"),
             {
@@ -29,7 +25,7 @@ class Checkpointing:
         flag="checkpointing",
         default="none",
     )
-    mode: str | None = setting(
+    mode = setting(
         Choice(
             ("op", "layer"),
             {
@@ -43,7 +39,7 @@ class Checkpointing:
         default="op; layer where a period is given",
         advanced=True,
     )
-    every: int | None = setting(
+    every = setting(
         Integer(unit="layers"),
         "Checkpoint period",
         "Every n-th layer is checkpointed in full, the others not at all.",
@@ -51,7 +47,7 @@ class Checkpointing:
         default="2, as in torchtitan",
         advanced=True,
     )
-    method: str | None = setting(
+    method = setting(
         Choice(
             ("uniform", "block"),
             {"uniform": "groups of equally many layers", "block": "the first layers of each pipeline chunk"},
@@ -59,29 +55,26 @@ class Checkpointing:
         "Recomputation method",
         "Which layers Megatron recomputes in full.",
         flag="recompute-method",
-        engines=MEGATRON,
         default="uniform",
         advanced=True,
     )
-    num_layers: int | None = setting(
+    num_layers = setting(
         Integer(unit="layers"),
         "Recomputed layers",
         "Layers of each group, or of each pipeline chunk.",
         flag="recompute-layers",
-        engines=MEGATRON,
         default="1",
         advanced=True,
     )
-    modules: str | list[str] | None = setting(
+    modules = setting(
         Names(),
         "Recomputed modules",
         "What Megatron recomputes selectively: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts.",
         flag="recompute-modules",
-        engines=MEGATRON,
         default="core_attn",
         advanced=True,
     )
-    early_stop: bool | None = setting(
+    early_stop = setting(
         Flag(),
         "Early stop",
         "The second run of a layer ends as soon as everything the backward pass needs exists again.",
@@ -89,7 +82,7 @@ class Checkpointing:
         default="true, as in torch.utils.checkpoint",
         advanced=True,
     )
-    use_reentrant: bool | None = setting(
+    use_reentrant = setting(
         Flag(),
         "Reentrant checkpoints",
         "The old form of torch.utils.checkpoint: no graph before the backward pass, and the whole layer again in it.",
@@ -97,7 +90,7 @@ class Checkpointing:
         default="false",
         advanced=True,
     )
-    entry: str | None = setting(
+    entry = setting(
         Choice(
             ("checkpoint_wrapper", "gradient_checkpointing_enable"),
             {
@@ -113,18 +106,17 @@ class Checkpointing:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class Training(Section, path="training"):
     """What one rank computes in a step."""
 
-    sequence_length: int | None = setting(
+    sequence_length = setting(
         Integer(unit="tokens"),
         "Sequence length",
         "Tokens in a sequence.",
         flag="seq",
         default="the model's maximum, at most 4096",
     )
-    images_per_sequence: int | None = setting(
+    images_per_sequence = setting(
         Integer(0, unit="images"),
         "Images",
         "Images in a sequence of a model with a vision tower; their tokens are part of the sequence's length. Without "
@@ -133,7 +125,7 @@ class Training:
         flag="images",
         default="1 for a model with a vision tower",
     )
-    image_size: int | None = setting(
+    image_size = setting(
         Integer(unit="pixels"),
         "Image size",
         "Pixels along one side of a square image.",
@@ -141,7 +133,7 @@ class Training:
         default="what the tower is made for; 1024 where it takes any size (Qwen-VL), rounded to whole tokens",
         advanced=True,
     )
-    micro_batch_size: int | None = setting(
+    micro_batch_size = setting(
         Integer(unit="sequences"),
         "Micro-batch size",
         "Sequences in one forward pass on one GPU.",
@@ -149,14 +141,14 @@ class Training:
         aliases=("batch_size",),
         default="1",
     )
-    gradient_accumulation_steps: int | None = setting(
+    gradient_accumulation_steps = setting(
         Integer(unit="micro-batches"),
         "Gradient accumulation",
         "Micro-batches for each optimizer step on one GPU. From the second one on gradients are there from the start.",
         flag="grad-accum",
         default="1",
     )
-    precision: str | None = setting(
+    precision = setting(
         Choice(
             ("fp32", "tf32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "bf16-autocast"),
             {
@@ -175,7 +167,7 @@ class Training:
         flag="precision",
         default="bf16-mixed with FSDP; else bf16, the checkpoint's dtype, as in transformers 5",
     )
-    parameter_dtype: str | None = setting(
+    parameter_dtype = setting(
         DTYPE,
         "Parameter dtype",
         "The parameters as the optimizer keeps them.",
@@ -183,7 +175,7 @@ class Training:
         default="by the preset",
         advanced=True,
     )
-    compute_dtype: str | None = setting(
+    compute_dtype = setting(
         COMPUTE,
         "Compute dtype",
         "The parameters as the layers see them; FSDP gathers in this dtype. FP8 is the preset fp8-mixed.",
@@ -191,7 +183,7 @@ class Training:
         default="by the preset",
         advanced=True,
     )
-    gradient_dtype: str | None = setting(
+    gradient_dtype = setting(
         DTYPE,
         "Gradient dtype",
         "The gradients that the optimizer reads. In PyTorch they have the parameters' dtype.",
@@ -199,16 +191,15 @@ class Training:
         default="the parameter dtype",
         advanced=True,
     )
-    reduce_dtype: str | None = setting(
+    reduce_dtype = setting(
         DTYPE,
         "Reduce dtype",
         "The dtype in which FSDP sums gradients over ranks.",
-        engines=("fsdp",),
         flag="reduce-dtype",
         default="fp32 with a mixed preset, else the compute dtype",
         advanced=True,
     )
-    master_dtype: str | None = setting(
+    master_dtype = setting(
         MASTER,
         "Master copy",
         "A separate copy of the parameters for the optimizer; PyTorch's engines have none.",
@@ -216,17 +207,17 @@ class Training:
         default="the engine's",
         advanced=True,
     )
-    optimizer: Optimizer = section(Optimizer, shorthand="name")
-    adapter: Adapter = section(Adapter, shorthand="type")
-    offload: Offload = section(Offload)
-    quantization: str | None = setting(
+    optimizer = Optimizer
+    adapter = Adapter
+    offload = Offload
+    quantization = setting(
         Choice(tuple(STORAGES), TITLES, UNMODELLED, UNTRAINABLE),
         "Frozen weights",
         "How frozen linear layers are stored beside an adapter: by bitsandbytes (QLoRA), or by transformers in fp8.",
         flag="frozen-weights",
         default="none: in the parameter dtype",
     )
-    trainable: object = setting(
+    trainable = setting(
         Names(),
         "Trainable parts",
         "What learns, by parts of parameter names such as `mlp`, `norm` or `lm_head`; the rest is frozen.",
@@ -234,7 +225,7 @@ class Training:
         default="all",
         advanced=True,
     )
-    gradient_clipping: bool | None = setting(
+    gradient_clipping = setting(
         Flag(),
         "Gradient clipping",
         "Clip by the global norm: one number for each parameter tensor, scaled in place.",
@@ -242,7 +233,7 @@ class Training:
         default="true",
         advanced=True,
     )
-    zero_grad: str | None = setting(
+    zero_grad = setting(
         Choice(
             ("set-to-none", "keep"),
             {"set-to-none": "freed after each optimizer step", "keep": "set to zero and kept between steps"},
@@ -253,8 +244,8 @@ class Training:
         default="set-to-none",
         advanced=True,
     )
-    activation_checkpointing: Checkpointing = section(Checkpointing, shorthand="policy")
-    implementation: str | None = setting(
+    activation_checkpointing = Checkpointing
+    implementation = setting(
         Choice(
             ("transformers", "liger", "unsloth", "torchtitan", "lit-gpt", "transformer-engine", "megatron-local"),
             {
@@ -272,7 +263,7 @@ class Training:
         flag="implementation",
         default="transformers, or the framework's; torchtitan with expert parallelism; Megatron's own with Megatron",
     )
-    attention: str | None = setting(
+    attention = setting(
         Choice(
             ("sdpa", "flash", "efficient", "cudnn", "math", "flex"),
             {
@@ -289,7 +280,7 @@ class Training:
         flag="attention",
         default="sdpa; math where the family has no SDPA in transformers (Gemma 2)",
     )
-    attention_mask: str | None = setting(
+    attention_mask = setting(
         Choice(("none", "padded"), {"none": "sequences are full or packed", "padded": "a padding mask is passed"}),
         "Attention mask",
         "A padding mask rules out the flash kernel in SDPA, and keys and values are copied for every query head.",
@@ -297,7 +288,7 @@ class Training:
         default="none",
         advanced=True,
     )
-    packed_sequences: bool | None = setting(
+    packed_sequences = setting(
         Flag(),
         "Packed sequences",
         "Several documents in each sequence, each on its own: flash attention takes lengths, other kernels a mask.",
@@ -305,7 +296,7 @@ class Training:
         default="false",
         advanced=True,
     )
-    kernels: str | None = setting(
+    kernels = setting(
         Choice(
             ("fused", "fallback"),
             {
@@ -319,7 +310,7 @@ class Training:
         default="fused",
         advanced=True,
     )
-    loss: str | None = setting(
+    loss = setting(
         Counted(
             ("cross-entropy-fp32", "cross-entropy", "fused-linear", "cut-cross-entropy", "vocab-parallel"),
             "chunked",
@@ -337,7 +328,7 @@ class Training:
         flag="loss",
         default="cross-entropy-fp32, as in transformers",
     )
-    loss_shift: str | None = setting(
+    loss_shift = setting(
         Choice(
             ("model", "labels-preshifted"),
             {"model": "the model computes the loss", "labels-preshifted": "the trainer computes it after the model"},
@@ -348,7 +339,7 @@ class Training:
         default="model; labels-preshifted with torchtitan's layers",
         advanced=True,
     )
-    outputs_kept: bool | None = setting(
+    outputs_kept = setting(
         Flag(),
         "Outputs kept",
         "The trainer holds the model's output object, and with it the logits, through the backward pass.",
@@ -356,10 +347,10 @@ class Training:
         default="false",
         advanced=True,
     )
-    compile: bool | None = setting(
+    compile = setting(
         Flag(), "torch.compile", "Every block is compiled.", flag="compile", default="false", advanced=True
     )
-    activation_memory_budget: float | None = setting(
+    activation_memory_budget = setting(
         Number(0, 1),
         "Activation memory budget",
         "The share of its activations that a compiled block may keep: the compiler computes the rest again, cheapest"
@@ -368,7 +359,7 @@ class Training:
         default="1, all that the compiler would keep; 0.5 in torchtitan's mode memory_budget",
         advanced=True,
     )
-    compile_loss: bool | None = setting(
+    compile_loss = setting(
         Flag(),
         "Compiled loss",
         "The loss is compiled too: it keeps the logits as they are, and upcasts none of them.",
@@ -376,8 +367,8 @@ class Training:
         default="what the framework's version does where blocks are compiled; else false",
         advanced=True,
     )
-    dropout: Dropout = section(Dropout)
-    use_cache: bool | None = setting(
+    dropout = Dropout
+    use_cache = setting(
         Flag(),
         "KV cache in training",
         "Hugging Face's use_cache was left on: keys and values are copied into a cache that nobody reads.",

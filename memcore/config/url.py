@@ -14,8 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS, from_texts, to_texts
+from memcore.config.training import Training
 from memcore.errors import LISTED, ConfigError, Problem, nearest
 from memcore.limits import LINK_LENGTH
 
@@ -24,7 +26,7 @@ PARTS = 500
 """Settings in it: more than there are."""
 LINK = re.compile(r"^v[0-9]+&|#v[0-9]+(?:&|$)")
 """Where a text is a link, of whatever version."""
-FORMER: Mapping[str, str] = {"fsdp-version": "engine.version", "quantization": "training.quantization"}
+FORMER: Mapping[str, str] = {"fsdp-version": EngineSettings.version, "quantization": Training.quantization}
 """Settings by short names that they had in the past. A name that another setting has now means that one, unless it
 refuses the value."""
 _SAFE = ":-._~/"

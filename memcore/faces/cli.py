@@ -10,28 +10,30 @@ from traceback import extract_tb
 from typing import Any, NoReturn
 
 import memcore
-from memcore.questions.accuracy import accuracy
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.kinds import SWITCHED, Flag
 from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import LINK, decode_fragment, encode_fragment
-from memcore.faces.decisions import DECISIONS, content, count, print_json
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import Estimate, estimate, estimate_training
-from memcore.formats import TOOLS, exported
-from memcore.formats.readers import parsed
-from memcore.formats.sources import read_source
-from memcore.questions.formulas import compare
-from memcore.hardware import ACCELERATORS
-from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
-from memcore.networks.read import known_families
-from memcore.memory.places import PHASES
+from memcore.faces.decisions import DECISIONS, content, count, print_json
 from memcore.faces.render import data, text
 from memcore.faces.render.formulas import comparison_data, comparison_text
 from memcore.faces.render.model import model_data, model_text
 from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
 from memcore.faces.render.serving_text import serving_explanation, serving_summary
+from memcore.formats import TOOLS, exported
+from memcore.formats.readers import parsed
+from memcore.formats.sources import read_source
+from memcore.hardware import ACCELERATORS
+from memcore.memory.places import PHASES
+from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
+from memcore.networks.read import known_families
+from memcore.questions.accuracy import accuracy
+from memcore.questions.formulas import compare
 from memcore.serving.answers import gpus_needed
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import PRESETS
@@ -138,7 +140,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     return parser, commands.choices
 
 
-_GPUS = "hardware.num_gpus"
+_GPUS = Hardware.num_gpus
 _TAKES_CONFIG = ("estimate", "explain", *DECISIONS, "validate", "url", "gpus", "formulas", "convert")
 
 
@@ -179,7 +181,9 @@ def _base(source: str | None, flags: Mapping[str, str]) -> Mapping[str, object]:
         return decode_fragment(source).to_dict()
     if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
         return {"model": source}
-    gpus = from_texts({path: text for path, text in flags.items() if path == _GPUS}, {"model": "any"}).hardware.num_gpus
+    gpus = from_texts({path: text for path, text in flags.items() if path == _GPUS}, {"model": "any"})[
+        Hardware.num_gpus
+    ]
     config, notes = read_source(content(source), source, gpus)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
@@ -351,7 +355,7 @@ def _models(options: argparse.Namespace) -> int:
 def _gpus(options: argparse.Namespace) -> int:
     found = estimate(_config(options))
     if not isinstance(found, ServingEstimate):
-        raise ConfigError([Problem("engine.type", "GPUs are counted for servers; name one as engine.type")])
+        raise ConfigError([Problem(EngineSettings.type, "GPUs are counted for servers; name one as engine.type")])
     rows = gpus_needed(found)
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from memcore import escaping
-from memcore.questions.advising.advise import advise
+from memcore.config.hardware import Hardware
 from memcore.config.kinds import Integer
 from memcore.config.settings import Config
-from memcore.questions.costs import Roofline, roofline_of
 from memcore.errors import ConfigError, Problem
-from memcore.hardware import ACCELERATORS
-from memcore.questions.reconciling.reconcile import READINGS, reconcile
 from memcore.faces.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
 from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_text
 from memcore.faces.render.search import search_data, search_text
 from memcore.faces.render.solution import solution_data, solution_text
+from memcore.hardware import ACCELERATORS
+from memcore.questions.advising.advise import advise
+from memcore.questions.costs import Roofline, roofline_of
+from memcore.questions.reconciling.reconcile import READINGS, reconcile
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.questions.searching.rows import SCHEDULES
@@ -78,10 +79,11 @@ def _solve_options(parser: argparse.ArgumentParser) -> None:
 
 def _search(config: Config, options: argparse.Namespace) -> bool | None:
     kinds = [each.id for each in ACCELERATORS] if options.on == "all" else options.on.split(",") if options.on else None
-    hardware = config.hardware
     assumed = None
     if options.assume:
-        assumed = roofline_of(hardware.accelerator, hardware.gpus_per_node).adjusted(**dict(options.assume))
+        assumed = roofline_of(config[Hardware.accelerator], config[Hardware.gpus_per_node]).adjusted(
+            **dict(options.assume)
+        )
     output = Path(options.write) if options.write else None
     known = _known(output)
     with _processes(options.jobs) as pool:

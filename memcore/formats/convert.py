@@ -10,7 +10,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from memcore.config.settings import SETTINGS, Config
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, Problem
 from memcore.formats.derived import data_ranks, derived, gpus_of, unread
 from memcore.formats.readers import flat as flattened
@@ -93,7 +96,7 @@ def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: S
         read[name] = path
     notes += tuple(unread(tool, found, flat, gpus))
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
-    engine = {} if tool.engines[0] == "none" else {"engine.type": tool.engines[0]}
+    engine: Mapping[str, Any] = {} if tool.engines[0] == "none" else {EngineSettings.type: tool.engines[0]}
     config = nested({**engine, **assumed, **_unscaled(tool, flat)})
     model = _model(tool, found)
     if model is not None:
@@ -221,8 +224,8 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     Raises ConfigError for a tool that is not known, or that does not run the config's engine.
     """
     taken = taken or {}
-    if config.engine.type is None and taken.get("engine.type"):
-        config = config.replaced("engine.type", taken["engine.type"])
+    if config[EngineSettings.type] is None and taken.get(EngineSettings.type):
+        config = config.replaced(EngineSettings.type, taken[EngineSettings.type])
     tool = tool_of(config) if to is None else _named(to)
     if not runs(tool, config):
         raise _not_run(tool, config, to)
@@ -243,12 +246,14 @@ def _named(to: str) -> Tool:
 
 
 def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
-    engine = config.engine.type or "none"
+    engine = config[EngineSettings.type] or "none"
     if to is not None:
-        return ConfigError([Problem("engine.type", f"found {engine!r}; {tool.title} is for {', '.join(tool.engines)}")])
+        return ConfigError(
+            [Problem(EngineSettings.type, f"found {engine!r}; {tool.title} is for {', '.join(tool.engines)}")]
+        )
     known = sorted({each for other in TOOLS.values() for each in other.engines})
     message = f"found {engine!r}, which has no file; exported are {', '.join(known)}"
-    return ConfigError([Problem("engine.type", message)])
+    return ConfigError([Problem(EngineSettings.type, message)])
 
 
 def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
@@ -302,7 +307,7 @@ def _why(tool: Tool, path: str, value: object) -> str:
 
 def _config_of(read: Imported) -> Config:
     """What was read, without what no config holds."""
-    config = Config(model="?")
+    config = Config({MODEL: "?"})
     for path, value in flattened(read.config).items():
         if path in SETTINGS and path != "model":
             with suppress(ConfigError):
@@ -336,11 +341,11 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
     if path in tool.implied:
         others = tool.implied[path].get(config.get(path))
         return others is not None and all(back.get(other) == value for other, value in others.items())
-    if path == "hardware.num_gpus":
+    if path == Hardware.num_gpus:
         return bool(gpus_of(back) == config.get(path))
-    if path == "engine.type":
+    if path == EngineSettings.type:
         return config.get(path) == "none" and back.get(path) is None
-    if path in ("parallelism.data_parallel_size", "parallelism.data_parallel_shard_size"):
+    if path in (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size):
         return data_ranks(back) == config.get(path) and back.get(path) is None
     return False
 

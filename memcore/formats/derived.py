@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem
 from memcore.formats.tool import Tool
 
 _MODEL_RANKS = tuple(f"parallelism.{name}_parallel_size" for name in ("tensor", "pipeline", "context", "ulysses"))
 _SEVERAL = frozenset({"ddp", "fsdp", "deepspeed", "megatron", "megatron-fsdp", "megatron-deepspeed", "nanotron"})
-_GPUS, _SHARE = "hardware.num_gpus", "training.gradient_accumulation_steps"
-_DATA, _EACH = "parallelism.data_parallel_size", "training.micro_batch_size"
+_GPUS, _SHARE = Hardware.num_gpus, Training.gradient_accumulation_steps
+_DATA, _EACH = Parallelism.data_parallel_size, Training.micro_batch_size
 
 
 def derived(
@@ -34,13 +38,13 @@ def derived(
         yield tool.batch, _SHARE, steps
     chunks = _chunks(tool, found, flat)
     if chunks is not None:
-        yield tool.per_chunk, "parallelism.virtual_pipeline_parallel_size", chunks
+        yield tool.per_chunk, Parallelism.virtual_pipeline_parallel_size, chunks
 
 
 def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: int | None) -> Iterator[str]:
     """What to say of keys that would have given something, and of GPUs that nobody has counted."""
     sizes = {_GPUS, _DATA}
-    if gpus is None and not sizes & set(flat) and flat.get("engine.type", tool.engines[0]) in _SEVERAL:
+    if gpus is None and not sizes & set(flat) and flat.get(EngineSettings.type, tool.engines[0]) in _SEVERAL:
         yield "how many GPUs there are is not said; name them with --gpus"
     started = None if gpus else _product(found, tool.world)
     if started and _GPUS not in flat:
@@ -104,7 +108,7 @@ def _accumulated(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], 
 def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:
     """Chunks of a pipeline stage, from the layers of each."""
     layers = next((_count(found.get(key)) for key, ours in tool.dimensions.items() if ours == "num_layers"), None)
-    each, stages = _count(found.get(tool.per_chunk)), _count(flat.get("parallelism.pipeline_parallel_size"))
+    each, stages = _count(found.get(tool.per_chunk)), _count(flat.get(Parallelism.pipeline_parallel_size))
     if each is None or layers is None or stages is None:
         return None
     if layers % (each * stages):

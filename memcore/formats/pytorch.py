@@ -1,15 +1,20 @@
 """torchtitan's and DeepSpeed's files."""
 
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
 from memcore.formats.settled import BUDGET, BY_BUDGET, FLAVORS, GPUS, MODE, MODEL, PER_NODE, RANKS, automatic, flavored
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.pytorch.settings import TorchSettings
 
 _CHECKPOINTS = "training.activation_checkpointing"
 
 _COMPONENTS = (["model"], ["loss"], ["model", "loss"], ["loss", "model"])
 _COMPILED = tuple(
     Meaning(
-        sets={"training.compile": "model" in names, "training.compile_loss": "loss" in names} if enabled
-        else {"training.compile": False},
+        sets={Training.compile: "model" in names, Training.compile_loss: "loss" in names} if enabled
+        else {Training.compile: False},
         keys={"compile.components": names, "compile.enable": enabled},
     )
     for enabled in (True, False)
@@ -29,74 +34,74 @@ TORCHTITAN = Tool(
     models=FLAVORS,
     copies="parallelism.data_parallel_replicate_degree",
     keys=(
-        Key(path="hardware.num_gpus", name=GPUS),
-        Key(path="hardware.gpus_per_node", name=PER_NODE),
-        Key(path="training.micro_batch_size", name="training.local_batch_size", also=("training.batch_size",)),
-        Key(path="training.sequence_length", name="training.seq_len"),
-        Key(path="training.compile", name="compile.enable", also=("training.compile",)),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Hardware.gpus_per_node, name=PER_NODE),
+        Key(path=Training.micro_batch_size, name="training.local_batch_size", also=("training.batch_size",)),
+        Key(path=Training.sequence_length, name="training.seq_len"),
+        Key(path=Training.compile, name="compile.enable", also=(Training.compile,)),
         Key(
-            path="training.optimizer.implementation",
+            path=Training.optimizer.implementation,
             name="optimizer.implementation",
             values={name: name for name in ("fused", "foreach", "for-loop")},
         ),
         Key(
-            path="training.optimizer.name",
+            path=Training.optimizer.name,
             name="optimizer.name",
             values={"adamw": "AdamW", "adam": "Adam"},
         ),
-        Key(path="parallelism.data_parallel_shard_size", name="parallelism.data_parallel_shard_degree"),
-        Key(path="parallelism.tensor_parallel_size", name="parallelism.tensor_parallel_degree"),
-        Key(path="parallelism.pipeline_parallel_size", name="parallelism.pipeline_parallel_degree"),
-        Key(path="parallelism.context_parallel_size", name="parallelism.context_parallel_degree"),
-        Key(path="parallelism.expert_parallel_size", name="parallelism.expert_parallel_degree"),
-        Key(path="parallelism.expert_tensor_parallel_size", name="parallelism.expert_tensor_parallel_degree"),
+        Key(path=Parallelism.data_parallel_shard_size, name="parallelism.data_parallel_shard_degree"),
+        Key(path=Parallelism.tensor_parallel_size, name="parallelism.tensor_parallel_degree"),
+        Key(path=Parallelism.pipeline_parallel_size, name="parallelism.pipeline_parallel_degree"),
+        Key(path=Parallelism.context_parallel_size, name="parallelism.context_parallel_degree"),
+        Key(path=Parallelism.expert_parallel_size, name="parallelism.expert_parallel_degree"),
+        Key(path=Parallelism.expert_tensor_parallel_size, name="parallelism.expert_tensor_parallel_degree"),
         Key(
-            path="engine.moe_token_dispatcher",
+            path=TorchSettings.moe_token_dispatcher,
             name="parallelism.expert_parallel_comm_backend",
             values={"alltoall": "standard", "deepep": "deepep", "hybridep": "hybridep"},
         ),
         Key(
-            path="parallelism.pipeline_schedule",
+            path=Parallelism.pipeline_schedule,
             name="parallelism.pipeline_parallel_schedule",
             values={"1f1b": "1F1B", "gpipe": "GPipe", "interleaved-1f1b": "Interleaved1F1B", "zbv": "ZBVZeroBubble",
                     "dualpipev": "DualPipeV"},
         ),
         Key(
-            path="engine.reshard_after_forward",
+            path=TorchSettings.reshard_after_forward,
             name="parallelism.fsdp_reshard_after_forward",
             values={True: "always", False: "never"},
         ),
-        Key(path="engine.cpu_offload", name="training.enable_cpu_offload"),
-        Key(path="parallelism.data_parallel_size", name=RANKS),
+        Key(path=TorchSettings.cpu_offload, name="training.enable_cpu_offload"),
+        Key(path=Parallelism.data_parallel_size, name=RANKS),
         Key(
-            path="engine.enable_async_tensor_parallel",
+            path=TorchSettings.enable_async_tensor_parallel,
             name="parallelism.enable_async_tensor_parallel",
             also=("experimental.enable_async_tensor_parallel",),
         ),
         Key(
-            path="engine.enable_fsdp_float8_all_gather",
+            path=TorchSettings.enable_fsdp_float8_all_gather,
             name="quantize.linear.float8.enable_fsdp_float8_all_gather",
             also=("float8.enable_fsdp_float8_all_gather",),
         ),
-        Key(path=f"{_CHECKPOINTS}.policy", name=MODE),
-        Key(path="training.activation_memory_budget", name=BUDGET),
+        Key(path=Training.activation_checkpointing.policy, name=MODE),
+        Key(path=Training.activation_memory_budget, name=BUDGET),
     ),
     meanings=(
-        Meaning(sets={f"{_CHECKPOINTS}.mode": "op"}, keys={"activation_checkpoint.selective_ac_option": "op"}
+        Meaning(sets={Training.activation_checkpointing.mode: "op"}, keys={"activation_checkpoint.selective_ac_option": "op"}
         ),
-        Meaning(sets={f"{_CHECKPOINTS}.every": 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
-        Meaning(sets={f"{_CHECKPOINTS}.every": 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
+        Meaning(sets={Training.activation_checkpointing.every: 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
+        Meaning(sets={Training.activation_checkpointing.every: 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
         *_COMPILED,
-        Meaning(sets={"training.precision": "fp32"}, keys={"training.mixed_precision_param": "float32"}),
-        Meaning(sets={"training.precision": "fp8-mixed"}, keys={"model.converters": ["quantize.linear.float8"]}),
+        Meaning(sets={Training.precision: "fp32"}, keys={"training.mixed_precision_param": "float32"}),
+        Meaning(sets={Training.precision: "fp8-mixed"}, keys={"model.converters": ["quantize.linear.float8"]}),
     ),
     model=MODEL,
     settled=flavored,
     alongside={BUDGET: (MODE, BY_BUDGET)},
     batch="training.global_batch_size",
-    defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048,
-              "training.implementation": "torchtitan", f"{_CHECKPOINTS}.policy": "selective"},
-    unsaid={"training.precision": "bf16-mixed"},
+    defaults={Training.micro_batch_size: 8, Training.sequence_length: 2048,
+              Training.implementation: "torchtitan", Training.activation_checkpointing.policy: "selective"},
+    unsaid={Training.precision: "bf16-mixed"},
     ignored=("job.*", "profiling.*", "metrics.*", "lr_scheduler.*", "checkpoint.*", "comm.*", "validation.*",
              "activation_checkpoint.visualize_memory_budget_pareto",
              "optimizer.lr", "optimizer.eps", "training.steps", "training.max_norm", "training.dataset",
@@ -114,23 +119,23 @@ DEEPSPEED = Tool(
     tells=("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"),
     launch="deepspeed --num_nodes {nodes} --num_gpus {each} train.py --deepspeed {file}",
     keys=(
-        Key(path="training.micro_batch_size", name="train_micro_batch_size_per_gpu"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
+        Key(path=Training.micro_batch_size, name="train_micro_batch_size_per_gpu"),
+        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
         Key(
-            path="training.optimizer.name",
+            path=Training.optimizer.name,
             name="optimizer.type",
             values={"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "lion": "Lion", "adagrad": "Adagrad",
                     "lamb": "Lamb", "muon": "Muon"},
         ),
-        Key(path="training.gradient_dtype", name="data_types.grad_accum_dtype"),
-        Key(path="parallelism.ulysses_parallel_size", name="sequence_parallel_size"),
-        Key(path="engine.zero_stage", name="zero_optimization.stage"),
-        Key(path="engine.offload_optimizer", name="zero_optimization.offload_optimizer.device"),
-        Key(path="engine.offload_param", name="zero_optimization.offload_param.device"),
-        Key(path="engine.partition_activations", name="activation_checkpointing.partition_activations"),
-        Key(path="engine.cpu_checkpointing", name="activation_checkpointing.cpu_checkpointing"),
+        Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
+        Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
+        Key(path=DeepSpeedSettings.zero_stage, name="zero_optimization.stage"),
+        Key(path=DeepSpeedSettings.offload_optimizer, name="zero_optimization.offload_optimizer.device"),
+        Key(path=DeepSpeedSettings.offload_param, name="zero_optimization.offload_param.device"),
+        Key(path=DeepSpeedSettings.partition_activations, name="activation_checkpointing.partition_activations"),
+        Key(path=DeepSpeedSettings.cpu_checkpointing, name="activation_checkpointing.cpu_checkpointing"),
         Key(
-            path="engine.contiguous_memory_optimization",
+            path=DeepSpeedSettings.contiguous_memory_optimization,
             name="activation_checkpointing.contiguous_memory_optimization",
         ),
         *(
@@ -142,19 +147,19 @@ DEEPSPEED = Tool(
         ),
     ),
     meanings=(
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16.enabled": True}),
-        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16.enabled": True}),
-        Meaning(sets={"training.gradient_clipping": True}, keys={"gradient_clipping": 1.0}),
-        Meaning(sets={"training.gradient_clipping": False}, keys={"gradient_clipping": 0}),
+        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16.enabled": True}),
+        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16.enabled": True}),
+        Meaning(sets={Training.gradient_clipping: True}, keys={"gradient_clipping": 1.0}),
+        Meaning(sets={Training.gradient_clipping: False}, keys={"gradient_clipping": 0}),
     ),
     settled=automatic,
     batch="train_batch_size",
-    defaults={"training.precision": "fp32"},
+    defaults={Training.precision: "fp32"},
     unsaid={
-        "engine.zero_stage": None,
-        "training.micro_batch_size": None,
-        "training.gradient_accumulation_steps": None,
-        "training.gradient_clipping": False,
+        DeepSpeedSettings.zero_stage: None,
+        Training.micro_batch_size: None,
+        Training.gradient_accumulation_steps: None,
+        Training.gradient_clipping: False,
     },
     ignored=("optimizer.params.*", "scheduler.*", "steps_per_print", "wall_clock_breakdown",
              "gradient_clipping", "fp16.loss_scale*", "fp16.initial_scale_power", "fp16.hysteresis",

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
+from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.formats.derived import data_ranks, gpus_of, whole_batch
 from memcore.formats.settled import GPUS, PER_NODE
@@ -17,17 +21,17 @@ from memcore.networks.catalog import find_model, full_name
 _NODE = 8
 """The most GPUs of a node where nothing is said."""
 _OURS: Mapping[str, Any] = {
-    "training.micro_batch_size": 1,
-    "training.gradient_accumulation_steps": 1,
-    "parallelism.tensor_parallel_size": 1,
-    "parallelism.pipeline_parallel_size": 1,
-    "parallelism.pipeline_schedule": "1f1b",
-    "training.adapter.target_modules": "all-linear",
-    "engine.version": 2,
+    Training.micro_batch_size: 1,
+    Training.gradient_accumulation_steps: 1,
+    Parallelism.tensor_parallel_size: 1,
+    Parallelism.pipeline_parallel_size: 1,
+    Parallelism.pipeline_schedule: "1f1b",
+    Training.adapter.target_modules: "all-linear",
+    EngineSettings.version: 2,
 }
 """What a missing setting means here, where nothing is noted of it."""
-_GPUS, _DATA = "hardware.num_gpus", "parallelism.data_parallel_size"
-_HIDDEN, _SCORES = "training.dropout.hidden", "training.dropout.attention"
+_GPUS, _DATA = Hardware.num_gpus, Parallelism.data_parallel_size
+_HIDDEN, _SCORES = Training.dropout.hidden, Training.dropout.attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,8 @@ def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Confi
     known = {**known, **{path: size for path, size in sizes.items() if size}}
     for path, theirs in {**tool.defaults, **tool.unsaid}.items():
         engines = SETTINGS[path].engines
-        applies = engines is None or (config.engine.type or "none") in engines
-        applies &= not path.startswith("training.adapter.") or config.training.adapter.type is not None
+        applies = engines is None or (config[EngineSettings.type] or "none") in engines
+        applies &= not path.startswith("training.adapter.") or config[Training.adapter.type] is not None
         if applies and config.get(path) is None and known.get(path, theirs) != theirs:
             config = config.replaced(path, known[path])
     return config
@@ -146,7 +150,7 @@ def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tup
     whole = whole_batch(config)
     if tool.batch and whole is not None:
         yield tool.batch, whole
-    ranks, shards = data_ranks(config), config.get("parallelism.data_parallel_shard_size")
+    ranks, shards = data_ranks(config), config.get(Parallelism.data_parallel_shard_size)
     if tool.copies and ranks and shards and ranks > shards and ranks % shards == 0:
         yield tool.copies, ranks // shards
 
@@ -156,7 +160,7 @@ def _command(tool: Tool, config: Config, keys: Mapping[str, Any]) -> tuple[str, 
     script = tool.scripts.get(str(keys.get("*architecture")), "")
     gpus = gpus_of(config)
     if tool.launch and gpus:
-        most = config.get("hardware.gpus_per_node") or _NODE
+        most = config.get(Hardware.gpus_per_node) or _NODE
         each = max(size for size in range(1, min(most, gpus) + 1) if gpus % size == 0)
         nodes = gpus // each
         words = tool.launch.format(all=gpus, nodes=nodes, each=each, file=tool.file)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
-from memcore.trainers.megatron.files import MEGATRON
-from memcore.trainers.nanotron.files import NANOTRON
+from memcore.config.training import Training
 from memcore.formats.pytorch import DEEPSPEED, TORCHTITAN
-from memcore.servers.command_lines import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 from memcore.formats.tool import Tool
 from memcore.formats.trainers import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
+from memcore.servers.command_lines import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
+from memcore.trainers.megatron.files import MEGATRON
+from memcore.trainers.nanotron.files import NANOTRON
 
 TOOLS: Mapping[str, Tool] = {
     each.name: each
@@ -24,13 +26,13 @@ TOOLS: Mapping[str, Tool] = {
 
 def runs(tool: Tool, config: Config) -> bool:
     """Whether a tool runs the engine of a config."""
-    return (config.engine.type or "none") in tool.engines
+    return (config[EngineSettings.type] or "none") in tool.engines
 
 
 def tool_of(config: Config) -> Tool:
     """The tool that runs a config: its engine's own, torchtitan for its layers, else a Hugging Face script."""
-    engine = config.engine.type or "none"
-    implementation = config.training.implementation or "transformers"
+    engine = config[EngineSettings.type] or "none"
+    implementation = config[Training.implementation] or "transformers"
     for tool in (*TOOLS.values(), TRAINER):
         fits = tool.implementations is None or implementation in tool.implementations
         if engine in tool.engines and fits and tool not in (AXOLOTL, LLAMA_FACTORY):

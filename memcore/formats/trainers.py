@@ -1,26 +1,49 @@
 """What people fine-tune with: accelerate, the Hugging Face Trainer and TRL, LLaMA-Factory, axolotl."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
 from memcore.formats.pytorch import DEEPSPEED
-from memcore.formats.settled import CHECKPOINTS, ENGINE, GPUS, OFFLOAD, OPTIMIZER, PARAMETERS, PER_NODE, RESHARD, STAGE, VERSION, accelerated, factory, of_trl, sharded
+from memcore.formats.settled import (
+    CHECKPOINTS,
+    ENGINE,
+    GPUS,
+    OFFLOAD,
+    OPTIMIZER,
+    PARAMETERS,
+    PER_NODE,
+    RESHARD,
+    STAGE,
+    VERSION,
+    accelerated,
+    factory,
+    of_trl,
+    sharded,
+)
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.pytorch.settings import TorchSettings
 
 _CHECKPOINTS = "training.activation_checkpointing"
 _SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
 _FSDP = (
-    Key(path="hardware.num_gpus", name=GPUS),
-    Key(path="hardware.gpus_per_node", name=PER_NODE),
-    Key(path="engine.type", name=ENGINE),
-    Key(path="engine.version", name=VERSION),
-    Key(path="engine.reshard_after_forward", name=RESHARD),
-    Key(path="engine.cpu_offload", name=OFFLOAD),
+    Key(path=Hardware.num_gpus, name=GPUS),
+    Key(path=Hardware.gpus_per_node, name=PER_NODE),
+    Key(path=EngineSettings.type, name=ENGINE),
+    Key(path=EngineSettings.version, name=VERSION),
+    Key(path=TorchSettings.reshard_after_forward, name=RESHARD),
+    Key(path=TorchSettings.cpu_offload, name=OFFLOAD),
 )
 _ZERO = (
-    Key(path="engine.zero_stage", name=STAGE),
-    Key(path="engine.offload_optimizer", name=OPTIMIZER),
-    Key(path="engine.offload_param", name=PARAMETERS),
+    Key(path=DeepSpeedSettings.zero_stage, name=STAGE),
+    Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),
+    Key(path=DeepSpeedSettings.offload_param, name=PARAMETERS),
     *(
         replace(key, name=f"deepspeed.{key.name}")
         for key in DEEPSPEED.keys
@@ -30,7 +53,7 @@ _ZERO = (
 """`deepspeed` names a file, or holds what that file would (transformers, training_args.py: `dict | str`)."""
 _SAID_ZERO = (
     Meaning(
-        sets={"engine.type": "deepspeed"},
+        sets={EngineSettings.type: "deepspeed"},
         keys={f"deepspeed.{name}": "auto" for name in (
             "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping", "bf16.enabled",
             "fp16.enabled",
@@ -39,30 +62,32 @@ _SAID_ZERO = (
 )  # fmt: skip
 """What DeepSpeed's file leaves to the trainer."""
 _OF_ZERO = tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size"))
-_UNSAID = dict.fromkeys((
-    "engine.zero_stage", "training.precision", "training.optimizer.name", "training.optimizer.implementation",
-    "training.sequence_length", f"{_CHECKPOINTS}.policy", f"{_CHECKPOINTS}.use_reentrant", "training.adapter.rank",
-    "training.adapter.dropout", "training.adapter.target_modules",
+_UNSAID: Mapping[str, Any] = dict.fromkeys((
+    DeepSpeedSettings.zero_stage, Training.precision, Training.optimizer.name, Training.optimizer.implementation,
+    Training.sequence_length, Training.activation_checkpointing.policy, Training.activation_checkpointing.use_reentrant, Training.adapter.rank,
+    Training.adapter.dropout, Training.adapter.target_modules,
 ))  # fmt: skip
 """Settings whose defaults differ by release, or between transformers, TRL and what is built on them."""
 _SAID_FSDP = (
-    Meaning(sets={"engine.type": "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
-    Meaning(sets={"engine.version": 1}, keys={"fsdp_config.version": 1}),
-    Meaning(sets={"engine.reshard_after_forward": True}, keys={"fsdp_config.reshard_after_forward": True}),
-    Meaning(sets={"engine.reshard_after_forward": False}, keys={"fsdp_config.reshard_after_forward": False}),
-    Meaning(sets={"engine.cpu_offload": True}, keys={"fsdp_config.offload_params": True}),
+    Meaning(sets={EngineSettings.type: "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
+    Meaning(sets={EngineSettings.version: 1}, keys={"fsdp_config.version": 1}),
+    Meaning(sets={TorchSettings.reshard_after_forward: True}, keys={"fsdp_config.reshard_after_forward": True}),
+    Meaning(sets={TorchSettings.reshard_after_forward: False}, keys={"fsdp_config.reshard_after_forward": False}),
+    Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
 )
 """How FSDP is written; what is read of it is settled before."""
-_UNCHECKPOINTED = Meaning(sets={f"{_CHECKPOINTS}.policy": "none"}, keys={"gradient_checkpointing": False})
+_UNCHECKPOINTED = Meaning(
+    sets={Training.activation_checkpointing.policy: "none"}, keys={"gradient_checkpointing": False}
+)
 _PRECISIONS = (
-    Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
-    Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
+    Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16": True}),
+    Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16": True}),
 )
 _KERNELS = (
-    Meaning(sets={"training.attention": "flash"}, keys={"attn_implementation": "flash_attention_2"}),
-    Meaning(sets={"training.attention": "sdpa"}, keys={"attn_implementation": "sdpa"}),
-    Meaning(sets={"training.attention": "math"}, keys={"attn_implementation": "eager"}),
-    Meaning(sets={"training.attention": "flex"}, keys={"attn_implementation": "flex_attention"}),
+    Meaning(sets={Training.attention: "flash"}, keys={"attn_implementation": "flash_attention_2"}),
+    Meaning(sets={Training.attention: "sdpa"}, keys={"attn_implementation": "sdpa"}),
+    Meaning(sets={Training.attention: "math"}, keys={"attn_implementation": "eager"}),
+    Meaning(sets={Training.attention: "flex"}, keys={"attn_implementation": "flex_attention"}),
 )
 _TRAINED = ("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "num_train_epochs",
             "max_steps", "logging_*", "save_*", "eval_*", "report_to", "seed", "dataset*", "weight_decay", "do_*",
@@ -80,41 +105,41 @@ ACCELERATE = Tool(
     copies="parallelism_config.parallelism_config_dp_replicate_size",
     keys=(
         Key(
-            path="engine.type",
+            path=EngineSettings.type,
             name="distributed_type",
             values={"fsdp": "FSDP", "ddp": "MULTI_GPU", "none": "NO", "deepspeed": "DEEPSPEED",
                     "megatron": "MEGATRON_LM"},
         ),
-        Key(path="hardware.num_gpus", name="num_processes"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
+        Key(path=Hardware.num_gpus, name="num_processes"),
+        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
         *_FSDP,
-        Key(path="engine.version", name="fsdp_config.fsdp_version"),
-        Key(path="engine.reshard_after_forward", name="fsdp_config.fsdp_reshard_after_forward"),
-        Key(path="engine.cpu_offload", name="fsdp_config.fsdp_offload_params"),
-        Key(path="engine.zero_stage", name="deepspeed_config.zero_stage"),
-        Key(path="engine.offload_optimizer", name="deepspeed_config.offload_optimizer_device"),
-        Key(path="engine.offload_param", name="deepspeed_config.offload_param_device"),
-        Key(path="parallelism.tensor_parallel_size", name="parallelism_config.parallelism_config_tp_size"),
-        Key(path="parallelism.context_parallel_size", name="parallelism_config.parallelism_config_cp_size"),
-        Key(path="parallelism.data_parallel_shard_size", name="parallelism_config.parallelism_config_dp_shard_size"),
+        Key(path=EngineSettings.version, name="fsdp_config.fsdp_version"),
+        Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),
+        Key(path=TorchSettings.cpu_offload, name="fsdp_config.fsdp_offload_params"),
+        Key(path=DeepSpeedSettings.zero_stage, name="deepspeed_config.zero_stage"),
+        Key(path=DeepSpeedSettings.offload_optimizer, name="deepspeed_config.offload_optimizer_device"),
+        Key(path=DeepSpeedSettings.offload_param, name="deepspeed_config.offload_param_device"),
+        Key(path=Parallelism.tensor_parallel_size, name="parallelism_config.parallelism_config_tp_size"),
+        Key(path=Parallelism.context_parallel_size, name="parallelism_config.parallelism_config_cp_size"),
+        Key(path=Parallelism.data_parallel_shard_size, name="parallelism_config.parallelism_config_dp_shard_size"),
     ),
     settled=accelerated,
     meanings=(
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
-        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
-        Meaning(sets={"training.precision": "fp8-mixed"}, keys={"mixed_precision": "fp8"}),
+        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
+        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
+        Meaning(sets={Training.precision: "fp8-mixed"}, keys={"mixed_precision": "fp8"}),
         Meaning(
-            sets={f"{_CHECKPOINTS}.policy": "full", "engine.type": "fsdp"},
+            sets={Training.activation_checkpointing.policy: "full", EngineSettings.type: "fsdp"},
             keys={"distributed_type": "FSDP", "fsdp_config.fsdp_activation_checkpointing": True},
         ),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
+        Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
     ),
     unsaid={
-        "hardware.num_gpus": None,
-        "engine.zero_stage": 2,
-        "engine.version": 1,
-        "training.precision": None,
-        "training.gradient_accumulation_steps": None,
+        Hardware.num_gpus: None,
+        DeepSpeedSettings.zero_stage: 2,
+        EngineSettings.version: 1,
+        Training.precision: None,
+        Training.gradient_accumulation_steps: None,
     },
     ignored=("compute_environment", "debug", "downcast_bf16", "machine_rank", "main_training_function",
              "rdzv_backend", "same_network", "tpu_*", "use_cpu", "enable_cpu_affinity", "main_process_port",
@@ -136,27 +161,27 @@ TRAINER = Tool(
     model="model_name_or_path",
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} train.py --config {file}",
     keys=(
-        Key(path="training.micro_batch_size", name="per_device_train_batch_size"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
-        Key(path="training.sequence_length", name="max_length", also=("max_seq_length",)),
-        Key(path="training.compile", name="torch_compile"),
-        Key(path="training.packed_sequences", name="padding_free"),
+        Key(path=Training.micro_batch_size, name="per_device_train_batch_size"),
+        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
+        Key(path=Training.sequence_length, name="max_length", also=("max_seq_length",)),
+        Key(path=Training.compile, name="torch_compile"),
+        Key(path=Training.packed_sequences, name="padding_free"),
         *_FSDP,
         *_ZERO,
-        Key(path="training.adapter.rank", name="lora_r"),
-        Key(path="training.adapter.dropout", name="lora_dropout"),
-        Key(path="training.adapter.target_modules", name="lora_target_modules"),
-        Key(path="training.adapter.target_parameters", name="lora_target_parameters"),
-        Key(path="training.adapter.modules_to_save", name="lora_modules_to_save"),
-        Key(path="training.adapter.use_rslora", name="use_rslora"),
-        Key(path=f"{_CHECKPOINTS}.use_reentrant", name="gradient_checkpointing_kwargs.use_reentrant"),
+        Key(path=Training.adapter.rank, name="lora_r"),
+        Key(path=Training.adapter.dropout, name="lora_dropout"),
+        Key(path=Training.adapter.target_modules, name="lora_target_modules"),
+        Key(path=Training.adapter.target_parameters, name="lora_target_parameters"),
+        Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
+        Key(path=Training.adapter.use_rslora, name="use_rslora"),
+        Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),
     ),
     meanings=(
         *_PRECISIONS,
-        Meaning(sets={"training.precision": "fp32"}, keys={"dtype": "float32", "bf16": False}),
-        Meaning(sets={"training.precision": "tf32"}, keys={"dtype": "float32", "bf16": False, "tf32": True}),
+        Meaning(sets={Training.precision: "fp32"}, keys={"dtype": "float32", "bf16": False}),
+        Meaning(sets={Training.precision: "tf32"}, keys={"dtype": "float32", "bf16": False, "tf32": True}),
         *(
-            Meaning(sets={"training.precision": ours}, keys={name: theirs})
+            Meaning(sets={Training.precision: ours}, keys={name: theirs})
             for name in ("dtype", "torch_dtype")
             for ours, theirs in TORCH_DTYPES.items()
             if ours != "fp32"
@@ -164,33 +189,33 @@ TRAINER = Tool(
         *_SAID_FSDP,
         *_SAID_ZERO,
         _UNCHECKPOINTED,
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
-        Meaning(sets={"training.packed_sequences": True}, keys={"packing": True}),
+        Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
+        Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
+        Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
         *_KERNELS,
-        Meaning(sets={"training.implementation": "liger"}, keys={"use_liger_kernel": True}),
-        Meaning(sets={"training.offload.activations": "cpu"}, keys={"activation_offloading": True}),
-        Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
+        Meaning(sets={Training.implementation: "liger"}, keys={"use_liger_kernel": True}),
+        Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
+        Meaning(sets={Training.quantization: "nf4"}, keys={"load_in_4bit": True}),
         Meaning(
-            sets={"training.quantization": "nf4-double"}, keys={"load_in_4bit": True, "use_bnb_nested_quant": True}
+            sets={Training.quantization: "nf4-double"}, keys={"load_in_4bit": True, "use_bnb_nested_quant": True}
         ),
         Meaning(
-            sets={"training.quantization": "fp4"}, keys={"load_in_4bit": True, "bnb_4bit_quant_type": "fp4"}
+            sets={Training.quantization: "fp4"}, keys={"load_in_4bit": True, "bnb_4bit_quant_type": "fp4"}
         ),
         Meaning(
-            sets={"training.quantization": "fp4-double"},
+            sets={Training.quantization: "fp4-double"},
             keys={"load_in_4bit": True, "bnb_4bit_quant_type": "fp4", "use_bnb_nested_quant": True},
         ),
-        Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
-        Meaning(sets={"training.adapter.type": "lora"}, keys={"use_peft": True}),
-        Meaning(sets={"training.adapter.type": "dora"}, keys={"use_peft": True, "use_dora": True}),
-        Meaning(sets={"training.gradient_clipping": False}, keys={"max_grad_norm": 0}),
+        Meaning(sets={Training.quantization: "int8"}, keys={"load_in_8bit": True}),
+        Meaning(sets={Training.adapter.type: "lora"}, keys={"use_peft": True}),
+        Meaning(sets={Training.adapter.type: "dora"}, keys={"use_peft": True, "use_dora": True}),
+        Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
         *(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
     settled=of_trl,
-    defaults={"training.micro_batch_size": 8},
+    defaults={Training.micro_batch_size: 8},
     unsaid=_UNSAID,
     ignored=(*_TRAINED, *_OF_ZERO, "lora_alpha", "lora_task_type"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
@@ -206,18 +231,18 @@ LLAMA_FACTORY = Tool(
     always={"stage": "sft", "do_train": True},
     model="model_name_or_path",
     launch="FORCE_TORCHRUN=1 NNODES={nodes} NPROC_PER_NODE={each} llamafactory-cli train {file}",
-    without={"training.adapter.type": {"finetuning_type": "full"}},
+    without={Training.adapter.type: {"finetuning_type": "full"}},
     keys=(
-        Key(path="training.micro_batch_size", name="per_device_train_batch_size"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
-        Key(path="training.sequence_length", name="cutoff_len"),
-        Key(path="training.packed_sequences", name="neat_packing"),
-        Key(path="training.adapter.rank", name="lora_rank"),
-        Key(path="training.adapter.dropout", name="lora_dropout"),
-        Key(path="training.adapter.target_modules", name="lora_target", but="all-linear", joined=True),
-        Key(path="training.adapter.modules_to_save", name="additional_target", joined=True),
-        Key(path="training.adapter.use_rslora", name="use_rslora"),
-        Key(path=f"{_CHECKPOINTS}.use_reentrant", name="use_reentrant_gc"),
+        Key(path=Training.micro_batch_size, name="per_device_train_batch_size"),
+        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
+        Key(path=Training.sequence_length, name="cutoff_len"),
+        Key(path=Training.packed_sequences, name="neat_packing"),
+        Key(path=Training.adapter.rank, name="lora_rank"),
+        Key(path=Training.adapter.dropout, name="lora_dropout"),
+        Key(path=Training.adapter.target_modules, name="lora_target", but="all-linear", joined=True),
+        Key(path=Training.adapter.modules_to_save, name="additional_target", joined=True),
+        Key(path=Training.adapter.use_rslora, name="use_rslora"),
+        Key(path=Training.activation_checkpointing.use_reentrant, name="use_reentrant_gc"),
         *_FSDP,
         *_ZERO,
     ),
@@ -225,25 +250,25 @@ LLAMA_FACTORY = Tool(
         *_PRECISIONS,
         *_SAID_FSDP,
         *_SAID_ZERO,
-        Meaning(sets={"training.precision": "bf16"}, keys={"pure_bf16": True}),
-        Meaning(sets={"training.adapter.type": "lora"}, keys={"finetuning_type": "lora"}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "none"}, keys={"disable_gradient_checkpointing": True}),
-        Meaning(sets={"training.implementation": "liger"}, keys={"enable_liger_kernel": True}),
-        Meaning(sets={"training.adapter.target_modules": "all-linear"}, keys={"lora_target": "all"}),
-        Meaning(sets={"training.adapter.type": "dora"}, keys={"finetuning_type": "lora", "use_dora": True}),
-        Meaning(sets={"training.quantization": "nf4-double"}, keys={"quantization_bit": 4}),
-        Meaning(sets={"training.quantization": "nf4"}, keys={"quantization_bit": 4, "double_quantization": False}),
-        Meaning(sets={"training.quantization": "int8"}, keys={"quantization_bit": 8}),
-        Meaning(sets={"training.gradient_clipping": False}, keys={"max_grad_norm": 0}),
-        Meaning(sets={"training.attention": "flash"}, keys={"flash_attn": "fa2"}),
-        Meaning(sets={"training.attention": "sdpa"}, keys={"flash_attn": "sdpa"}),
-        Meaning(sets={"training.attention": "math"}, keys={"flash_attn": "disabled"}),
+        Meaning(sets={Training.precision: "bf16"}, keys={"pure_bf16": True}),
+        Meaning(sets={Training.adapter.type: "lora"}, keys={"finetuning_type": "lora"}),
+        Meaning(sets={Training.activation_checkpointing.policy: "none"}, keys={"disable_gradient_checkpointing": True}),
+        Meaning(sets={Training.implementation: "liger"}, keys={"enable_liger_kernel": True}),
+        Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"lora_target": "all"}),
+        Meaning(sets={Training.adapter.type: "dora"}, keys={"finetuning_type": "lora", "use_dora": True}),
+        Meaning(sets={Training.quantization: "nf4-double"}, keys={"quantization_bit": 4}),
+        Meaning(sets={Training.quantization: "nf4"}, keys={"quantization_bit": 4, "double_quantization": False}),
+        Meaning(sets={Training.quantization: "int8"}, keys={"quantization_bit": 8}),
+        Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
+        Meaning(sets={Training.attention: "flash"}, keys={"flash_attn": "fa2"}),
+        Meaning(sets={Training.attention: "sdpa"}, keys={"flash_attn": "sdpa"}),
+        Meaning(sets={Training.attention: "math"}, keys={"flash_attn": "disabled"}),
         *(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
     settled=factory,
-    defaults={"training.micro_batch_size": 8, "training.sequence_length": 2048, f"{_CHECKPOINTS}.policy": "full"},
+    defaults={Training.micro_batch_size: 8, Training.sequence_length: 2048, Training.activation_checkpointing.policy: "full"},
     unsaid=_UNSAID,
     ignored=(*_TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
@@ -264,20 +289,20 @@ AXOLOTL = Tool(
     launch="accelerate launch --num_machines {nodes} --num_processes {all} -m axolotl.cli.train {file}",
     copies="dp_replicate_size",
     keys=(
-        Key(path="training.sequence_length", name="sequence_len"),
-        Key(path="training.micro_batch_size", name="micro_batch_size"),
-        Key(path="training.gradient_accumulation_steps", name="gradient_accumulation_steps"),
-        Key(path="training.packed_sequences", name="sample_packing"),
-        Key(path="training.compile", name="torch_compile"),
-        Key(path="training.adapter.rank", name="lora_r"),
-        Key(path="training.adapter.dropout", name="lora_dropout"),
-        Key(path="training.adapter.target_modules", name="lora_target_modules", but="all-linear"),
-        Key(path="parallelism.tensor_parallel_size", name="tensor_parallel_size"),
-        Key(path="parallelism.context_parallel_size", name="context_parallel_size"),
-        Key(path="parallelism.data_parallel_shard_size", name="dp_shard_size"),
-        Key(path="training.adapter.modules_to_save", name="lora_modules_to_save"),
-        Key(path="training.adapter.use_rslora", name="peft_use_rslora"),
-        Key(path=f"{_CHECKPOINTS}.use_reentrant", name="gradient_checkpointing_kwargs.use_reentrant"),
+        Key(path=Training.sequence_length, name="sequence_len"),
+        Key(path=Training.micro_batch_size, name="micro_batch_size"),
+        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
+        Key(path=Training.packed_sequences, name="sample_packing"),
+        Key(path=Training.compile, name="torch_compile"),
+        Key(path=Training.adapter.rank, name="lora_r"),
+        Key(path=Training.adapter.dropout, name="lora_dropout"),
+        Key(path=Training.adapter.target_modules, name="lora_target_modules", but="all-linear"),
+        Key(path=Parallelism.tensor_parallel_size, name="tensor_parallel_size"),
+        Key(path=Parallelism.context_parallel_size, name="context_parallel_size"),
+        Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),
+        Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
+        Key(path=Training.adapter.use_rslora, name="peft_use_rslora"),
+        Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),
         *_FSDP,
         *_ZERO,
     ),
@@ -285,37 +310,37 @@ AXOLOTL = Tool(
     meanings=(
         *(
             Meaning(
-                sets={"training.adapter.type": "lora", "training.quantization": name},
+                sets={Training.adapter.type: "lora", Training.quantization: name},
                 keys={"adapter": "qlora", "load_in_4bit": True, _NESTED: name == "nf4-double"},
             )
             for name in ("nf4", "nf4-double")
         ),
-        Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "lora"}),
-        Meaning(sets={"training.adapter.type": "lora"}, keys={"adapter": "qlora"}),
-        Meaning(sets={"training.adapter.type": "dora"}, keys={"adapter": "lora", "peft_use_dora": True}),
-        Meaning(sets={"training.adapter.target_modules": "all-linear"}, keys={"lora_target_linear": True}),
-        Meaning(sets={"training.quantization": "nf4"}, keys={"load_in_4bit": True}),
-        Meaning(sets={"training.quantization": "nf4-double"}, keys={"load_in_4bit": True, _NESTED: True}),
-        Meaning(sets={"training.quantization": "int8"}, keys={"load_in_8bit": True}),
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": True}),
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"bf16": "auto"}),
-        Meaning(sets={"training.precision": "bf16"}, keys={"bf16": "full"}),
-        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"fp16": True}),
+        Meaning(sets={Training.adapter.type: "lora"}, keys={"adapter": "lora"}),
+        Meaning(sets={Training.adapter.type: "lora"}, keys={"adapter": "qlora"}),
+        Meaning(sets={Training.adapter.type: "dora"}, keys={"adapter": "lora", "peft_use_dora": True}),
+        Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"lora_target_linear": True}),
+        Meaning(sets={Training.quantization: "nf4"}, keys={"load_in_4bit": True}),
+        Meaning(sets={Training.quantization: "nf4-double"}, keys={"load_in_4bit": True, _NESTED: True}),
+        Meaning(sets={Training.quantization: "int8"}, keys={"load_in_8bit": True}),
+        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16": True}),
+        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16": "auto"}),
+        Meaning(sets={Training.precision: "bf16"}, keys={"bf16": "full"}),
+        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16": True}),
         _UNCHECKPOINTED,
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={"gradient_checkpointing": True}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "full"}, keys={CHECKPOINTS: True}),
+        Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
+        Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
         *_SAID_FSDP,
         *_SAID_ZERO,
-        Meaning(sets={"training.offload.activations": "cpu"}, keys={"activation_offloading": True}),
-        Meaning(sets={"training.gradient_clipping": False}, keys={"max_grad_norm": 0}),
-        Meaning(sets={"training.attention": "flash"}, keys={"flash_attention": True}),
+        Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
+        Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
+        Meaning(sets={Training.attention: "flash"}, keys={"flash_attention": True}),
         *_KERNELS,
         *(
             Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
-    defaults={"training.sequence_length": 512, "training.micro_batch_size": 1},
-    unsaid={**_UNSAID, "training.micro_batch_size": None},
+    defaults={Training.sequence_length: 512, Training.micro_batch_size: 1},
+    unsaid={**_UNSAID, Training.micro_batch_size: None},
     ignored=(*_OF_ZERO, "dp_replicate_size", "max_grad_norm",
              "datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
              "lr_scheduler", "num_epochs", "warmup_*", "evals_per_epoch", "saves_per_epoch", "logging_steps",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.training import Training
+
 TORCH_DTYPES: Mapping[str, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def _optimizer(name: str, implementation: str | None = None) -> Mapping[str, str]:
-    named = {"training.optimizer.name": name}
-    return named if implementation is None else {**named, "training.optimizer.implementation": implementation}
+    named: Mapping[str, str] = {Training.optimizer.name: name}
+    return named if implementation is None else {**named, Training.optimizer.implementation: implementation}
 
 
 TRAINER_OPTIMIZERS: Mapping[str, Mapping[str, str]] = {

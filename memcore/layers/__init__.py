@@ -7,11 +7,6 @@ from dataclasses import dataclass
 
 from memcore.layers import liger, unsloth
 from memcore.layers.litgpt import model as litgpt
-from memcore.trainers.megatron_deepspeed import layers as megatron_deepspeed
-from memcore.trainers.nanotron import layers as nanotron
-from memcore.trainers.megatron.layers import model as megatron
-from memcore.trainers.megatron.layers import towers
-from memcore.trainers.megatron.layers.core_attention import KERNELS
 from memcore.layers.torchtitan import model as torchtitan
 from memcore.layers.transformers import model as transformers
 from memcore.layers.transformers import support, tables
@@ -19,6 +14,11 @@ from memcore.layers.transformers.vision import models as vision
 from memcore.networks.network import Network
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Forward, Inputs
+from memcore.trainers.megatron.layers import model as megatron
+from memcore.trainers.megatron.layers import towers
+from memcore.trainers.megatron.layers.core_attention import KERNELS
+from memcore.trainers.megatron_deepspeed import layers as megatron_deepspeed
+from memcore.trainers.nanotron import layers as nanotron
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

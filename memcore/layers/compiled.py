@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from memcore.networks.network import Layer, Network
+from memcore.networks.parts import Attention, FeedForward
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import like, only
 from memcore.tensors.operations import add
 from memcore.tensors.selection import selectable
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Tensor
-from memcore.networks.network import Layer, Network
-from memcore.networks.parts import Attention, FeedForward
 
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.layers.losses import shifted
+from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import in_order, like, new
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.layers.losses import shifted
-from memcore.symbols import Axis, Shape
 
 CHUNKS = 3
 """Chunks recorded at most: a first one, one after another chunk, and a last one that may be smaller."""

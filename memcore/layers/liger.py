@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers import model, support
 from memcore.layers.transformers.norms import LIGER_NORMS
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
+from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memcore.layers.tensor_parallel import parallel_cross_entropy
+from memcore.symbols import Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, new, only, split, to, view
 from memcore.tensors.operations import add, scale
 from memcore.tensors.tensor import Tensor
-from memcore.layers.tensor_parallel import parallel_cross_entropy
 from memcore.trace.recipe import Loss
-from memcore.symbols import Quotient, Shape, Shifted
 
 Head = Callable[[Tensor], Tensor]
 """Hidden states to logits."""

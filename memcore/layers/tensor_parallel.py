@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.networks.weights import Linear, Norm
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import identity, like, new, only, to
 from memcore.tensors.operations import embedding
-from memcore.tensors.sharded import embedding_of_part, from_parts, from_replica, masked, reduced, replica, sum_to_parts, sum_to_replica
+from memcore.tensors.sharded import (
+    embedding_of_part,
+    from_parts,
+    from_replica,
+    masked,
+    reduced,
+    replica,
+    sum_to_parts,
+    sum_to_replica,
+)
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.networks.weights import Linear, Norm
 
 Run = Callable[[Tensor, Mapping[str, Parameter], Norm], Tensor]
 """A norm."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from memcore.symbols import Axis, Shape, split_over
 from memcore.tensors.attention import Heads
 from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute, view
 from memcore.tensors.tensor import Tensor
 from memcore.trace.ulysses import Ulysses
-from memcore.symbols import Axis, Shape, split_over
 
 RANKS, WHOLE = "cp", "sq"
 """Symbols: ranks that share a sequence, and its tokens."""

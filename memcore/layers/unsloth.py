@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers import liger
 from memcore.layers.transformers import model
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear
+from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
 

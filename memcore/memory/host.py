@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memcore.dtypes import ITEMSIZE
-from memcore.trainers.pytorch.resolve import Job
+from memcore.memory.ledger import Entry, entry_of
 from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
-from memcore.memory.ledger import Entry, entry_of
-from memcore.trace.record import program_of
 from memcore.symbols import Shape, product
+from memcore.trace.record import program_of
+from memcore.trainers.pytorch.resolve import Job
 
 ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memcore.memory.communicators import node
+from memcore.config.hardware import Hardware
 from memcore.dtypes import ITEMSIZE
-from memcore.trainers.pytorch.resolve import Job
+from memcore.memory.communicators import node
 from memcore.memory.host import ALWAYS
 from memcore.memory.rank import Rank
 from memcore.symbols import product
+from memcore.trainers.pytorch.resolve import Job
 
 FILE = 50 * 10**9
 """Bytes of the largest file that transformers writes."""
@@ -45,7 +46,7 @@ def host_phases(rank: Rank) -> tuple[HostPhase, ...]:
 
 def processes(job: Job) -> int:
     """Processes of a node, one for each of its GPUs."""
-    return min(job.num_gpus, node(job.accelerator, job.config.hardware.gpus_per_node))
+    return min(job.num_gpus, node(job.accelerator, job.config[Hardware.gpus_per_node]))
 
 
 def _phases(rank: Rank) -> Iterator[HostPhase]:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memcore.dtypes import ITEMSIZE
-from memcore.tensors.tape import Block
 from memcore.rules.table import RULES
 from memcore.symbols import Factors, Quotient, Shape, Total, measure, product, spell
 from memcore.tally import Tally
+from memcore.tensors.tape import Block
 from memcore.trace.program import Program, aligned
 
 CATEGORIES: Mapping[str, str] = {

@@ -8,20 +8,20 @@ from functools import partial
 
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
-from memcore.trainers.pytorch.resolve import Job
 from memcore.layers import IMPLEMENTATIONS
+from memcore.memory.allocator import Surroundings
+from memcore.memory.ledger import Entry, entry_of
+from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
 from memcore.networks.adapters import frozen_beside, frozen_rows, learns, shared_matrices
 from memcore.networks.network import Layer, Model
 from memcore.networks.quantized import beside
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, State
-from memcore.memory.allocator import Surroundings
-from memcore.memory.ledger import Entry, entry_of
-from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
-from memcore.trace.recipe import Buffer
-from memcore.trace.recurrence import constants
 from memcore.symbols import Shape, measure, product, split_over
 from memcore.trace.program import aligned
+from memcore.trace.recipe import Buffer
+from memcore.trace.recurrence import constants
+from memcore.trainers.pytorch.resolve import Job
 
 _ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memcore.dtypes import ITEMSIZE
-from memcore.trainers.pytorch.resolve import Job
 from memcore.memory.rank import Rank
-from memcore.trace.record import evaluation_of
 from memcore.symbols import product
 from memcore.trace.program import aligned
+from memcore.trace.record import evaluation_of
+from memcore.trainers.pytorch.resolve import Job
 from memcore.units import format_bytes
 
 

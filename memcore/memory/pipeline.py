@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from memcore.trainers.deepspeed.resolve import of_stage
-from memcore.trainers.pytorch.resolve import Job
-from memcore.trainers.nanotron.network import waits
 from memcore.networks.network import Model
 from memcore.networks.regrouping import counted_anew, skipped
 from memcore.networks.stages import joined
@@ -19,6 +16,9 @@ from memcore.trace.pipelined import IN_FLIGHT, MICRO_BATCHES, UNRECORDED
 from memcore.trace.recipe import HEAD, TAIL, Recipe
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, facing, fullest
 from memcore.trace.step import run_name
+from memcore.trainers.deepspeed.resolve import of_stage
+from memcore.trainers.nanotron.network import waits
+from memcore.trainers.pytorch.resolve import Job
 
 COUNTED = 3
 """Micro-batches in flight that are recorded one by one; with more, the last of these stands for the rest."""

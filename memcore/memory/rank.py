@@ -11,18 +11,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from memcore.memory.communicators import deep_ep, node
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
-from memcore.trainers.pytorch.resolve import Job
 from memcore.memory import turns
 from memcore.memory.allocator import Room, Surroundings, reserved
+from memcore.memory.communicators import deep_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.persistent import persistent
 from memcore.memory.pipeline import stage_jobs, stages_of_rank
-from memcore.trace.record import program_of
 from memcore.trace.program import Moment, Program, Sample
+from memcore.trace.record import program_of
+from memcore.trainers.pytorch.resolve import Job
 
 
 class Keeps(Protocol):
@@ -162,7 +165,7 @@ class Rank:
         found = [number for number, moment in enumerate(self.moments) if moment.place in ends]
         if not found:
             message = f"{self.name} of a pipeline takes turns: no moment is the end of all forward passes"
-            raise UnsupportedError("parallelism.pipeline_parallel_size", message)
+            raise UnsupportedError(Parallelism.pipeline_parallel_size, message)
         return self.moments[found[-1] - 1].end
 
     @property
@@ -267,7 +270,7 @@ class Rank:
         return max(found, self.peak.peak)
 
     def _held(self, around: Surroundings, room: Room, *, hosts_wait: bool) -> int:
-        expandable = bool(self.job.config.engine.expandable_segments)
+        expandable = bool(self.job.config[EngineSettings.expandable_segments])
         if turns.apply(self.job):
             return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, expandable=expandable)
         return reserved(self.program, self.job.sizes, around, expandable=expandable, room=room)
@@ -306,7 +309,7 @@ def outside(rank: Rank) -> tuple[Outside, ...]:
 def _deep_ep(job: Job) -> Overhead:
     """What DeepEP sends through; its first version had less."""
     sizes = job.sizes
-    near = node(job.accelerator, job.config.hardware.gpus_per_node)
+    near = node(job.accelerator, job.config[Hardware.gpus_per_node])
     size = deep_ep(sizes["b"] * sizes["s"], sizes["h"], sizes["e"], sizes["ep"], near)
     return Overhead(0, size, size, "DeepEP 2, csrc/elastic/buffer.hpp: calculate_buffer_size")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.config.engine import EngineSettings
 from memcore.hardware import matmul_workspaces
 from memcore.memory import turns
 from memcore.memory.rank import Rank, outside
@@ -58,7 +59,7 @@ def _published(rank: Rank, name: str, expected: int) -> tuple[int, int]:
 
 def reserved(rank: Rank) -> Reading:
     """`torch.cuda.max_memory_reserved`."""
-    expandable = rank.job.config.engine.expandable_segments
+    expandable = rank.job.config[EngineSettings.expandable_segments]
     expected, least = rank.reserved, rank.least_reserved
     low, high = _published(rank, "reserved", expected)
     because = "what published jobs had; from no fragmentation to as much as simulated jobs had"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memcore.dtypes import ITEMSIZE
-from memcore.trainers.pytorch.resolve import Job
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, Needs, Optimizer, as_one
 from memcore.symbols import Axis, Factors, Quotient, Shape, Smaller, Total, product, spell, triangle, whole
 from memcore.trace.program import aligned
+from memcore.trainers.pytorch.resolve import Job
 
 
 class Updated(Protocol):

@@ -17,14 +17,27 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from memcore.hardware import matmul_workspaces
-from memcore.trainers.pytorch.resolve import Job
-from memcore.memory.allocator import SMALL, Move, Place, Pool, Room, Surroundings, alike, comes, end_step, goes, oldest, small_segments
+from memcore.memory.allocator import (
+    SMALL,
+    Move,
+    Place,
+    Pool,
+    Room,
+    Surroundings,
+    alike,
+    comes,
+    end_step,
+    goes,
+    oldest,
+    small_segments,
+)
 from memcore.speeds import SPEEDS, TERA
+from memcore.symbols import product
 from memcore.trace.pipelined import IN_FLIGHT, SENT
+from memcore.trace.program import Program, Span
 from memcore.trace.recipe import Pipeline
 from memcore.trace.record import program_of
-from memcore.symbols import product
-from memcore.trace.program import Program, Span
+from memcore.trainers.pytorch.resolve import Job
 
 STEPS = 3
 """The first is without optimizer states, the second has them, the third finds what the second left."""

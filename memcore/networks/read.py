@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
-from memcore.trainers.megatron.networks.arguments import read_arguments
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress
@@ -16,6 +15,7 @@ from memcore.networks.reader import Reader
 from memcore.networks.short import expand, is_short
 from memcore.networks.unknown import as_llama
 from memcore.networks.weights import Linear, Norm, Weight
+from memcore.trainers.megatron.networks.arguments import read_arguments
 
 
 def read_model(config: Mapping[str, object], name: str | None = None) -> Model:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from memcore.tensors.operations import ACTIVATIONS
 from memcore.errors import nearest
 from memcore.networks.parts import Attention, Feed, FeedForward, Heads, LatentAttention, Mixer
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Shape, Shifted
+from memcore.tensors.operations import ACTIVATIONS
 
 Width: TypeAlias = "str | Callable[[Reader], int]"
 """The key of a width, or how a family computes it."""

@@ -15,9 +15,9 @@ from typing import Any
 
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
+from memcore.faces.render.text import table
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
-from memcore.faces.render.text import table
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
 from memcore.units import format_bytes, format_count

@@ -26,17 +26,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
-from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.trainers.pytorch.budgets import computed_again
-from memcore.trainers.pytorch.resolve import Job
-from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.speeds import GIGA, SPEEDS, TERA
-from memcore.trace.schedules import BOTH_WAYS
 from memcore.symbols import measure
+from memcore.trace.schedules import BOTH_WAYS
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.trainers.megatron.resolve import MegatronJob
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.budgets import computed_again
+from memcore.trainers.pytorch.resolve import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +340,7 @@ def recomputed(job: Job) -> tuple[float, float]:
     torchtitan's selective policy keeps every second product and attention, Megatron's all products.
     """
     if job.recipe.checkpoints is None:
-        return _BY_POLICY.get(str(job.config.training.activation_checkpointing.policy), (0.0, 0.0))
+        return _BY_POLICY.get(str(job.config[Training.activation_checkpointing.policy]), (0.0, 0.0))
     return computed_again(job.recipe, job.recipe.checkpoints, job.sizes)
 
 
@@ -372,11 +374,11 @@ def _megatron(job: Job) -> tuple[int, int, int]:
 
     Megatron-FSDP's last strategies reduce in every micro-batch, and gather for every pass.
     """
-    count, strategy = job.micro_batches, job.config.get("engine.data_parallel_sharding_strategy")
+    count, strategy = job.micro_batches, job.config.get(MegatronSettings.data_parallel_sharding_strategy)
     often = {"optim": (1, 1), "optim_grads": (1, count), "optim_grads_params": (2 * count, count)}.get(strategy)
     if often is not None:
         return (job.sizes["z"], *often)
-    return (job.sizes["z"], 1, 1) if job.config.get("engine.distributed_optimizer") else (1, 0, 1)
+    return (job.sizes["z"], 1, 1) if job.config.get(MegatronSettings.distributed_optimizer) else (1, 0, 1)
 
 
 def _zero(job: Job) -> tuple[int, int, int]:

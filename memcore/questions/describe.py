@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from memcore.config.settings import SETTINGS
 from memcore.estimation import Estimate
-from memcore.networks.glossary import SYMBOLS, meaning
+from memcore.i18n.page import say, translated
 from memcore.memory.ledger import Entry
 from memcore.memory.places import PHASES, place
+from memcore.networks.glossary import SYMBOLS, meaning
 from memcore.trace.program import Moment
 from memcore.units import format_bytes
-from memcore.i18n.page import say, translated
 
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from memcore.i18n.page import say
 from memcore.questions.describe import Verdict
 from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, utilization
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.i18n.page import say
 
 
 def serving_verdict(found: ServingEstimate) -> Verdict:

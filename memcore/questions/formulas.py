@@ -6,18 +6,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
-from memcore.trainers.megatron.published.arguments import MegatronArguments
-from memcore.trainers.deepspeed.estimators import ModelStates, estimate_zero_model_states
-from memcore.trainers.megatron.published.report import FORMULAS, TheoreticalMemory, report_theoretical_memory
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.estimation import Estimate, estimate_training
 from memcore.networks.catalog import catalog, find_model
-from memcore.trainers.megatron.networks.placement import predicting
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.job import is_serving
 from memcore.symbols import measure, product
+from memcore.trainers.deepspeed.estimators import ModelStates, estimate_zero_model_states
+from memcore.trainers.megatron.networks.placement import predicting
+from memcore.trainers.megatron.published.arguments import MegatronArguments
+from memcore.trainers.megatron.published.report import FORMULAS, TheoreticalMemory, report_theoretical_memory
+from memcore.trainers.megatron.settings import MegatronSettings
 
 _PADDED = 128
 """What Megatron-LM pads the vocabulary to a multiple of, for each tensor-parallel rank."""
@@ -64,13 +69,13 @@ def compare(config: Config | Mapping[str, object]) -> Comparison:
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
     if is_serving(described):
-        engine = described.engine.type
-        path, found = ("engine.type", f"found {engine}; ") if engine else ("inference", "")
+        engine = described[EngineSettings.type]
+        path, found = (EngineSettings.type, f"found {engine}; ") if engine else ("inference", "")
         raise ConfigError([Problem(path, f"{found}the published formulas are of training only")])
     arguments = arguments_of(described)
-    micro_batches = described.training.gradient_accumulation_steps or 1
+    micro_batches = described[Training.gradient_accumulation_steps] or 1
     answers = tuple(_answer(name, arguments, micro_batches) for name in FORMULAS)
-    gpus, node = described.hardware.num_gpus or 1, described.hardware.gpus_per_node or 8
+    gpus, node = described[Hardware.num_gpus] or 1, described[Hardware.gpus_per_node] or 8
     model = find_model(described.model)
     deepspeed = estimate_zero_model_states(model, min(gpus, node), max(gpus // node, 1))
     try:
@@ -96,7 +101,7 @@ def arguments_of(config: Config | Mapping[str, object], *, pads_vocabulary: bool
     described = config if isinstance(config, Config) else Config.from_dict(config)
     source = described.model if isinstance(described.model, Mapping) else {}
     network = _network(find_model(described.model), source)
-    tensor = _given(described, "parallelism.tensor_parallel_size") or 1
+    tensor = _given(described, Parallelism.tensor_parallel_size) or 1
     pads = source.get("model_type") == "megatron" if pads_vocabulary is None else pads_vocabulary
     if pads:
         multiple = int(source.get("make_vocab_size_divisible_by") or _PADDED) * tensor  # type: ignore[call-overload]
@@ -112,25 +117,25 @@ def _layout(config: Config, tensor: int) -> dict[str, Any]:
     """What the formulas read of a job's training and parallelism."""
     names = "pipeline", "context", "expert"
     stages, contexts, experts = (_given(config, f"parallelism.{name}_parallel_size") or 1 for name in names)
-    chunks = _given(config, "parallelism.virtual_pipeline_parallel_size") or 1
-    ranks = _given(config, "parallelism.data_parallel_size")
-    ranks = ranks or max((_given(config, "hardware.num_gpus") or 1) // (tensor * stages * contexts), 1)
-    policy = _given(config, "training.activation_checkpointing.policy")
-    first, last = _uneven(_given(config, "parallelism.pipeline_layout"), stages)
+    chunks = _given(config, Parallelism.virtual_pipeline_parallel_size) or 1
+    ranks = _given(config, Parallelism.data_parallel_size)
+    ranks = ranks or max((_given(config, Hardware.num_gpus) or 1) // (tensor * stages * contexts), 1)
+    policy = _given(config, Training.activation_checkpointing.policy)
+    first, last = _uneven(_given(config, Parallelism.pipeline_layout), stages)
     return {
-        "seq_length": _given(config, "training.sequence_length") or min(find_model(config.model).sizes["P"], 4096),
-        "micro_batch_size": _given(config, "training.micro_batch_size") or 1,
+        "seq_length": _given(config, Training.sequence_length) or min(find_model(config.model).sizes["P"], 4096),
+        "micro_batch_size": _given(config, Training.micro_batch_size) or 1,
         "tensor_model_parallel_size": tensor,
         "pipeline_model_parallel_size": stages,
         "virtual_pipeline_model_parallel_size": chunks if chunks > 1 else None,
         "context_parallel_size": contexts,
         "expert_model_parallel_size": experts,
-        "expert_tensor_parallel_size": _given(config, "parallelism.expert_tensor_parallel_size") or tensor,
+        "expert_tensor_parallel_size": _given(config, Parallelism.expert_tensor_parallel_size) or tensor,
         "data_parallel_size": ranks,
         "num_layers_in_first_pipeline_stage": first,
         "num_layers_in_last_pipeline_stage": last,
-        "use_distributed_optimizer": bool(_given(config, "engine.distributed_optimizer")),
-        "sequence_parallel": bool(_given(config, "parallelism.sequence_parallel")),
+        "use_distributed_optimizer": bool(_given(config, MegatronSettings.distributed_optimizer)),
+        "sequence_parallel": bool(_given(config, Parallelism.sequence_parallel)),
         "recompute_granularity": None if policy == "none" else policy,
     }
 

@@ -11,17 +11,20 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TypeVar
 
+from memcore.config.hardware import Hardware
 from memcore.config.kinds import Integer, Number
 from memcore.config.settings import SETTINGS, Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import Estimate, estimate
 from memcore.hardware import ACCELERATORS
 from memcore.networks.catalog import content_of
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
 
-ACCELERATOR = "hardware.accelerator"
+ACCELERATOR = Hardware.accelerator
 SMALLEST = (
-    ACCELERATOR, "hardware.num_gpus", "hardware.gpu_memory_gb", "parallelism.", "training.offload.optimizer_fraction",
+    ACCELERATOR, Hardware.num_gpus, Hardware.gpu_memory_gb, "parallelism.", Training.offload.optimizer_fraction,
 )  # fmt: skip
 """Settings of which people want as little as possible; of all others, as much as fits."""
 LAYERS = "model.layers"
@@ -31,9 +34,9 @@ SOLVABLE = (
     LAYERS,
 )
 WORDS: Mapping[str, str] = {
-    "users": "inference.batch_size",
-    "context": "inference.max_model_len",
-    "sequence": "training.sequence_length",
+    "users": Inference.batch_size,
+    "context": Inference.max_model_len,
+    "sequence": Training.sequence_length,
 }
 """What people call a setting, beside its path and its flag."""
 LIMIT = 2**30

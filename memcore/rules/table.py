@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.rules.fine_tuning import FINE_TUNING
-from memcore.trainers.megatron.rules import MEGATRON
 from memcore.rules.rule import Rule
 from memcore.rules.zero import ZERO
+from memcore.trainers.megatron.rules import MEGATRON
 
 _FORMULAS = "pytorch, tools/autograd/derivatives.yaml"
 _ENGINE = "pytorch, torch/csrc/autograd/engine.cpp"

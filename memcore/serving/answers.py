@@ -6,16 +6,20 @@ Every answer is an estimate of a changed config, or is read off the pool.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.hardware import ACCELERATORS
+from memcore.servers.vllm.server import Options as VllmOptions
 from memcore.serving.estimate import ServingEstimate, estimate_serving
 from memcore.serving.gguf_mixes import FILE_TYPES
+from memcore.serving.inference import Inference
 from memcore.serving.servers import SERVERS
-from memcore.servers.vllm.server import Options as VllmOptions
 
 
 def longest_context(found: ServingEstimate, users: int) -> int | None:
@@ -46,16 +50,16 @@ def _search(fits: Callable[[int], bool], limit: int) -> int:
 
 
 def _resized(config: Config, length: int, users: int) -> Config:
-    output = min(config.inference.output_length or 128, max(length - 1, 1))
-    changed = replace(
-        config.inference,
-        batch_size=users,
-        output_length=output,
-        prompt_length=max(length - output, 1),
-        max_model_len=max(length, output + 1),
-        mean_length=None,
+    output = min(config[Inference.output_length] or 128, max(length - 1, 1))
+    return config.changed(
+        {
+            Inference.batch_size: users,
+            Inference.output_length: output,
+            Inference.prompt_length: max(length - output, 1),
+            Inference.max_model_len: max(length, output + 1),
+            Inference.mean_length: None,
+        }
     )
-    return replace(config, inference=changed)
 
 
 def _fits(config: Config) -> bool:
@@ -87,14 +91,11 @@ def _fewest(config: Config) -> int | None:
 
 
 def _on(config: Config, gpus: int) -> Config:
-    hardware = replace(config.hardware, num_gpus=gpus)
-    if SERVERS[config.engine.type or "vllm"].splits:
-        return replace(config, hardware=hardware)
-    layout = replace(
-        config.parallelism, tensor_parallel_size=gpus, pipeline_parallel_size=None, data_parallel_size=None,
-        context_parallel_size=None,
-    )  # fmt: skip
-    return replace(config, parallelism=layout, hardware=hardware)
+    config = config.replaced(Hardware.num_gpus, gpus)
+    if SERVERS[config[EngineSettings.type] or "vllm"].splits:
+        return config
+    others = (Parallelism.pipeline_parallel_size, Parallelism.data_parallel_size, Parallelism.context_parallel_size)
+    return config.changed({**dict.fromkeys(others), Parallelism.tensor_parallel_size: gpus})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,8 @@ def gpus_needed(found: ServingEstimate, ids: Sequence[str] = ()) -> list[GpusNee
     rows = []
     for each in ACCELERATORS:
         if not ids or each.id in ids:
-            hardware = replace(found.job.config.hardware, accelerator=each.id, gpu_memory_gb=None)
-            rows.append(GpusNeeded(each.id, each.name, _fewest(replace(found.job.config, hardware=hardware))))
+            config = found.job.config.changed({Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None})
+            rows.append(GpusNeeded(each.id, each.name, _fewest(config)))
     return rows
 
 
@@ -126,7 +127,7 @@ def largest_format(found: ServingEstimate) -> str | None:
     if found.capacity is None:
         return None
     for name in formats_of(found):
-        config = replace(found.job.config, inference=replace(found.job.config.inference, quantization=name))
+        config = found.job.config.replaced(Inference.quantization, name)
         if _fits(config):
             return name
     return None

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memcore.config.settings import Config
 from memcore.config.defaults import Assumption
+from memcore.config.settings import MODEL, Config
 from memcore.memory.readings import Reading
 from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.entries import Ledger
+from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob, resolve
 from memcore.serving.servers import SERVERS
 
@@ -28,7 +29,7 @@ def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
     job = resolve(described, SERVERS)
-    others = tuple(estimate_serving(replace(described, model=other)) for other in job.model.alternatives)
+    others = tuple(estimate_serving(described.replaced(MODEL, other)) for other in job.model.alternatives)
     return ServingEstimate(job, job.server.budget(job), others)
 
 
@@ -131,7 +132,7 @@ class ServingEstimate:
     @property
     def asked_length(self) -> int:
         """Tokens of each of them: their mean where the config says it, else the longest."""
-        given = self.job.config.inference.mean_length
+        given = self.job.config[Inference.mean_length]
         return self.job.basics.max_model_len if given is None or self.users == 1 else self.job.basics.mean_length
 
     @cached_property

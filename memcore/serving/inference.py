@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName
-from memcore.config.schema import setting
+from memcore.config.schema import Section, setting
 from memcore.dtypes import FLOATING
 from memcore.serving.formats import FORMATS
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
@@ -39,42 +38,41 @@ CACHE_DTYPES = Choice(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inference:
+class Inference(Section, path="inference"):
     """What is generated, for how many."""
 
-    batch_size: int | None = setting(
+    batch_size = setting(
         Integer(unit="sequences"),
         "Sequences at once",
         "Sequences in memory at the same time: a batch, or users of a server whose answers are being written.",
         flag="batch",
         default="1",
     )
-    prompt_length: int | None = setting(
+    prompt_length = setting(
         Integer(unit="tokens"),
         "Prompt",
         "Tokens of a prompt.",
         flag="prompt",
         default="the longest sequence less the output",
     )
-    output_length: int | None = setting(
+    output_length = setting(
         Integer(unit="tokens"), "Output", "Tokens that are generated for a prompt.", flag="output", default="128"
     )
-    max_model_len: int | None = setting(
+    max_model_len = setting(
         Integer(unit="tokens"),
         "Longest sequence",
         "Tokens of prompt and output together that the server allows.",
         flag="max-len",
         default="prompt and output, else the model's maximum",
     )
-    mean_length: int | None = setting(
+    mean_length = setting(
         Integer(unit="tokens"),
         "Mean sequence",
         "Tokens that a user's sequence has on average; a pool is shared, so more users fit than at the longest.",
         flag="mean-len",
         default="half of the longest",
     )
-    max_num_seqs: int | None = setting(
+    max_num_seqs = setting(
         Integer(unit="sequences"),
         "Most sequences in a step",
         "Sequences that the scheduler puts into one step; it sizes the sampler's logits.",
@@ -82,24 +80,24 @@ class Inference:
         engines=POOLED,
         default="the server's, by GPU memory",
     )
-    weight_dtype: str | None = setting(
+    weight_dtype = setting(
         Choice(FLOATING),
         "Weight dtype",
         "The dtype of what is not quantized.",
         flag="weight-dtype",
         default="the checkpoint's, else bf16",
     )
-    quantization: str | None = setting(
+    quantization = setting(
         Listed("weight formats", QUANTIZATIONS),
         "Weight format",
         "How matrices are stored; GGUF types are for llama.cpp.",
         flag="quantization",
         default="what the checkpoint's quantization_config says, else none",
     )
-    kv_cache_dtype: str | None = setting(
+    kv_cache_dtype = setting(
         CACHE_DTYPES, "KV cache dtype", "How keys and values are cached.", flag="kv-dtype", default="auto"
     )
-    block_size: int | None = setting(
+    block_size = setting(
         Integer(unit="tokens"),
         "Block size",
         "Tokens in a block of the cache; a sequence takes whole blocks.",
@@ -108,7 +106,7 @@ class Inference:
         default="vLLM 16 (64 for latent attention), SGLang 1, TensorRT-LLM 32",
         advanced=True,
     )
-    use_cache: bool | None = setting(
+    use_cache = setting(
         Flag(),
         "KV cache",
         "Keep keys and values between tokens; without it every token runs the whole sequence again.",
@@ -117,7 +115,7 @@ class Inference:
         default="true",
         advanced=True,
     )
-    draft_model: str | Mapping[str, object] | None = setting(
+    draft_model = setting(
         ModelName(),
         "Draft model",
         "A smaller model that proposes tokens, by its id or config.json; its weights and cache come on top.",
@@ -126,7 +124,7 @@ class Inference:
         default="none",
         advanced=True,
     )
-    num_speculative_tokens: int | None = setting(
+    num_speculative_tokens = setting(
         Integer(unit="tokens"),
         "Proposed tokens",
         "Tokens that are proposed and checked in one step.",
@@ -135,7 +133,7 @@ class Inference:
         default="none, or 5 with a draft model",
         advanced=True,
     )
-    max_loras: int | None = setting(
+    max_loras = setting(
         Integer(unit="adapters"),
         "LoRA slots",
         "Adapters that are in GPU memory at the same time.",
@@ -144,7 +142,7 @@ class Inference:
         default="none",
         advanced=True,
     )
-    max_lora_rank: int | None = setting(
+    max_lora_rank = setting(
         Integer(),
         "LoRA rank",
         "The highest rank of an adapter; slots are as large as this.",
@@ -153,7 +151,7 @@ class Inference:
         default="16",
         advanced=True,
     )
-    images_per_sequence: int | None = setting(
+    images_per_sequence = setting(
         Integer(minimum=0, unit="images"),
         "Images",
         "Images of a prompt, for models with a vision tower; 0 turns the tower's part of profiling off.",
@@ -162,7 +160,7 @@ class Inference:
         default="what the server profiles with",
         advanced=True,
     )
-    sleep_level: int | None = setting(
+    sleep_level = setting(
         Integer(0, 2),
         "Sleep level",
         "While another job has the GPU: 0 stays awake, 1 moves weights to the host, 2 drops them; both drop the cache.",

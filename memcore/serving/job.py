@@ -7,17 +7,21 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from memcore.serving.inference import SERVERS
+from memcore.config.defaults import Assumption, Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, find_accelerator
-from memcore.config.defaults import Assumption, Defaults
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
 from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, raw_config, text_config
 from memcore.serving.formats import BYTES, FORMATS
+from memcore.serving.inference import SERVERS, Inference
+from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Layout
 from memcore.units import GiB
 
@@ -131,7 +135,7 @@ class ServingJob:
 
 def is_serving(config: Config) -> bool:
     """Whether a config describes a server: its engine is one, or something is said about inference."""
-    engine = config.engine.type
+    engine = config[EngineSettings.type]
     return engine in SERVERS or (engine is None and any(given_below(config, "inference.")))
 
 
@@ -152,9 +156,9 @@ def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
     """
     read = Defaults(config)
     model = find_model(config.model)
-    name = read.take("engine.type", "vllm", "the most usual server")
+    name = read.take(EngineSettings.type, "vllm", "the most usual server")
     if name not in servers:
-        raise UnsupportedError("engine.type", f"{name!r} is not modelled yet")
+        raise UnsupportedError(EngineSettings.type, f"{name!r} is not modelled yet")
     server = servers[name]
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
@@ -168,7 +172,7 @@ def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
         server=server,
         basics=basics,
         options=options,
-        num_gpus=read.given("hardware.num_gpus") or 1 if server.splits else layout.gpus,
+        num_gpus=read.given(Hardware.num_gpus) or 1 if server.splits else layout.gpus,
         assumptions=tuple(read.assumptions),
     )
 
@@ -179,35 +183,38 @@ def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
     read.refuse_foreign(server.name)
 
 
-_AXES = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "data": "data_parallel_size",
-         "context": "context_parallel_size"}  # fmt: skip
+_AXES = {
+    "tensor": Parallelism.tensor_parallel_size,
+    "pipeline": Parallelism.pipeline_parallel_size,
+    "data": Parallelism.data_parallel_size,
+    "context": Parallelism.context_parallel_size,
+}
 
 
 def _layout(read: Defaults, server: Server) -> Layout:
     counts: dict[str, int] = {}
-    for axis, name in _AXES.items():
-        path = f"parallelism.{name}"
+    for axis, path in _AXES.items():
         given = read.given(path)
         if axis in server.parallel:
             counts[axis] = read.given(path) or 1
         elif given not in (None, 1):
             raise UnsupportedError(path, f"found {given}; {server.title} is modelled without it")
-    total = read.given("hardware.num_gpus")
+    total = read.given(Hardware.num_gpus)
     used = counts.get("tensor", 1) * counts.get("pipeline", 1) * counts.get("data", 1)
     if total is not None and total != used and server.parallel:
-        if total % used == 0 and read.given("parallelism.tensor_parallel_size") is None:
+        if total % used == 0 and read.given(Parallelism.tensor_parallel_size) is None:
             counts["tensor"] = counts.get("tensor", 1) * (total // used)
-            read.take("parallelism.tensor_parallel_size", counts["tensor"], "all GPUs share each matrix")
+            read.take(Parallelism.tensor_parallel_size, counts["tensor"], "all GPUs share each matrix")
         else:
-            read.refuse("hardware.num_gpus", f"found {total}, but the parallel sizes need {used}")
+            read.refuse(Hardware.num_gpus, f"found {total}, but the parallel sizes need {used}")
     if not server.parallel and not server.splits and total not in (None, 1):
-        read.refuse("hardware.num_gpus", f"found {total}; {server.title} is modelled on one GPU")
+        read.refuse(Hardware.num_gpus, f"found {total}; {server.title} is modelled on one GPU")
     return Layout(
         tensor=counts.get("tensor", 1),
         pipeline=counts.get("pipeline", 1),
         data=counts.get("data", 1),
         context=counts.get("context", 1),
-        expert_parallel=bool(read.given("engine.enable_expert_parallel")),
+        expert_parallel=bool(read.given(ServerSettings.enable_expert_parallel)),
     )
 
 
@@ -215,10 +222,10 @@ def _refuse_uneven(read: Defaults, basics: Basics) -> None:
     """Query heads are shared out whole."""
     heads, ranks = basics.model.sizes.get("a"), basics.layout.tensor
     if heads is not None and heads % ranks:
-        read.refuse("parallelism.tensor_parallel_size", f"found {ranks}, which does not divide the {heads} heads")
+        read.refuse(Parallelism.tensor_parallel_size, f"found {ranks}, which does not divide the {heads} heads")
     if basics.layout.pipeline > basics.model.num_layers:
         message = f"found {basics.layout.pipeline} stages for {basics.model.num_layers} layers"
-        read.refuse("parallelism.pipeline_parallel_size", message)
+        read.refuse(Parallelism.pipeline_parallel_size, message)
 
 
 def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Basics:
@@ -226,11 +233,12 @@ def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Bas
     stored = _format(read, model, raw)
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
-    dtype = read.take("inference.weight_dtype", given or "bf16", reason)
+    dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
     longest = _longest(read, model)
     accelerator, capacity = _capacity(read)
-    cache = read.take("inference.kv_cache_dtype", "auto")
-    mean = read.take("inference.mean_length", max(longest // 2, 1), "half of the longest sequence")
+    cache = read.take(Inference.kv_cache_dtype, "auto")
+    draft = config[Inference.draft_model]
+    mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")
     return Basics(
         model=model,
         raw=raw,
@@ -239,11 +247,11 @@ def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Bas
         stored=stored,
         cache_dtype=dtype if cache == "auto" else cache,
         max_model_len=longest,
-        batch=read.given("inference.batch_size"),
+        batch=read.given(Inference.batch_size),
         mean_length=min(mean, longest),
         accelerator=accelerator,
         capacity=capacity,
-        draft=find_model(config.inference.draft_model) if config.inference.draft_model is not None else None,
+        draft=None if draft is None else find_model(draft),
     )
 
 
@@ -254,9 +262,9 @@ _NATIVE: Mapping[str, str] = {"gpt_oss": "mxfp4"}
 def _format(read: Defaults, model: Model, raw: Raw) -> Stored | None:
     """What the config asks for, else what the checkpoint has."""
     own = own_format(raw)
-    name = read.given("inference.quantization")
+    name = read.given(Inference.quantization)
     if name is None and own is None and model.network.family in _NATIVE:
-        name = read.take("inference.quantization", _NATIVE[model.network.family], "as this family's checkpoints are")
+        name = read.take(Inference.quantization, _NATIVE[model.network.family], "as this family's checkpoints are")
     if name is None or (name in BYTES and name not in FORMATS):
         return own if name is None else None
     if name not in FORMATS:
@@ -268,27 +276,27 @@ def _format(read: Defaults, model: Model, raw: Raw) -> Stored | None:
 
 def _longest(read: Defaults, model: Model) -> int:
     """Tokens of the longest sequence."""
-    prompt, output = read.given("inference.prompt_length"), read.given("inference.output_length")
+    prompt, output = read.given(Inference.prompt_length), read.given(Inference.output_length)
     most = model.sizes["P"]
-    given: int | None = read.given("inference.max_model_len")
+    given: int | None = read.given(Inference.max_model_len)
     if given is None:
         if prompt is not None:
             both: int = prompt + (output or 0)
             return both
-        longest: int = read.take("inference.max_model_len", most, "the model's maximum")
+        longest: int = read.take(Inference.max_model_len, most, "the model's maximum")
         return longest
     if prompt is not None and prompt + (output or 0) > given:
         message = f"found {given}; prompt and output are {prompt + (output or 0)} tokens"
-        read.refuse("inference.max_model_len", message)
+        read.refuse(Inference.max_model_len, message)
     if model.network.ends.positions is not None and given > most:
-        read.refuse("inference.max_model_len", f"found {given}; {model.name} has {most} learned positions")
+        read.refuse(Inference.max_model_len, f"found {given}; {model.name} has {most} learned positions")
     return given
 
 
 def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
-    given = read.given("hardware.accelerator")
+    given = read.given(Hardware.accelerator)
     accelerator = find_accelerator(given) if given is not None else None
-    memory: Any = read.given("hardware.gpu_memory_gb")
+    memory: Any = read.given(Hardware.gpu_memory_gb)
     if memory is not None:
         return accelerator, int(memory * GiB)
     return accelerator, accelerator.usable if accelerator else None

@@ -6,10 +6,10 @@ the view's part of it once more for the operation. What is a view of the tensor 
 
 from __future__ import annotations
 
+from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach
 from memcore.tensors.basics import new, only, permute, view
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Shape
 
 
 def add_to_permuted(x: Tensor, y: Tensor, *axes: int) -> Tensor:

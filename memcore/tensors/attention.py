@@ -9,12 +9,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
+from memcore.symbols import Axis, Rounded, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, elementwise, like, narrow, new, only, permute, to
 from memcore.tensors.operations import matmul, scale, softmax, softmax_gradient
 from memcore.tensors.selection import selectable
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Rounded, Shape
 
 _HALF = ("bf16", "fp16")
 _TOKENS_FIRST = (0, 2, 1, 3)

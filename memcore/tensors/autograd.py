@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeAlias
 from weakref import ref
 
+from memcore.symbols import Axis, Shape
 from memcore.tensors.selection import Selected, Selection
 from memcore.tensors.tape import CAPTURED, Tape
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.symbols import Axis, Shape
 
 Gradient: TypeAlias = "Tensor | None"
 Apply: TypeAlias = Callable[[list[Gradient], list[Tensor]], Sequence[Gradient]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, clone, like, new, only, permute
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Shape
 
 
 def einsum(equation: str, x: Tensor, y: Tensor) -> Tensor:

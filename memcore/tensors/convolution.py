@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from memcore.symbols import Shifted
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, new, only
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.symbols import Shifted
 
 
 def conv1d(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tensor:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.symbols import Shape
 from memcore.tensors.basics import new
 from memcore.tensors.selection import selectable
 from memcore.tensors.tape import Storage, Tape
-from memcore.symbols import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from memcore.symbols import Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, new, only, to
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.symbols import Shape
 
 
 class Delayed:

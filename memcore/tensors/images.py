@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memcore.symbols import Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, clone, in_order, like, new, only, promote, view
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.symbols import Shape
 
 
 def reshape(x: Tensor, shape: Shape) -> Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from memcore.symbols import Axis
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis
 
 
 def mean_of_first(x: Tensor) -> Tensor:

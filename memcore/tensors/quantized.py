@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memcore.symbols import Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import in_order, new, only, to
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.symbols import Quotient, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import clone, like, new, only, promote, view
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Shape
 
 
 def select(x: Tensor, axis: int) -> Tensor:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memcore.symbols import Axis, Shape, Total, half, spell
 from memcore.tensors.attention import kernel_gradients, kernel_results
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, narrow, new, only, to, view
 from memcore.tensors.selection import selectable
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Shape, Total, half, spell
 
 TURNS = 4
 """Turns recorded at most: the first, two that look the same, and the last, which sends nothing on."""

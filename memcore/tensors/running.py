@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from memcore.symbols import Axis
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, to
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.symbols import split_over, whole
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import like, new, only, view
 from memcore.tensors.selection import selectable
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.symbols import split_over, whole
 
 
 @dataclass(frozen=True, slots=True)

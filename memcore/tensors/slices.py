@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, new, only, to, view
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Shape
 
 
 def split_sizes(x: Tensor, axis: int, sizes: Sequence[Axis]) -> list[Tensor]:

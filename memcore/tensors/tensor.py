@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from memcore.tensors.tape import Storage, Tape
 from memcore.symbols import Shape
+from memcore.tensors.tape import Storage, Tape
 
 if TYPE_CHECKING:
     from memcore.tensors.autograd import Node

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore import registry
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.networks.stages import stage_of
 from memcore.networks.weights import Weight
-from memcore.trace.recipe import Buffer, Precision, Recipe
 from memcore.symbols import Shape
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Parameter, Tensor
+from memcore.trace.recipe import Buffer, Precision, Recipe
 
 
 class Runtime:
@@ -130,3 +132,11 @@ AUTOCAST_PRESETS: Mapping[str, Precision] = {
     "bf16-autocast": precision("fp32", autocast="bf16"),
 }
 """Engines without a mixed-precision policy of their own use torch.autocast."""
+
+
+@lru_cache(maxsize=64)
+def engine_of(key: str) -> Engine:
+    """An engine by its name, or by its own key where several versions share a name, such as `fsdp1`."""
+    name = next(each for each in sorted(registry.TRAINERS, key=len, reverse=True) if key.startswith(each))
+    found: Mapping[str, Engine] = registry.room(name, "engine").ENGINES
+    return found[key]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from memcore.tensors.tensor import Parameter
 from memcore.networks.network import Layer
+from memcore.tensors.tensor import Parameter
 from memcore.trace.recipe import HEAD
 
 _BLOCK = "shared_transformer."

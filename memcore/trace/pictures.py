@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.tensors.loops import LOOP
 from memcore.networks.network import Model
+from memcore.tensors.loops import LOOP
 from memcore.trace.recipe import HEAD, TAIL, Pictures
 from memcore.trace.step import run_name
 

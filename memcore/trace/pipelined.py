@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from memcore.symbols import Axis, Shape, split_over
 from memcore.tensors.autograd import Gradient, attach, backward
 from memcore.tensors.basics import like, new
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Tensor
 from memcore.trace.recipe import Pipeline
 from memcore.trace.step import Batch, Forward, Step
-from memcore.symbols import Axis, Shape, split_over
 
 IN_FLIGHT, MICRO_BATCHES, UNRECORDED = "mf", "mb", "mu"
 """Symbols: micro-batches in flight that one stands for, of the step, and of the step that are not recorded."""

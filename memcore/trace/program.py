@@ -16,8 +16,8 @@ from operator import itemgetter, neg
 from typing import NamedTuple
 
 from memcore.dtypes import ITEMSIZE
-from memcore.tensors.tape import ALIGNMENT, Block, Segment, Tape
 from memcore.symbols import Axis, Products
+from memcore.tensors.tape import ALIGNMENT, Block, Segment, Tape
 
 
 def aligned(size: int) -> int:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from memcore.networks.network import Layer, Network
+from memcore.symbols import Axis, Shape
 from memcore.tensors.float8 import Float8
 from memcore.tensors.quantized import Quantization
 from memcore.tensors.selection import Selection
 from memcore.tensors.sharded import TensorParallel
-from memcore.networks.network import Layer, Network
-from memcore.trainers.megatron.told import MegatronPlan
-from memcore.trainers.nanotron.told import NanotronPlan
 from memcore.trace.ulysses import Ulysses
 from memcore.trainers.deepspeed.told import ZeroPlan
-from memcore.symbols import Axis, Shape
+from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.nanotron.told import NanotronPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from memcore.trainers import ENGINES
 from memcore.layers import IMPLEMENTATIONS
+from memcore.trace.engine import engine_of
 from memcore.trace.looped import record_rank
 from memcore.trace.pipelined import record_stage
+from memcore.trace.program import Program
 from memcore.trace.recipe import Recipe
 from memcore.trace.step import Step
 from memcore.trace.undisturbed import undisturbed
-from memcore.trace.program import Program
 
 
 @lru_cache(maxsize=512)
@@ -38,7 +38,7 @@ def _surely(recorded: Callable[[], Program]) -> Program:
 
 
 def _ahead(recipe: Recipe) -> Program:
-    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
+    step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
     code = IMPLEMENTATIONS[recipe.implementation]
     kept = step.ahead(code.forward, code.inputs)
     program = Program(step.tape)
@@ -47,7 +47,7 @@ def _ahead(recipe: Recipe) -> Program:
 
 
 def _recorded(recipe: Recipe) -> Program:
-    runtime, code = ENGINES[recipe.sharding.engine].runtime, IMPLEMENTATIONS[recipe.implementation]
+    runtime, code = engine_of(recipe.sharding.engine).runtime, IMPLEMENTATIONS[recipe.implementation]
     step = Step(recipe, runtime)
     if recipe.pipeline is None:
         step.record(code.forward, code.inputs)
@@ -66,7 +66,7 @@ def _recorded(recipe: Recipe) -> Program:
 @lru_cache(maxsize=512)
 def evaluation_of(recipe: Recipe) -> Program:
     """Record a forward pass without gradients."""
-    step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
+    step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
     code = IMPLEMENTATIONS[recipe.implementation]
     step.evaluate(code.forward, code.inputs)
     return Program(step.tape)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from memcore.tensors.loops import LOOP
 from memcore.networks.network import Model
 from memcore.networks.parts import Experts, SpecialMixer
-from memcore.trace.recipe import Buffer, Recurrence
 from memcore.symbols import measure
+from memcore.tensors.loops import LOOP
+from memcore.trace.recipe import Buffer, Recurrence
 
 _WITHOUT_KERNELS = ("lightning", "recurrent-gemma")
 """Variants whose code is always PyTorch's."""

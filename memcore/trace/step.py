@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, product
 
+from memcore.networks.network import Layer
+from memcore.networks.weights import Weight
 from memcore.tensors.autograd import Kept, Saved, attach, backward, checkpoint, memory_of
 from memcore.tensors.basics import new
 from memcore.tensors.dividing import checkpoint_divided
@@ -17,8 +19,6 @@ from memcore.tensors.reentrant import checkpoint_reentrant
 from memcore.tensors.tape import Held, Tape
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.engine import Runtime
-from memcore.networks.network import Layer
-from memcore.networks.weights import Weight
 from memcore.trace.lending import Lending, repetition
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Recipe
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memcore.config.settings import Config
-from memcore.faces.page import answering, comparing, deciding, exchanging, explaining, exploring, framing, layouts, reconciling
+from memcore.faces.page import (
+    answering,
+    comparing,
+    deciding,
+    exchanging,
+    explaining,
+    exploring,
+    framing,
+    layouts,
+    reconciling,
+)
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Action, Message, Patch, Session
 from memcore.faces.render import page

@@ -6,9 +6,13 @@ import gc
 from collections.abc import Iterator
 from contextlib import suppress
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
+from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
 from memcore.faces.page.presets import presets
@@ -16,8 +20,8 @@ from memcore.faces.page.tasks import TASKS, with_task
 from memcore.faces.render.page import example
 
 COUNTS = (
-    "training.micro_batch_size", "training.gradient_accumulation_steps", "parallelism.tensor_parallel_size",
-    "parallelism.context_parallel_size",
+    Training.micro_batch_size, Training.gradient_accumulation_steps, Parallelism.tensor_parallel_size,
+    Parallelism.context_parallel_size,
 )  # fmt: skip
 """Settings for which only 1 and 2 are recorded apart: any larger number is like 2."""
 MODELS = ("llama-3.2-1b", "llama-3.1-70b", "qwen2.5-7b", "qwen3-8b", "mistral-7b-v0.3")
@@ -43,5 +47,5 @@ def _edited() -> Iterator[dict[str, str]]:
             yield from ({**texts, path: option} for option in options)
     yield from ({**texts, path: "2"} for path in COUNTS)
     yield from ({**texts, "model": model} for model in MODELS)
-    yield {**texts, "hardware.num_gpus": "1", "engine.type": ""}
+    yield {**texts, Hardware.num_gpus: "1", EngineSettings.type: ""}
     yield from (with_task(texts, task) for task in TASKS)

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
+from memcore.config.training import Training
 from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
-from memcore.formats import shown_names
 from memcore.faces.page.comparing import comparison
 from memcore.faces.page.explaining import explained
 from memcore.faces.page.fixing import repaired
@@ -23,6 +25,7 @@ from memcore.faces.render.applying import applies
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.faces.render.page import Form
+from memcore.formats import shown_names
 from memcore.i18n.page import complaint, say, translated
 
 TIMES = 12
@@ -111,7 +114,7 @@ def config_of(form: Form) -> Config:
     """
     base = {"model": page.parsed(form.pasted)} if form.pasted.strip() else None
     texts = {**form.texts, "model": ""} if base else dict(form.texts)
-    engine = texts.get("engine.type", "")
+    engine = texts.get(EngineSettings.type, "")
     return from_texts({path: text for path, text in texts.items() if is_of_task(path, engine)}, base)
 
 
@@ -237,11 +240,9 @@ def choose_task(session: Session, message: Message) -> Iterator[Patch]:
 def reset(session: Session, message: Message) -> Iterator[Patch]:
     """Everything but the model is taken back to what the engine does."""
     form = form_of(message["texts"])
-    kept = ("model", "hardware.accelerator", "hardware.num_gpus")
+    kept = ("model", Hardware.accelerator, Hardware.num_gpus)
     texts = {path: text for path, text in form.texts.items() if path in kept}
-    yield from load(
-        session, Form({**texts, "training.sequence_length": "8192"}, form.pasted), message, say("reset-done")
-    )
+    yield from load(session, Form({**texts, Training.sequence_length: "8192"}, form.pasted), message, say("reset-done"))
 
 
 def set_field(session: Session, message: Message) -> Iterator[Patch]:

@@ -15,9 +15,9 @@ from memcore.faces.page.session import Found, Message, Patch, Pin, Session
 from memcore.faces.render.markup import exact, html_table, scrolled
 from memcore.faces.render.ranks import Row, grid
 from memcore.faces.render.serving_svg import CLASSES
+from memcore.i18n.page import label, say, translated
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
-from memcore.i18n.page import label, say, translated
 
 MOST = 6
 """Results that stand side by side at most."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from memcore.questions.advising.advise import Advised, advice_by_piece
 from memcore.config.settings import SETTINGS
 from memcore.config.url import encode_fragment
-from memcore.questions.describe import spelled
 from memcore.errors import MemcoreError
 from memcore.faces.page.answering import config_of, form_of
 from memcore.faces.page.exploring import noted
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render.advice import advice_html
 from memcore.faces.render.markup import scrolled
-from memcore.units import format_bytes
 from memcore.i18n.page import complaint, say
+from memcore.questions.advising.advise import Advised, advice_by_piece
+from memcore.questions.describe import spelled
+from memcore.units import format_bytes
 
 
 def suggest(session: Session, message: Message) -> Iterator[Patch]:

@@ -12,14 +12,13 @@ from typing import Any
 from urllib.parse import quote
 
 import memcore
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import LINK, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
-from memcore.formats import Exported, exported, imported, runs, tool_of
-from memcore.formats.tool import Syntax
-from memcore.limits import CONFIG_LENGTH
 from memcore.faces.page.answering import form_of, load, problem_patch
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render import page
@@ -27,10 +26,13 @@ from memcore.faces.render.data import summary
 from memcore.faces.render.page import Form
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_summary_data
+from memcore.formats import Exported, exported, imported, runs, tool_of
+from memcore.formats.tool import Syntax
+from memcore.i18n.page import complaint, say, translated
+from memcore.limits import CONFIG_LENGTH
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
-from memcore.i18n.page import complaint, say, translated
 
 _STAMP = re.compile(r"#v[0-9]+&[^\s)\"'<>]+")
 """The link that every export is stamped with."""
@@ -92,12 +94,12 @@ def _object(text: str) -> dict[str, object]:
 
 def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     """Another tool's file over the model and the GPUs of the form."""
-    gpus = form.texts.get("hardware.num_gpus", "")
+    gpus = form.texts.get(Hardware.num_gpus, "")
     found = imported(text, int(gpus) if gpus.isdecimal() else None)
     pasted = page.parsed(form.pasted) if form.pasted.strip() else None
     known = {"model": pasted or form.texts.get("model") or "llama-3.1-8b", **found.config}
     config = Config.from_dict(known)
-    kept = {path: text for path, text in form.texts.items() if path == "hardware.accelerator"}
+    kept = {path: text for path, text in form.texts.items() if path == Hardware.accelerator}
     said = say("import-keys", tool=translated(found.tool.title), read=len(found.read), assumed=len(found.assumed))
     if found.unknown:
         said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
@@ -211,8 +213,8 @@ def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
 
 def _settled(config: Config, found: Found) -> Config:
     """The config with its engine, which decides the tool."""
-    engine = config.engine.type or _taken(found).get("engine.type")
-    return config.replaced("engine.type", engine) if engine else config
+    engine = config[EngineSettings.type] or _taken(found).get(EngineSettings.type)
+    return config.replaced(EngineSettings.type, engine) if engine else config
 
 
 def _taken(found: Found) -> dict[str, object]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from memcore.questions.describe import symbols, why
 from memcore.estimation import Estimate
 from memcore.faces.page.session import Found, Message, Patch, Session
-from memcore.memory.ledger import Entry
-from memcore.memory.rank import outside
 from memcore.faces.render.markup import exact
 from memcore.faces.render.svg import TITLES, slug
+from memcore.i18n.page import named, say, translated
+from memcore.memory.ledger import Entry
+from memcore.memory.rank import outside
+from memcore.questions.describe import symbols, why
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.i18n.page import named, say, translated
 
 MOST = 60
 """Tensors that are shown; the ledger has all."""

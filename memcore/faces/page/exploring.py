@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from memcore.config.settings import SETTINGS, Config
-from memcore.questions.describe import spelled
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.page.answering import config_of, form_of
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render.curve import CURVES, Point, curve_html
-from memcore.questions.solving import SOLVABLE, Solution, solve_by_piece
 from memcore.i18n.page import complaint, label, say
+from memcore.questions.describe import spelled
+from memcore.questions.solving import SOLVABLE, Solution, solve_by_piece
 
 WORKING = "working"
 """The text below a field whose answer is on its way, and the name of that state."""

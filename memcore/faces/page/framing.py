@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from memcore.config.engine import EngineSettings
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
@@ -93,7 +94,7 @@ def switch_language(session: Session, message: Message) -> Iterator[Patch]:
 
 def in_language(session: Session, current: Form) -> Iterator[Patch]:
     """The frame in the language that is spoken."""
-    engine = session.found.job.engine.name if session.found else current.texts.get("engine.type", "fsdp")
+    engine = session.found.job.engine.name if session.found else current.texts.get(EngineSettings.type, "fsdp")
     values = Values(current.texts, {}, engine, task_of(current.texts), titles(), current.pasted)
     session.fields.clear()
     yield {

@@ -13,9 +13,9 @@ from memcore.faces.page.answering import config_of, form_of
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render.layouts import Layout, layouts_html
 from memcore.faces.render.search import is_open, policy_of
+from memcore.i18n.page import complaint, say
 from memcore.questions.searching.found import Found, Progress
 from memcore.questions.searching.search import search as searched
-from memcore.i18n.page import complaint, say
 
 KEEP = 30
 """The best layouts, which are shown."""

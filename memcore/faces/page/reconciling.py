@@ -7,9 +7,9 @@ from html import escape
 
 from memcore.errors import MemcoreError
 from memcore.faces.page.session import Log, Message, Patch, Session
-from memcore.questions.reconciling.reconcile import READINGS, reconciled
 from memcore.faces.render.reconciled import case_text, reconciled_html
 from memcore.i18n.page import complaint, say
+from memcore.questions.reconciling.reconcile import READINGS, reconciled
 
 WHERE = "pasted into the page"
 

@@ -15,8 +15,8 @@ from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate
 from memcore.faces.render.page import Form
-from memcore.serving.estimate import ServingEstimate
 from memcore.i18n.page import complaint, speaking
+from memcore.serving.estimate import ServingEstimate
 
 Message = Mapping[str, Any]
 Patch = dict[str, Any]

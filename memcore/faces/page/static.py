@@ -11,7 +11,6 @@ from memcore.config.json_schema import json_schema
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
-from memcore.formats import shown_names
 from memcore.faces.page.framing import frame
 from memcore.faces.page.tasks import task_of, titles
 from memcore.faces.render import html
@@ -19,9 +18,10 @@ from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import Values, form
 from memcore.faces.render.page import defaults, example, sections
 from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
-from memcore.rules.versions import AS_OF
+from memcore.formats import shown_names
 from memcore.i18n import page as words
 from memcore.i18n.waiting import WORDS_OF_WAITING
+from memcore.rules.versions import AS_OF
 
 
 def parts() -> dict[str, Any]:

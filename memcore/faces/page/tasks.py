@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memcore.serving.inference import SERVERS
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS
+from memcore.config.training import Training
 from memcore.i18n.page import say
+from memcore.serving.inference import SERVERS, Inference
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +27,24 @@ class Task:
         return say(f"task-{self.name}")
 
 
-_LORA = {
-    "training.adapter.type": "lora",
-    "training.adapter.rank": "16",
-    "training.adapter.target_modules": "all-linear",
+_LORA: Mapping[str, str] = {
+    Training.adapter.type: "lora",
+    Training.adapter.rank: "16",
+    Training.adapter.target_modules: "all-linear",
 }
 _EVERY = (
     Task("full"),
     Task("lora", values=_LORA),
-    Task("qlora", values={**_LORA, "training.quantization": "nf4"}),
+    Task("qlora", values={**_LORA, Training.quantization: "nf4"}),
     Task("serve", "vllm"),
     Task("sglang", "sglang"),
     Task("trt", "tensorrt-llm"),
-    Task("gguf", "llama.cpp", {"inference.quantization": "q4_k_m"}),
+    Task("gguf", "llama.cpp", {Inference.quantization: "q4_k_m"}),
     Task("generate", "transformers"),
 )
 TASKS: Mapping[str, Task] = {task.name: task for task in _EVERY if set(task.values) <= set(SETTINGS)}
 """By name."""
-_MARKS = ("training.quantization", "training.adapter.type")
+_MARKS = (Training.quantization, Training.adapter.type)
 """Settings by which tasks of training differ."""
 
 
@@ -57,11 +59,11 @@ def task_of(texts: Mapping[str, str]) -> str:
     >>> task_of({"engine.type": "vllm"}), task_of({"training.adapter.type": "lora"}), task_of({})
     ('serve', 'lora', 'full')
     """
-    engine = texts.get("engine.type", "")
+    engine = texts.get(EngineSettings.type, "")
     if engine in SERVERS:
         return next((task.name for task in TASKS.values() if task.engine == engine), "serve")
-    if texts.get("training.adapter.type"):
-        return "qlora" if texts.get("training.quantization") and "qlora" in TASKS else "lora"
+    if texts.get(Training.adapter.type):
+        return "qlora" if texts.get(Training.quantization) and "qlora" in TASKS else "lora"
     return "full"
 
 
@@ -70,8 +72,8 @@ def with_task(texts: Mapping[str, str], name: str) -> dict[str, str]:
     task = TASKS[name]
     kept = {path: text for path, text in texts.items() if not path.startswith(("training.adapter.", *_MARKS))}
     if task.engine:
-        kept["engine.type"] = task.engine
-        kept.pop("inference.quantization", None)
-    elif kept.get("engine.type") in SERVERS:
-        del kept["engine.type"]
+        kept[EngineSettings.type] = task.engine
+        kept.pop(Inference.quantization, None)
+    elif kept.get(EngineSettings.type) in SERVERS:
+        del kept[EngineSettings.type]
     return {**kept, **task.values}

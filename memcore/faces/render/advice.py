@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
+from memcore.faces.render.text import section, table
+from memcore.i18n.page import say, translated
 from memcore.questions.advising.advise import Advice, Advised
 from memcore.questions.advising.changes import KINDS
 from memcore.questions.advising.server import ServerAdvice
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
-from memcore.faces.render.text import section, table
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
-from memcore.i18n.page import say, translated
 
 _TRAINED = "Time is GPU-seconds for a token by a roofline."
 _SERVED = "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits."

@@ -9,12 +9,14 @@ from math import log2
 
 from memcore.config.kinds import Integer
 from memcore.config.settings import SETTINGS
+from memcore.config.training import Training
 from memcore.faces.render.form import is_shown
 from memcore.faces.render.markup import exact, exact_table, scrolled
 from memcore.faces.render.svg import caption, gridline, picture, ticks
-from memcore.questions.solving import SOLVABLE
-from memcore.units import GiB, format_bytes, format_count
 from memcore.i18n.page import label, say
+from memcore.questions.solving import SOLVABLE
+from memcore.serving.inference import Inference
+from memcore.units import GiB, format_bytes, format_count
 
 CURVES = tuple(
     path
@@ -39,7 +41,7 @@ class Point:
 
 def curve_options(engine: str) -> str:
     """The settings that a curve can be drawn for, as options."""
-    usual = ("training.sequence_length", "inference.max_model_len")
+    usual = (Training.sequence_length, Inference.max_model_len)
     every = [path for path in CURVES if is_shown(path, engine, "")]
     return "".join(
         f'<option value="{path}"{" selected" if path in usual else ""}>'

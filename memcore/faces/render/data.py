@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import memcore
-from memcore.questions.describe import symbols, verdict, when
 from memcore.errors import UnsupportedError
 from memcore.estimation import Estimate
 from memcore.memory.host_phases import host_phases
@@ -14,6 +13,7 @@ from memcore.memory.phases import phases
 from memcore.memory.places import PHASES, place
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
+from memcore.questions.describe import symbols, verdict, when
 from memcore.trace.program import Moment
 
 

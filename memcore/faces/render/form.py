@@ -10,17 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from typing import Any
 
-from memcore.serving.inference import SERVERS
+from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName, Number
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
-from memcore.networks.catalog import catalog, nickname
 from memcore.faces.render.applying import applies
-from memcore.questions.solving import SMALLEST, SOLVABLE
 from memcore.i18n.page import explanation, label, named, say, translated
+from memcore.networks.catalog import catalog, nickname
+from memcore.questions.solving import SMALLEST, SOLVABLE
+from memcore.serving.inference import SERVERS
 
-QUICK = ("model", "hardware.accelerator", "hardware.num_gpus")
+QUICK = ("model", Hardware.accelerator, Hardware.num_gpus)
 """The fields of the first answer, beside the task."""
 GROUPS: Mapping[str, str] = {
     "Training": "training.",
@@ -179,7 +181,7 @@ def _most(path: str, title: str) -> str:
     )
 
 
-def _unit(setting: Setting) -> str:
+def _unit(setting: Setting[Any]) -> str:
     unit = getattr(setting.kind, "unit", "")
     return f' <span class="unit">({escape(unit)})</span>' if unit else ""
 
@@ -222,7 +224,7 @@ def is_select(path: str) -> bool:
     return 0 < len(list(_options(SETTINGS[path]))) <= LISTED
 
 
-def _options(setting: Setting) -> Iterator[tuple[str, str]]:
+def _options(setting: Setting[Any]) -> Iterator[tuple[str, str]]:
     """The values of a setting that has few, with what to show for them."""
     kind = setting.kind
     if isinstance(kind, Flag):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from memcore.questions.formulas import Comparison
 from memcore.faces.render.text import table
+from memcore.questions.formulas import Comparison
 from memcore.units import format_bytes
 
 

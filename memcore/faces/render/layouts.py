@@ -8,8 +8,8 @@ from html import escape
 
 from memcore.faces.render.markup import scrolled
 from memcore.faces.render.svg import caption, gridline, picture, ticks
-from memcore.units import GiB, format_bytes
 from memcore.i18n.page import say, translated
+from memcore.units import GiB, format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from memcore.units import format_bytes, format_count
 from memcore.i18n.page import say, translated
+from memcore.units import format_bytes, format_count
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from memcore.faces.render.markup import html_table
+from memcore.faces.render.text import section, table
+from memcore.i18n.page import say, translated
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.placement import placement
 from memcore.networks.table import Row, layer_order, layer_rows
 from memcore.networks.weights import KINDS
-from memcore.faces.render.markup import html_table
-from memcore.faces.render.text import section, table
 from memcore.symbols import spell
 from memcore.units import format_bytes, format_count
-from memcore.i18n.page import say, translated
 
 _CACHE_BYTES = 2
 """Bytes of a cached element in half precision."""

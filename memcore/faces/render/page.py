@@ -6,18 +6,19 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import encode_fragment
-from memcore.questions.describe import spelled
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import Estimate, estimate
-from memcore.limits import CONFIG_LENGTH
 from memcore.faces.render import html
 from memcore.faces.render.applying import traits
 from memcore.faces.render.form import is_of_task
 from memcore.faces.render.ranks import ranks
 from memcore.faces.render.serving_html import serving_attributes, serving_stages
+from memcore.limits import CONFIG_LENGTH
+from memcore.questions.describe import spelled
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.job import is_serving
 from memcore.untrusted import parse_json
@@ -66,7 +67,7 @@ def fill(config: Config) -> Form:
     """The form of a config."""
     texts = to_texts(config)
     if is_serving(config):
-        texts.setdefault("engine.type", "vllm")
+        texts.setdefault(EngineSettings.type, "vllm")
     if isinstance(config.model, str):
         return Form(texts)
     return Form({**texts, "model": ""}, json.dumps(dict(config.model), indent=2))
@@ -84,7 +85,7 @@ def answer(form: Form) -> Answer:
 
 def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
     """What the form says about the task of its engine; fields of the other task are hidden and wait."""
-    engine = texts.get("engine.type", "")
+    engine = texts.get(EngineSettings.type, "")
     return {path: text for path, text in texts.items() if is_of_task(path, engine)}
 
 

@@ -10,9 +10,9 @@ from memcore.estimation import Estimate
 from memcore.faces.render.markup import exact, exact_table, scrolled
 from memcore.faces.render.serving_svg import CLASSES
 from memcore.faces.render.svg import capacity_line, picture, segment, slug
+from memcore.i18n.page import say, translated
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.i18n.page import say, translated
 
 ROW, TOP, LEFT = 30, 22, 18.0
 """Height of a row and of what stands above them, in pixels; where bars begin, in percent."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from memcore.questions.reconciling.logs import LARGEST
-from memcore.questions.reconciling.reconcile import Match, Reconciled, Row
 from memcore.faces.render.markup import html_table, scrolled
 from memcore.faces.render.text import table
-from memcore.units import format_bytes, format_count
 from memcore.i18n.page import say, translated
+from memcore.questions.reconciling.logs import LARGEST
+from memcore.questions.reconciling.reconcile import Match, Reconciled, Row
+from memcore.units import format_bytes, format_count
 
 _COUNTS = frozenset({"kv_cache_tokens", "kv_cache_blocks"})
 _COLUMNS = ("log-quantity", "log-says", "log-predicted", "log-difference", "log-range")

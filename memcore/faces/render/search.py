@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from memcore.questions.advising.native import dialect_of, native
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.faces.render.svg import caption, picture
 from memcore.faces.render.text import section, table
+from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.searching.found import Found, Progress
 from memcore.questions.searching.layouts import changes_of
 from memcore.questions.searching.records import record
@@ -80,7 +83,7 @@ def _names(found: Sequence[Found]) -> list[str]:
 
 def is_open(found: Found) -> bool:
     """Whether the config left open which engine runs it."""
-    return "training.implementation" in found.policy
+    return Training.implementation in found.policy
 
 
 def cells(each: Found, cheapest: Found) -> tuple[str, ...]:
@@ -116,19 +119,21 @@ def policy_of(each: Found) -> str:
 def flags_of(each: Found, base: Config) -> tuple[str, ...]:
     """A layout in the words of the tool that runs it, the step's sequences among them."""
     layout, changes = each.layout, {k: v for k, v in changes_of(each.layout, each.policy).items() if v is not None}
-    layers = changes.get("training.implementation") or base.training.implementation
-    tool = dialect_of(str(changes.get("engine.type") or base.engine.type), str(layers) if layers else None)
+    layers = changes.get(Training.implementation) or base[Training.implementation]
+    tool = dialect_of(
+        str(changes.get(EngineSettings.type) or base[EngineSettings.type]), str(layers) if layers else None
+    )
     if tool == "transformers":
         return tuple(native(tool, changes))
-    changes.pop("engine.type", None)
+    changes.pop(EngineSettings.type, None)
     step = layout.data * layout.micro_batch * layout.micro_batches
     more = [_STEP[tool].format(step)] if tool in _STEP else []
     if tool == "torchtitan":
         if layout.replicas > 1:
-            changes["parallelism.data_parallel_shard_size"] = layout.shards // layout.context
+            changes[Parallelism.data_parallel_shard_size] = layout.shards // layout.context
             more.append(f"--parallelism.data_parallel_replicate_degree {layout.replicas}")
         if layout.stages > 1:
-            changes["training.micro_batch_size"] = layout.micro_batch * layout.micro_batches
+            changes[Training.micro_batch_size] = layout.micro_batch * layout.micro_batches
             more.append(f"--parallelism.pipeline_parallel_microbatch_size {layout.micro_batch}")
     return (*native(tool, changes), *more)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import memcore
-from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.faces.render.data import reading_data
+from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import Entry
 from memcore.serving.estimate import ServingEstimate

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from memcore.questions.describe import spelled
-from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.faces.render.form import field_link
 from memcore.faces.render.html import ICONS, legend_item
 from memcore.faces.render.markup import between, exact, exact_table, html_table, scrolled
@@ -17,11 +15,14 @@ from memcore.faces.render.model import model_html
 from memcore.faces.render.serving_svg import CLASSES, serving_bar, serving_parts, users_chart
 from memcore.faces.render.serving_text import where
 from memcore.faces.render.svg import slug
+from memcore.i18n.page import named, say, translated
+from memcore.questions.describe import spelled
+from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES, Entry
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
 from memcore.units import format_bytes, format_count
-from memcore.i18n.page import named, say, translated
 
 
 def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
@@ -89,7 +90,7 @@ def _answers(found: ServingEstimate) -> str:
 def _points(found: ServingEstimate) -> str:
     rows = [(format_count(each.length), format_count(each.users)) for each in curve(found)]
     tables = exact_table("Users that fit at each length", ("Tokens of each user", "Users"), rows) if rows else ""
-    if found.job.config.inference.sleep_level is not None:
+    if found.job.config[Inference.sleep_level] is not None:
         phases = [
             (
                 escape(translated(each.name)),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2, log10
 
-from memcore.questions.describe_serving import serving_verdict
 from memcore.faces.render.svg import Part, capacity_line, caption, picture, segment, whisker
+from memcore.i18n.page import say, translated
+from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.answers import Point, curve
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
-from memcore.i18n.page import say, translated
 
 CLASSES: Mapping[str, str] = {
     "weights": "parameters",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from memcore.faces.render.text import section, table
+from memcore.i18n.page import say
 from memcore.questions.describe import spelled
 from memcore.questions.describe_serving import answers, serving_title, serving_verdict
-from memcore.faces.render.text import section, table
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
 from memcore.serving.presets import question_parts
 from memcore.units import format_bytes, format_count
-from memcore.i18n.page import say
 
 
 def serving_summary(found: ServingEstimate) -> str:
@@ -31,7 +32,7 @@ def serving_summary(found: ServingEstimate) -> str:
     points = [(f"{format_count(each.length)} tokens", format_count(each.users)) for each in curve(found)]
     if points:
         lines += section("Users against context", table(points, right=(0, 1)))
-    if found.job.config.inference.sleep_level is not None:
+    if found.job.config[Inference.sleep_level] is not None:
         lines += section("Sharing the GPU with training", table(_phases(found), right=(1, 2)))
     if found.notes:
         lines += section("Notes", found.notes)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from memcore.errors import MemcoreError
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
-from memcore.errors import MemcoreError
-from memcore.serving.estimate import ServingEstimate
 from memcore.questions.solving import Found, Solution, label_of, text_of
+from memcore.serving.estimate import ServingEstimate
 
 
 def solution_text(found: Solution) -> str:

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from memcore.questions.describe import reason, verdict, when
 from memcore.estimation import Estimate
+from memcore.faces.render.markup import between
+from memcore.i18n.page import say, translated
 from memcore.memory.ledger import CATEGORIES
 from memcore.memory.places import PHASES
-from memcore.faces.render.markup import between
+from memcore.questions.describe import reason, verdict, when
 from memcore.trace.program import Sample
 from memcore.units import GiB, format_bytes
-from memcore.i18n.page import say, translated
 
 COLOURS = {
     "parameters": ("#0072b2", "#56b4e9"),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from memcore.questions.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.estimation import Estimate
-from memcore.trainers.pytorch.resolve import Job
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
 from memcore.memory.places import PHASES, place
 from memcore.memory.rank import outside
+from memcore.questions.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.rules.table import RULES
 from memcore.trace.program import Moment
+from memcore.trainers.pytorch.resolve import Job
 from memcore.units import format_bytes, format_count
 
 

@@ -8,12 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memcore.tensors.attention import choose_kernel, sdpa
-from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import cat, clone, contiguous, like, new, only, permute, split, to, view
-from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, dropout, embedding, linear, matmul, mean, mul, rsqrt, scale, softmax
-from memcore.tensors.slices import expand, split_sizes
-from memcore.tensors.tensor import Parameter, Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import cross_entropy
 from memcore.layers.transformers.attention import heads_of
@@ -23,9 +17,28 @@ from memcore.layers.transformers.rotations import parted, rotated
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear, Norm
+from memcore.symbols import Axis, Quotient, Rounded, Shape
+from memcore.tensors.attention import choose_kernel, sdpa
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import cat, clone, contiguous, like, new, only, permute, split, to, view
+from memcore.tensors.operations import (
+    ACTIVATIONS,
+    add,
+    add_scalar,
+    dropout,
+    embedding,
+    linear,
+    matmul,
+    mean,
+    mul,
+    rsqrt,
+    scale,
+    softmax,
+)
+from memcore.tensors.slices import expand, split_sizes
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
-from memcore.symbols import Axis, Quotient, Rounded, Shape
 
 _PARALLEL, _SHARED = "parallel", "parallel-shared"
 

@@ -5,17 +5,17 @@ Source: torchtitan/models/llama3/model, torchtitan/models/qwen3/model.py and tor
 
 from __future__ import annotations
 
-from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
-from memcore.tensors.basics import cat, contiguous, permute
-from memcore.tensors.ring import ring_attention
-from memcore.tensors.slices import expand, split_sizes, unsqueeze
-from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
 from memcore.layers.torchtitan.parts import Weights, norm, project, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
 from memcore.networks.parts import Attention, LatentAttention
+from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
+from memcore.tensors.basics import cat, contiguous, permute
+from memcore.tensors.ring import ring_attention
+from memcore.tensors.slices import expand, split_sizes, unsqueeze
+from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Step
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memcore.layers.losses import causal_lm_loss
+from memcore.symbols import Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, backward, save
 from memcore.tensors.basics import like, new, to, view
 from memcore.tensors.tensor import Tensor
-from memcore.layers.losses import causal_lm_loss
 from memcore.trace.step import Step
-from memcore.symbols import Quotient, Shape
 
 RECORDED = 3
 """Parts that are recorded at most: the first, one that finds gradients of the head, and the last. All others look like

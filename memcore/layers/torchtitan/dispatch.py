@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.networks.separate_experts import ARRIVED, ROWS
+from memcore.symbols import Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, to
 from memcore.tensors.indexing import sort, take
@@ -15,8 +17,6 @@ from memcore.tensors.operations import mul
 from memcore.tensors.selection import selectable
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
-from memcore.networks.separate_experts import ARRIVED, ROWS
-from memcore.symbols import Shape
 
 Run = Callable[[Tensor], Tensor]
 """The experts: rows in the order of experts to results."""

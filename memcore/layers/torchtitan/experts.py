@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from memcore.layers.compiled import gated
+from memcore.layers.tensor_parallel import prepared
+from memcore.layers.torchtitan.dispatch import DISPATCHERS
+from memcore.layers.torchtitan.parts import Weights, feed_forward, leaf
+from memcore.networks.parts import Experts
+from memcore.symbols import Quotient
 from memcore.tensors.arithmetic import add_buffer, divide, sigmoid, total
 from memcore.tensors.basics import identity, like, new, to
 from memcore.tensors.grouped import Delayed, grouped_mm
@@ -16,12 +22,6 @@ from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, linear, mul
 from memcore.tensors.running import masked_fill
 from memcore.tensors.slices import reshape, unsqueeze
 from memcore.tensors.tensor import Tensor
-from memcore.layers.compiled import gated
-from memcore.layers.tensor_parallel import prepared
-from memcore.layers.torchtitan.dispatch import DISPATCHERS
-from memcore.layers.torchtitan.parts import Weights, feed_forward, leaf
-from memcore.networks.parts import Experts
-from memcore.symbols import Quotient
 
 SCORES: Mapping[str, str] = {
     "deepseek_v3": "sigmoid",

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from memcore.tensors.basics import to
-from memcore.tensors.operations import add
-from memcore.tensors.tensor import Tensor
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
 from memcore.layers.tensor_parallel import embedded, headed, prepared
@@ -24,6 +21,9 @@ from memcore.networks.network import Ends, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.separate_experts import experts_of
 from memcore.networks.weights import Norm
+from memcore.tensors.basics import to
+from memcore.tensors.operations import add
+from memcore.tensors.tensor import Tensor
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from memcore.tensors.autograd import Gradient, attach, tracked
-from memcore.tensors.basics import cat, like, narrow, new, only, to
-from memcore.tensors.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt, scale
-from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.compiled import gated, unread
 from memcore.layers.tensor_parallel import normalized, prepared
 from memcore.layers.transformers.context import Weights, leaf, project
 from memcore.networks.parts import FeedForward
 from memcore.networks.weights import Norm
 from memcore.symbols import Axis, half
+from memcore.tensors.autograd import Gradient, attach, tracked
+from memcore.tensors.basics import cat, like, narrow, new, only, to
+from memcore.tensors.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt, scale
+from memcore.tensors.tensor import Parameter, Tensor
 
 __all__ = ["Weights", "feed_forward", "leaf", "norm", "project", "rotate", "rotate_halves"]
 

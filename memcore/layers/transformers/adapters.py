@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.layers.transformers.orthogonal import rotated, scaled_rows, turned
+from memcore.networks.weights import Linear
+from memcore.symbols import Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, like, new, only, to, view
 from memcore.tensors.operations import add, dropout, linear, matmul, mul, scale
 from memcore.tensors.quantized import restored
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.layers.transformers.orthogonal import rotated, scaled_rows, turned
-from memcore.networks.weights import Linear
-from memcore.symbols import Shape
 
 Weights = Mapping[str, Parameter]
 Result = list[Tensor]

@@ -5,6 +5,10 @@ Sources: `models/bloom`, `models/falcon` and `models/mpt`. Local variables live 
 
 from __future__ import annotations
 
+from memcore.layers.transformers.attention import update_cache
+from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.heads import LAYOUTS
+from memcore.networks.parts import Attention
 from memcore.tensors.basics import contiguous, like, narrow, new, permute, to
 from memcore.tensors.operations import add, dropout, matmul, scale, softmax
 from memcore.tensors.pointwise import clamp
@@ -12,10 +16,6 @@ from memcore.tensors.products import baddbmm
 from memcore.tensors.running import masked_fill
 from memcore.tensors.slices import select
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.attention import update_cache
-from memcore.layers.transformers.context import Context, Weights, project
-from memcore.layers.transformers.heads import LAYOUTS
-from memcore.networks.parts import Attention
 from memcore.trace.step import Batch, Step
 
 _RULE = "alibi"

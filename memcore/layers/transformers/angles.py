@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.symbols import Axis, Shape, half
 from memcore.tensors.basics import cat, like, new, to
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Shape, half
 
 
 def cosines_and_sines(tape: Tape, dtype: str, width: Axis) -> tuple[Tensor, ...]:

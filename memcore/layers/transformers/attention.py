@@ -5,13 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
-from memcore.tensors.autograd import Gradient, attach, tracked
-from memcore.tensors.basics import cat, contiguous, new, permute, to, unmerged
-from memcore.tensors.fused_lora import products
-from memcore.tensors.operations import add, dropout, matmul, scale, softmax, tanh
-from memcore.tensors.pointwise import clamp, clamp_
-from memcore.tensors.tensor import Tensor
 from memcore.layers.compiled import rotated
 from memcore.layers.transformers.context import Context, Weights, adapted, fusable, project
 from memcore.layers.transformers.heads import LAYOUTS
@@ -22,6 +15,13 @@ from memcore.networks.adapters import has_prefix, prefix_name
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Rounded, Shifted
+from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
+from memcore.tensors.autograd import Gradient, attach, tracked
+from memcore.tensors.basics import cat, contiguous, new, permute, to, unmerged
+from memcore.tensors.fused_lora import products
+from memcore.tensors.operations import add, dropout, matmul, scale, softmax, tanh
+from memcore.tensors.pointwise import clamp, clamp_
+from memcore.tensors.tensor import Tensor
 
 
 def attend(

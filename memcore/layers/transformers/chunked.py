@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.attention import heads_of, interface, update_cache
+from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.norms import norm
+from memcore.networks.parts import Attention
 from memcore.tensors.attention import repeat_kv
 from memcore.tensors.basics import contiguous, like, new, permute, to
 from memcore.tensors.complex import complex_product
 from memcore.tensors.operations import add, dropout, matmul, mul, scale, softmax
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.attention import heads_of, interface, update_cache
-from memcore.layers.transformers.context import Context, Weights, project
-from memcore.layers.transformers.norms import norm
-from memcore.networks.parts import Attention
 
 
 def attend_llama4(

@@ -5,15 +5,15 @@ Local variables live as long here as they do there.
 
 from __future__ import annotations
 
-from memcore.tensors.basics import cat, contiguous, narrow, new, permute, to, unmerged
-from memcore.tensors.operations import add, dropout, matmul, mul, scale, softmax
-from memcore.tensors.pointwise import where
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.rotations import parted, rotate_half
 from memcore.networks.parts import Attention
 from memcore.symbols import Axis, half
+from memcore.tensors.basics import cat, contiguous, narrow, new, permute, to, unmerged
+from memcore.tensors.operations import add, dropout, matmul, mul, scale, softmax
+from memcore.tensors.pointwise import where
+from memcore.tensors.tensor import Tensor
 
 
 def attend_gptj(

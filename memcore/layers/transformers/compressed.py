@@ -6,10 +6,6 @@ to be a multiple of the tokens that become one.
 
 from __future__ import annotations
 
-from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import autocast, cat, clone, in_order, like, new, only, permute, to, view
-from memcore.tensors.slices import expand, unsqueeze
-from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.transformers.compressors import COMPRESSORS, project_to, rotate_tail
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.norms import norm, unweighted_norm
@@ -17,6 +13,10 @@ from memcore.layers.transformers.sinks import attend_with_sinks
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.weights import Norm
 from memcore.symbols import Shifted
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import autocast, cat, clone, in_order, like, new, only, permute, to, view
+from memcore.tensors.slices import expand, unsqueeze
+from memcore.tensors.tensor import Parameter, Tensor
 
 
 def attend_compressed(

@@ -5,6 +5,13 @@ Source: `models/deepseek_v4`; local variables live as long here as they do there
 
 from __future__ import annotations
 
+from memcore.layers.transformers.angles import half_table
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.rotations import rotate_half
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Norm
+from memcore.symbols import Axis, Quotient, Shifted, Smaller
 from memcore.tensors.arithmetic import total
 from memcore.tensors.basics import autocast, cat, like, narrow, new, permute, to, view
 from memcore.tensors.indexing import topk
@@ -13,13 +20,6 @@ from memcore.tensors.running import masked_fill
 from memcore.tensors.slices import expand, reshape, select, squeeze, unsqueeze, write
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.angles import half_table
-from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.rotations import rotate_half
-from memcore.networks.parts import SpecialMixer
-from memcore.networks.weights import Norm
-from memcore.symbols import Axis, Quotient, Shifted, Smaller
 
 
 def heavily(

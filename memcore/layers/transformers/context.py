@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from memcore.layers.tensor_parallel import finished
+from memcore.layers.transformers.adapters import ADAPTERS, PREPARES, Result
+from memcore.networks.weights import Linear
 from memcore.tensors.basics import clone, to, unmerged
 from memcore.tensors.fused_lora import Adapted, products
 from memcore.tensors.operations import add, dropout, linear, mul, scale
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.layers.tensor_parallel import finished
-from memcore.layers.transformers.adapters import ADAPTERS, PREPARES, Result
-from memcore.networks.weights import Linear
 from memcore.trace.recipe import Pictures, Recurrence
 from memcore.trace.ulysses import Ulysses
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from memcore.networks.parts import Experts
+from memcore.networks.weights import Linear, Weight
+from memcore.symbols import Shape
 from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import in_order, permute, to, view
 from memcore.tensors.contractions import baddbmm
 from memcore.tensors.operations import add, matmul, scale
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.networks.parts import Experts
-from memcore.networks.weights import Linear, Weight
-from memcore.symbols import Shape
 
 
 class Folded:

@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from memcore.layers.transformers.context import Context, Weights, leaf, project
+from memcore.layers.transformers.expert_adapters import folding
+from memcore.layers.transformers.feed_forward import feed_forward
+from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.own_experts import dbrx, jittered, jittered_view, llama4
+from memcore.layers.transformers.routers import route
+from memcore.networks.parts import Experts, Feed, FeedForward
+from memcore.networks.weights import Norm, Weight
 from memcore.tensors.arithmetic import add_in_place, sigmoid, total
 from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import identity, like, new, only, split, to, unmerged, view
@@ -18,14 +26,6 @@ from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, mul, scale
 from memcore.tensors.running import clamp
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.context import Context, Weights, leaf, project
-from memcore.layers.transformers.expert_adapters import folding
-from memcore.layers.transformers.feed_forward import feed_forward
-from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.own_experts import dbrx, jittered, jittered_view, llama4
-from memcore.layers.transformers.routers import route
-from memcore.networks.parts import Experts, Feed, FeedForward
-from memcore.networks.weights import Norm, Weight
 
 
 def run_experts(

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.layers.transformers.attention import heads_of, update_cache
+from memcore.layers.transformers.context import Context, Weights, leaf
+from memcore.layers.transformers.rotary import ROTATIONS
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.weights import Linear
 from memcore.tensors.attention import choose_kernel, sdpa
 from memcore.tensors.basics import contiguous, narrow, permute, to
 from memcore.tensors.operations import ACTIVATIONS, add, dropout, linear, matmul, softmax
 from memcore.tensors.pointwise import scale_
 from memcore.tensors.slices import expand, index, merge, select
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.attention import heads_of, update_cache
-from memcore.layers.transformers.context import Context, Weights, leaf
-from memcore.layers.transformers.rotary import ROTATIONS
-from memcore.networks.parts import Attention, FeedForward
-from memcore.networks.weights import Linear
 
 Interface = Callable[[Tensor, Tensor, Tensor, Attention, Context, str], tuple[Tensor, ...]]
 """Queries, keys, values and the dtype of scores to results, scores, and what the module holds until it ends."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from memcore.tensors import fused_lora, liger
-from memcore.tensors.basics import new, split
-from memcore.tensors.moments import std
-from memcore.tensors.operations import ACTIVATIONS, add, mean, mul, relu, sub
-from memcore.tensors.tensor import Tensor
 from memcore.layers.compiled import gated, unread
 from memcore.layers.transformers.context import Context, Weights, adapted, fusable, project
 from memcore.layers.transformers.xielu import xielu
 from memcore.networks.parts import FeedForward
 from memcore.networks.weights import Linear
+from memcore.tensors import fused_lora, liger
+from memcore.tensors.basics import new, split
+from memcore.tensors.moments import std
+from memcore.tensors.operations import ACTIVATIONS, add, mean, mul, relu, sub
+from memcore.tensors.tensor import Tensor
 
 
 def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Context) -> Tensor:

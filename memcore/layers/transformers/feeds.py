@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memcore.tensors.tensor import Tensor
 from memcore.layers.tensor_parallel import prepared
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.experts import BLOCKS
 from memcore.layers.transformers.feed_forward import feed_forward
 from memcore.networks.network import Layer
 from memcore.networks.parts import Feed, FeedForward
+from memcore.tensors.tensor import Tensor
 
 Run = Callable[[Tensor, Weights, Any, Context], Tensor]
 """Hidden states, parameters, the part and the context to hidden states."""

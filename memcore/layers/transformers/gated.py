@@ -5,15 +5,15 @@ Source: `models/qwen3_next`; local variables live as long here as they do there.
 
 from __future__ import annotations
 
-from memcore.tensors.arithmetic import sigmoid
-from memcore.tensors.basics import clone, contiguous, permute, split
-from memcore.tensors.operations import mul
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.networks.parts import Attention
+from memcore.tensors.arithmetic import sigmoid
+from memcore.tensors.basics import clone, contiguous, permute, split
+from memcore.tensors.operations import mul
+from memcore.tensors.tensor import Tensor
 
 
 def attend_gated(

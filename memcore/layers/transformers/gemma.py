@@ -7,14 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from memcore.tensors.altered import add_to_permuted, add_to_slice
-from memcore.tensors.arithmetic import add_in_place, mul_buffer_
-from memcore.tensors.basics import clone, contiguous, permute, to
-from memcore.tensors.moments import repeat_first
-from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, linear, matmul, mul, scale, sub, tanh
-from memcore.tensors.reshaping import insert, select
-from memcore.tensors.running import clamp
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.experts import beside
 from memcore.layers.transformers.feeds import feed
@@ -24,6 +16,14 @@ from memcore.networks.network import Layer
 from memcore.networks.parts import FeedForward
 from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Shifted
+from memcore.tensors.altered import add_to_permuted, add_to_slice
+from memcore.tensors.arithmetic import add_in_place, mul_buffer_
+from memcore.tensors.basics import clone, contiguous, permute, to
+from memcore.tensors.moments import repeat_first
+from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, linear, matmul, mul, scale, sub, tanh
+from memcore.tensors.reshaping import insert, select
+from memcore.tensors.running import clamp
+from memcore.tensors.tensor import Tensor
 
 _POWER = "rms-power"
 _GATE = Linear("per_layer_input_gate", ("pl",), ("h",))

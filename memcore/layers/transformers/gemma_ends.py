@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from memcore.layers.transformers.context import leaf
+from memcore.layers.transformers.masks import attention_masks
+from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.rotary import rotary_tables
+from memcore.layers.transformers.start import Start, arange, embed, scaled_by_buffer
+from memcore.networks.weights import Norm
 from memcore.tensors.arithmetic import divide
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import like, only, to, view
@@ -12,12 +18,6 @@ from memcore.tensors.operations import add, embedding, linear, mean, mul, power,
 from memcore.tensors.reshaping import select, stack
 from memcore.tensors.running import clamp
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.layers.transformers.context import leaf
-from memcore.layers.transformers.masks import attention_masks
-from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.rotary import rotary_tables
-from memcore.layers.transformers.start import Start, arange, embed, scaled_by_buffer
-from memcore.networks.weights import Norm
 from memcore.trace.step import Batch, Step
 
 _TABLE = "embed_tokens_per_layer"

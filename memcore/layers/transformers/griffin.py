@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from memcore.tensors.basics import contiguous, permute
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.angles import cosines_and_sines
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.networks.parts import Attention
+from memcore.tensors.basics import contiguous, permute
+from memcore.tensors.tensor import Tensor
 
 
 def attend_griffin(

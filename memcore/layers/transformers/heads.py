@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.networks.parts import Heads
 from memcore.tensors.basics import narrow, permute, split, unmerged
 from memcore.tensors.slices import split_sizes
 from memcore.tensors.tensor import Tensor
-from memcore.networks.parts import Heads
 
 
 def _per_head(fused: Tensor, heads: Heads) -> list[Tensor]:

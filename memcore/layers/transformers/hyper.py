@@ -5,18 +5,18 @@ Source: `models/deepseek_v4` (`DeepseekV4HyperConnection`, `DeepseekV4DecoderLay
 
 from __future__ import annotations
 
-from memcore.tensors.arithmetic import divide, sigmoid, total
-from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import like, only, permute, to
-from memcore.tensors.operations import add, add_scalar, linear, matmul, mul, scale, softmax
-from memcore.tensors.slices import reshape, split_sizes, unsqueeze
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm, unweighted_norm
 from memcore.networks.network import Layer
 from memcore.symbols import Axis, Shifted
+from memcore.tensors.arithmetic import divide, sigmoid, total
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import like, only, permute, to
+from memcore.tensors.operations import add, add_scalar, linear, matmul, mul, scale, softmax
+from memcore.tensors.slices import reshape, split_sizes, unsqueeze
+from memcore.tensors.tensor import Tensor
 
 _SQUARED: Axis = Shifted("ho", -1, Shifted("hc", 1, "hc"))
 """Weights that mix the streams with each other."""

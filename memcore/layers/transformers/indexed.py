@@ -8,12 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.tensors.basics import autocast, cat, contiguous, elementwise, like, new, permute, to, view
-from memcore.tensors.indexing import scatter, topk
-from memcore.tensors.operations import dropout, linear, matmul, relu, scale
-from memcore.tensors.running import masked_fill
-from memcore.tensors.slices import expand, split_sizes, squeeze, unsqueeze
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.latent import ROTATE, expand_kv, query_residual
@@ -21,6 +15,12 @@ from memcore.layers.transformers.norms import norm
 from memcore.networks.parts import LatentAttention
 from memcore.networks.weights import Norm
 from memcore.symbols import Shifted, Smaller
+from memcore.tensors.basics import autocast, cat, contiguous, elementwise, like, new, permute, to, view
+from memcore.tensors.indexing import scatter, topk
+from memcore.tensors.operations import dropout, linear, matmul, relu, scale
+from memcore.tensors.running import masked_fill
+from memcore.tensors.slices import expand, split_sizes, squeeze, unsqueeze
+from memcore.tensors.tensor import Tensor
 
 INDEXED = {"deepseek_v32": "halves", "glm_moe_dsa": "interleaved"}
 """The variants that this module covers, with how their indexers rotate."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.tensors.basics import cat, contiguous, like, narrow, new, permute, to
-from memcore.tensors.complex import complex_product
-from memcore.tensors.operations import add, dropout, mul, sub
-from memcore.tensors.slices import expand, split_sizes, unsqueeze, written
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.networks.parts import LatentAttention
 from memcore.symbols import half
+from memcore.tensors.basics import cat, contiguous, like, narrow, new, permute, to
+from memcore.tensors.complex import complex_product
+from memcore.tensors.operations import add, dropout, mul, sub
+from memcore.tensors.slices import expand, split_sizes, unsqueeze, written
+from memcore.tensors.tensor import Tensor
 
 LATENT = ("deepseek_v2", "deepseek_v3", "mistral4", "kimi_linear")
 """The variants that this module covers."""

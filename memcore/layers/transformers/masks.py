@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from memcore.tensors.basics import elementwise, like, new
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
 from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention
-from memcore.trace.step import Batch, Step
 from memcore.symbols import Shape, Shifted
+from memcore.tensors.basics import elementwise, like, new
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Batch, Step
 
 _SQUARE: Shape = (1, 1, "s", "s")
 _RULE = "attention_mask"

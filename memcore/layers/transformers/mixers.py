@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memcore.tensors.tensor import Tensor
 from memcore.layers.tensor_parallel import prepared
 from memcore.layers.transformers.alibi import attend_bloom, attend_mpt
 from memcore.layers.transformers.attention import attend
@@ -26,6 +25,7 @@ from memcore.layers.transformers.vision.attention import attend_across, attend_l
 from memcore.layers.transformers.vision.packed import packed_attention
 from memcore.networks.network import Layer
 from memcore.networks.parts import Mixer
+from memcore.tensors.tensor import Tensor
 
 Mix = Callable[[Tensor, Weights, Any, Context, float], tuple[Tensor, Tensor | None]]
 """Hidden states, parameters, the part, the context and a dropout probability to hidden states, and to the scores that

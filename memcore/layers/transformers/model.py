@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from memcore.tensors.basics import to
-from memcore.tensors.operations import linear, scale, tanh
-from memcore.tensors.reshaping import select
-from memcore.tensors.tensor import Tensor
 from memcore.layers.cut_loss import cut_loss
 from memcore.layers.fused_loss import fused_linear_loss
 from memcore.layers.losses import causal_lm_loss, chunked_loss
@@ -23,6 +19,10 @@ from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.tokens import merged, trained_rows
 from memcore.layers.transformers.wiring import decoder_layer
 from memcore.networks.network import Layer
+from memcore.tensors.basics import to
+from memcore.tensors.operations import linear, scale, tanh
+from memcore.tensors.reshaping import select
+from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Slot, Step
 
 

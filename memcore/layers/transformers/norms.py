@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
+from memcore.layers.tensor_parallel import normalized
+from memcore.layers.transformers.context import Weights, leaf
+from memcore.networks.weights import Norm
 from memcore.tensors import liger
 from memcore.tensors.basics import cat, split, to
 from memcore.tensors.operations import add_scalar, layer_norm, mean, mul, power, rms_norm, rsqrt, sub
 from memcore.tensors.tensor import Tensor
-from memcore.layers.tensor_parallel import normalized
-from memcore.layers.transformers.context import Weights, leaf
-from memcore.networks.weights import Norm
 
 LIGER_NORMS = ("rms", "rms-offset")
 """Kinds for which Liger has a kernel."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.networks.weights import Linear
+from memcore.symbols import Shape
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import like, new, only, permute, to, view
 from memcore.tensors.contractions import bmm, einsum, solve
 from memcore.tensors.images import reshape
 from memcore.tensors.operations import add, add_scalar, mul, scale, sub
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.networks.weights import Linear
-from memcore.symbols import Shape
 
 Weights = Mapping[str, Parameter]
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from memcore.layers.transformers.context import Context, Weights, leaf, project
+from memcore.layers.transformers.feed_forward import feed_forward
+from memcore.networks.parts import Experts
+from memcore.symbols import Quotient, Shape, Shifted
 from memcore.tensors.arithmetic import add_in_place, divide, sigmoid, total
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, identity, like, new, only, permute, split, to, unmerged, view
@@ -13,10 +17,6 @@ from memcore.tensors.moments import repeat_first
 from memcore.tensors.operations import ACTIVATIONS, linear, mul, softmax
 from memcore.tensors.reshaping import insert, select
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.context import Context, Weights, leaf, project
-from memcore.layers.transformers.feed_forward import feed_forward
-from memcore.networks.parts import Experts
-from memcore.symbols import Quotient, Shape, Shifted
 
 
 def jittered(hidden_states: Tensor) -> Tensor:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.tensors.arithmetic import add_in_place
-from memcore.tensors.operations import add, dropout, scale
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.alibi import attend_bloom, dropout_add
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.falcon import feed_falcon
@@ -19,6 +16,9 @@ from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, FeedForward
+from memcore.tensors.arithmetic import add_in_place
+from memcore.tensors.operations import add, dropout, scale
+from memcore.tensors.tensor import Tensor
 
 Wiring = Callable[[Tensor, Weights, Layer, Context], Tensor]
 """Hidden states, parameters, the layer and the context to hidden states."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from memcore.tensors import liger
-from memcore.tensors.basics import cat, narrow
-from memcore.tensors.operations import add, mul, scale
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.angles import TABLES, cosines_and_sines
 from memcore.layers.transformers.rotations import DENSE, IN_FP32, WHOLE, parted
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
-from memcore.trace.step import Step
 from memcore.symbols import Axis, half
+from memcore.tensors import liger
+from memcore.tensors.basics import cat, narrow
+from memcore.tensors.operations import add, mul, scale
+from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Step
 
 Tables = Mapping[str, tuple[Tensor, ...]]
 """Cosines and sines by `Attention.table`; complex rotations are one tensor."""

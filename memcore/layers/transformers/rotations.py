@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.symbols import Axis, Shifted, half
 from memcore.tensors.basics import cat, narrow, new, split, to
 from memcore.tensors.operations import add, mul, scale, sub
 from memcore.tensors.tensor import Tensor
-from memcore.symbols import Axis, Shifted, half
 
 Rotation = Callable[..., tuple[Tensor, ...]]
 """Queries, keys, cosines and sines to queries and keys, and to what the attention module holds until it ends."""

@@ -8,13 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.tensors.arithmetic import add_buffer, divide, divide_in_place, sigmoid, total
-from memcore.tensors.basics import identity, like, new, to, view
-from memcore.tensors.indexing import gather, largest, take, topk
-from memcore.tensors.operations import add, add_scalar, linear, mul, scale, softmax, sqrt
-from memcore.tensors.running import clamp, masked_fill, softplus
-from memcore.tensors.slices import reshape
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.expert_adapters import with_router
 from memcore.layers.transformers.norms import norm
@@ -22,6 +15,13 @@ from memcore.layers.transformers.sparsemixer import sparsemixer
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Norm
 from memcore.symbols import Quotient
+from memcore.tensors.arithmetic import add_buffer, divide, divide_in_place, sigmoid, total
+from memcore.tensors.basics import identity, like, new, to, view
+from memcore.tensors.indexing import gather, largest, take, topk
+from memcore.tensors.operations import add, add_scalar, linear, mul, scale, softmax, sqrt
+from memcore.tensors.running import clamp, masked_fill, softplus
+from memcore.tensors.slices import reshape
+from memcore.tensors.tensor import Tensor
 
 Matrices = Mapping[str, Tensor]
 """Parameters by name, or what an adapter makes of them."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from memcore.tensors.basics import contiguous, permute, view
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotations import rotated
 from memcore.networks.parts import Attention
 from memcore.networks.weights import Norm
+from memcore.tensors.basics import contiguous, permute, view
+from memcore.tensors.tensor import Tensor
 
 
 def attend_gemma(

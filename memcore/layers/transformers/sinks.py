@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memcore.layers.transformers.attention import heads_of, interface, update_cache
+from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.rotary import ROTATIONS
+from memcore.networks.parts import Attention
+from memcore.symbols import Shifted
 from memcore.tensors.attention import repeat_kv
 from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import cat, contiguous, narrow, new, only, permute, to, view
 from memcore.tensors.indexing import largest
 from memcore.tensors.operations import add, dropout, matmul, scale, softmax, sub
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.attention import heads_of, interface, update_cache
-from memcore.layers.transformers.context import Context, Weights, project
-from memcore.layers.transformers.rotary import ROTATIONS
-from memcore.networks.parts import Attention
-from memcore.symbols import Shifted
 
 Eager = Callable[[Tensor, Tensor, Tensor, Tensor | None, Attention, Context], tuple[Tensor, Tensor]]
 """Queries, keys, values, sinks, the part and the context to outputs and attention weights."""

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.tensors.basics import clone, like, new, to
-from memcore.tensors.operations import add, dropout, embedding, scale
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.alibi import bloom_alibi, falcon_alibi, falcon_mask, mpt_alibi
 from memcore.layers.transformers.context import leaf, project
 from memcore.layers.transformers.gemma_ends import GEMMA_FINISHES, gemma3n, gemma4
@@ -21,6 +18,9 @@ from memcore.layers.transformers.streams import end_streams, start_streams
 from memcore.layers.transformers.vision.models import see
 from memcore.networks.parts import Attention
 from memcore.networks.weights import Weight
+from memcore.tensors.basics import clone, like, new, to
+from memcore.tensors.operations import add, dropout, embedding, scale
+from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
 

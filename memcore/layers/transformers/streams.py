@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from memcore.tensors.arithmetic import sigmoid
-from memcore.tensors.basics import clone, to
-from memcore.tensors.operations import add, add_scalar, linear, mul
-from memcore.tensors.slices import expand, reshape, unsqueeze
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.angles import half_table
 from memcore.layers.transformers.hyper import collapsed_streams
 from memcore.layers.transformers.masks import mask_for
 from memcore.layers.transformers.norms import unweighted_norm
 from memcore.layers.transformers.start import Start, arange, embed
+from memcore.tensors.arithmetic import sigmoid
+from memcore.tensors.basics import clone, to
+from memcore.tensors.operations import add, add_scalar, linear, mul
+from memcore.tensors.slices import expand, reshape, unsqueeze
+from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
 

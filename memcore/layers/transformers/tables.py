@@ -8,8 +8,8 @@ from memcore.layers.transformers.rotary import rotary_widths
 from memcore.layers.transformers.vision.buffers import tower_buffers
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, FeedForward, SpecialMixer
-from memcore.trace.recipe import Buffer
 from memcore.symbols import Shape, half
+from memcore.trace.recipe import Buffer
 
 _SCALARS = {"gemma4": ("layer_scalar",), "gemma3n": ("altup.router_input_scale",)}
 """Buffers of one element in every layer, by wiring."""

@@ -5,10 +5,10 @@ Source: peft/tuners/trainable_tokens/layer.py, `get_merged_weights` and `forward
 
 from __future__ import annotations
 
+from memcore.networks.adapters import TRAINED_ROWS
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import new, only, to
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.networks.adapters import TRAINED_ROWS
 from memcore.trace.step import Step
 
 

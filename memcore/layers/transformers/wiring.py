@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from memcore.tensors.operations import add, dropout
-from memcore.tensors.tensor import Tensor
 from memcore.layers import compiled
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
@@ -22,6 +20,8 @@ from memcore.layers.transformers.residuals import RESIDUALS
 from memcore.layers.transformers.unpacked import UNPACKED
 from memcore.layers.transformers.vision.wirings import VISION
 from memcore.networks.network import Layer
+from memcore.tensors.operations import add, dropout
+from memcore.tensors.tensor import Tensor
 
 
 def decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:

@@ -8,7 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memcore.networks.families.stacks import HEADS, PATCH, Stack, Tensors, affine, attention, equal, feed, layer_of, linear, norms, sizes, tensor, widths
+from memcore.networks.families.stacks import (
+    HEADS,
+    PATCH,
+    Stack,
+    Tensors,
+    affine,
+    attention,
+    equal,
+    feed,
+    layer_of,
+    linear,
+    norms,
+    sizes,
+    tensor,
+    widths,
+)
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear
 

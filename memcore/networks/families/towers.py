@@ -7,7 +7,24 @@ from dataclasses import replace
 from itertools import chain
 
 from memcore.networks.families.moonvit import moonvit
-from memcore.networks.families.stacks import HEADS, PATCH, Stack, Tensors, affine, attention, equal, feed, layer_of, linear, norms, positions, sizes, stack, tensor, widths
+from memcore.networks.families.stacks import (
+    HEADS,
+    PATCH,
+    Stack,
+    Tensors,
+    affine,
+    attention,
+    equal,
+    feed,
+    layer_of,
+    linear,
+    norms,
+    positions,
+    sizes,
+    stack,
+    tensor,
+    widths,
+)
 from memcore.networks.parts import Attention, Extra
 from memcore.networks.reader import Reader
 from memcore.networks.rows import activation_of

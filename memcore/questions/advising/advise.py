@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
+from memcore.errors import MemcoreError
+from memcore.estimation import Estimate, estimate
+from memcore.memory.places import PHASES
 from memcore.questions.advising.changes import CHANGES, RISKS, Change, Changes, applicable
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.advising.server import ServerAdvice, advised
 from memcore.questions.advising.server import ladder as server_ladder
-from memcore.config.settings import Config
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of
 from memcore.questions.describe import when
-from memcore.errors import MemcoreError
-from memcore.estimation import Estimate, estimate
-from memcore.memory.places import PHASES
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import GB, format_bytes
 
@@ -55,7 +57,7 @@ class Advice:
     @property
     def allocates_alike(self) -> bool:
         """Only the allocator behaves in another way: what it saves shows in `device_saving` alone."""
-        return all(path == "engine.expandable_segments" for path in self.changes)
+        return all(path == EngineSettings.expandable_segments for path in self.changes)
 
     @property
     def saves(self) -> int:
@@ -213,7 +215,7 @@ def _tried(found: Estimate | ServingEstimate, roofline: Roofline | None) -> Iter
 
 def _assumed(found: Estimate, roofline: Roofline | None) -> Roofline:
     accelerator = found.job.accelerator.id if found.job.accelerator else None
-    return roofline or roofline_of(accelerator, found.job.config.hardware.gpus_per_node)
+    return roofline or roofline_of(accelerator, found.job.config[Hardware.gpus_per_node])
 
 
 def _worth(advice: Advice | ServerAdvice) -> tuple[bool, bool, float]:

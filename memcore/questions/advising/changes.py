@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
 from memcore.trainers.pytorch.resolve import Job
+from memcore.trainers.pytorch.settings import TorchSettings
 
 Changes = Mapping[str, object]
 
@@ -29,7 +34,7 @@ KINDS: Mapping[str, str] = {
 RISKS = ("precision", "method", "gpus", "job")
 """Classes whose price is not time alone."""
 
-_AC, _BUDGET = "training.activation_checkpointing", "training.activation_memory_budget"
+_AC, _BUDGET = "training.activation_checkpointing", Training.activation_memory_budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +63,8 @@ def _fewer_at_once(job: Job) -> Iterator[Changes]:
     micro_batch = job.sizes["b"]
     if micro_batch % 2 == 0:
         yield {
-            "training.micro_batch_size": micro_batch // 2,
-            "training.gradient_accumulation_steps": job.micro_batches * 2,
+            Training.micro_batch_size: micro_batch // 2,
+            Training.gradient_accumulation_steps: job.micro_batches * 2,
         }
 
 
@@ -70,37 +75,37 @@ def _doubled(path: str, symbol: str | None) -> Callable[[Job], Iterator[Changes]
         size = job.stages if symbol is None else job.sizes[symbol]
         ranks = job.num_gpus // (job.stages * job.sizes["tp"] * job.sizes["cp"])
         if ranks % 2 == 0:
-            accumulation = {"training.gradient_accumulation_steps": job.micro_batches * 2}
-            left_out = {each: None for each in _SIZED if job.config.get(each) is not None}
+            accumulation: Changes = {Training.gradient_accumulation_steps: job.micro_batches * 2}
+            left_out: Changes = {each: None for each in _SIZED if job.config.get(each) is not None}
             yield {path: size * 2, **accumulation, **left_out}
 
     return made
 
 
-_SIZED = ("parallelism.data_parallel_size", "parallelism.data_parallel_shard_size")
+_SIZED = (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size)
 
 
 def _more_gpus(job: Job) -> Iterator[Changes]:
     """Twice the GPUs, and half the micro-batches where there are several."""
     count = job.micro_batches
-    fewer = {"training.gradient_accumulation_steps": count // 2} if count % 2 == 0 else {}
-    left_out = {each: None for each in _SIZED if job.config.get(each) is not None}
+    fewer: Changes = {Training.gradient_accumulation_steps: count // 2} if count % 2 == 0 else {}
+    left_out: Changes = {each: None for each in _SIZED if job.config.get(each) is not None}
     if job.engine.distributed:
-        yield {"hardware.num_gpus": job.num_gpus * 2, **fewer, **left_out}
+        yield {Hardware.num_gpus: job.num_gpus * 2, **fewer, **left_out}
 
 
 def _all_shards(job: Job) -> Iterator[Changes]:
     """One group of ranks that shards instead of several."""
     ranks = job.num_gpus // (job.stages * job.sizes["tp"])
     if 1 <= job.sizes["z"] < ranks and job.engine.name == "fsdp":
-        yield {"parallelism.data_parallel_shard_size": ranks}
+        yield {Parallelism.data_parallel_shard_size: ranks}
 
 
 def _shorter(job: Job) -> Iterator[Changes]:
     """Half the sequence."""
     length = job.sizes["s"] * job.sizes["cp"]
     if length % 2 == 0:
-        yield {"training.sequence_length": length // 2}
+        yield {Training.sequence_length: length // 2}
 
 
 CHANGES: tuple[Change, ...] = (
@@ -108,217 +113,234 @@ CHANGES: tuple[Change, ...] = (
         title="Expandable segments",
         kind="free",
         note="the allocator grows its segments instead of leaving gaps; tensors stay as they are",
-        to={"engine.expandable_segments": True},
-        when={"engine.expandable_segments": (None, False)},
+        to={EngineSettings.expandable_segments: True},
+        when={EngineSettings.expandable_segments: (None, False)},
     ),
     Change(
         title="Free the model's outputs before the backward pass",
         kind="free",
         note="nobody reads them",
-        to={"training.outputs_kept": False},
-        when={"training.outputs_kept": (True,)},
+        to={Training.outputs_kept: False},
+        when={Training.outputs_kept: (True,)},
     ),
     Change(
         title="No KV cache while training",
         kind="free",
         note="nobody reads it",
-        to={"training.use_cache": False},
-        when={"training.use_cache": (True,)},
+        to={Training.use_cache: False},
+        when={Training.use_cache: (True,)},
     ),
     Change(
         title="Free gradients after each step",
         kind="free",
         note="the next backward pass makes them anew",
-        to={"training.zero_grad": "set-to-none"},
-        when={"training.zero_grad": ("keep",)},
+        to={Training.zero_grad: "set-to-none"},
+        when={Training.zero_grad: ("keep",)},
     ),
     Change(
         title="Fused optimizer",
         kind="free",
         note="one kernel instead of lists of temporaries",
-        to={"training.optimizer.implementation": "fused"},
-        when={"training.optimizer.implementation": ("foreach", "for-loop")},
+        to={Training.optimizer.implementation: "fused"},
+        when={Training.optimizer.implementation: ("foreach", "for-loop")},
     ),
     Change(
         title="Gradients as views of DDP's buckets",
         kind="free",
         note="one copy of the gradients instead of two",
-        to={"engine.gradient_as_bucket_view": True},
-        when={"engine.gradient_as_bucket_view": (None, False)},
+        to={TorchSettings.gradient_as_bucket_view: True},
+        when={TorchSettings.gradient_as_bucket_view: (None, False)},
         engines=("ddp",),
     ),
     Change(
         title="Flash attention instead of all scores",
         kind="free",
         note="the kernel is faster too",
-        to={"training.attention": "flash"},
-        when={"training.attention": ("math",)},
+        to={Training.attention: "flash"},
+        when={Training.attention: ("math",)},
     ),
     Change(
         title="Packed sequences instead of padded ones",
         kind="free",
         note="the flash kernel takes no padding mask; padding is not computed either",
-        to={"training.attention_mask": "none"},
-        when={"training.attention_mask": ("padded",)},
+        to={Training.attention_mask: "none"},
+        when={Training.attention_mask: ("padded",)},
     ),
     Change(
         title="Fused recurrent kernels",
         kind="free",
         note="the kernels are faster too",
-        to={"training.kernels": "fused"},
-        when={"training.kernels": ("fallback",)},
+        to={Training.kernels: "fused"},
+        when={Training.kernels: ("fallback",)},
     ),
     Change(
         title="Parallel loss",
         kind="free",
         note="ranks exchange a maximum and a sum for each token instead of logits",
-        to={"parallelism.loss_parallel": True},
-        when={"parallelism.loss_parallel": (False,)},
+        to={Parallelism.loss_parallel: True},
+        when={Parallelism.loss_parallel: (False,)},
     ),
     Change(
         title="Fused linear loss",
         kind="free",
         note="the head's product runs in pieces; Liger's kernel is about as fast",
-        to={"training.loss": "fused-linear"},
-        when={"training.loss": ("cross-entropy-fp32", "cross-entropy")},
+        to={Training.loss: "fused-linear"},
+        when={Training.loss: ("cross-entropy-fp32", "cross-entropy")},
     ),
     Change(
         title="Loss without an fp32 copy of the logits",
         kind="precision",
         note="the softmax still sums in fp32, its inputs and results are rounded",
-        to={"training.loss": "cross-entropy"},
-        when={"training.loss": ("cross-entropy-fp32",)},
+        to={Training.loss: "cross-entropy"},
+        when={Training.loss: ("cross-entropy-fp32",)},
         ladder=False,
     ),
     Change(title="Half the micro-batch, twice the accumulation", kind="communication", made=_fewer_at_once),
     Change(
         title="FSDP instead of DDP",
         kind="communication",
-        to={"engine.type": "fsdp"},
-        when={"engine.type": ("ddp",)},
+        to={EngineSettings.type: "fsdp"},
+        when={EngineSettings.type: ("ddp",)},
     ),
     Change(
         title="Free parameters between forward and backward pass",
         kind="communication",
-        to={"engine.reshard_after_forward": True},
-        when={"engine.reshard_after_forward": (False,)},
+        to={TorchSettings.reshard_after_forward: True},
+        when={TorchSettings.reshard_after_forward: (False,)},
         engines=("fsdp",),
     ),
     Change(
         title="Free the root's parameters after the forward pass",
         kind="communication",
         note="embedding, final norm and head are gathered once more",
-        to={"engine.root_reshard_after_forward": True},
-        when={"engine.root_reshard_after_forward": (None, False), "engine.wrap": ("layer", "torchtitan-2024")},
+        to={TorchSettings.root_reshard_after_forward: True},
+        when={
+            TorchSettings.root_reshard_after_forward: (None, False),
+            TorchSettings.wrap: ("layer", "torchtitan-2024"),
+        },
         engines=("fsdp",),
     ),
     Change(
         title="Sequence parallel",
         kind="free",
         note="tensor-parallel ranks gather and scatter instead of all-reducing, as many bytes",
-        to={"parallelism.sequence_parallel": True},
-        when={"parallelism.sequence_parallel": (False,)},
+        to={Parallelism.sequence_parallel: True},
+        when={Parallelism.sequence_parallel: (False,)},
         engines=("megatron",),
     ),
     Change(
         title="Reduce gradients after every micro-batch",
         kind="communication",
-        to={"engine.no_sync": False},
-        when={"engine.no_sync": (True,)},
+        to={TorchSettings.no_sync: False},
+        when={TorchSettings.no_sync: (True,)},
     ),
     Change(title="Shard over all data-parallel ranks", kind="communication", made=_all_shards),
     Change(
         title="Half of the activations of compiled blocks",
         kind="compute",
         to={_BUDGET: 0.5},
-        when={"training.compile": (True,), f"{_AC}.policy": ("none",), _BUDGET: (None, 1)},
+        when={Training.compile: (True,), Training.activation_checkpointing.policy: ("none",), _BUDGET: (None, 1)},
         ladder=False,
     ),
     Change(
         title="Selective checkpointing of operations",
         kind="compute",
-        to={f"{_AC}.policy": "selective", f"{_AC}.mode": "op", f"{_AC}.every": None, _BUDGET: None},
-        when={f"{_AC}.policy": ("none",)},
+        to={
+            Training.activation_checkpointing.policy: "selective",
+            Training.activation_checkpointing.mode: "op",
+            Training.activation_checkpointing.every: None,
+            _BUDGET: None,
+        },
+        when={Training.activation_checkpointing.policy: ("none",)},
     ),
     Change(
         title="Checkpoint every second layer",
         kind="compute",
-        to={f"{_AC}.policy": "selective", f"{_AC}.mode": "layer", f"{_AC}.every": 2},
-        when={f"{_AC}.policy": ("none",)},
+        to={
+            Training.activation_checkpointing.policy: "selective",
+            Training.activation_checkpointing.mode: "layer",
+            Training.activation_checkpointing.every: 2,
+        },
+        when={Training.activation_checkpointing.policy: ("none",)},
         ladder=False,
     ),
     Change(
         title="Selective recomputation of attention",
         kind="compute",
-        to={f"{_AC}.policy": "selective"},
-        when={f"{_AC}.policy": (None, "none")},
+        to={Training.activation_checkpointing.policy: "selective"},
+        when={Training.activation_checkpointing.policy: (None, "none")},
         engines=("megatron",),
     ),
     Change(
         title="Full activation checkpointing",
         kind="compute",
-        to={f"{_AC}.policy": "full", f"{_AC}.mode": None, f"{_AC}.every": None, _BUDGET: None},
-        when={f"{_AC}.policy": (None, "none", "selective")},
+        to={
+            Training.activation_checkpointing.policy: "full",
+            Training.activation_checkpointing.mode: None,
+            Training.activation_checkpointing.every: None,
+            _BUDGET: None,
+        },
+        when={Training.activation_checkpointing.policy: (None, "none", "selective")},
     ),
     Change(
         title="Twice the tensor parallelism",
         kind="communication",
-        made=_doubled("parallelism.tensor_parallel_size", "tp"),
+        made=_doubled(Parallelism.tensor_parallel_size, "tp"),
     ),
     Change(
         title="Twice the context parallelism",
         kind="communication",
-        made=_doubled("parallelism.context_parallel_size", "cp"),
+        made=_doubled(Parallelism.context_parallel_size, "cp"),
         ladder=False,
     ),
     Change(
         title="Twice the pipeline stages",
         kind="communication",
-        made=_doubled("parallelism.pipeline_parallel_size", None),
-        when={"engine.version": (None, 2)},
+        made=_doubled(Parallelism.pipeline_parallel_size, None),
+        when={EngineSettings.version: (None, 2)},
         ladder=False,
     ),
     Change(
         title="Offload parameters, gradients and optimizer to the host",
         kind="transfer",
-        to={"engine.cpu_offload": True},
-        when={"engine.cpu_offload": (None, False)},
+        to={TorchSettings.cpu_offload: True},
+        when={TorchSettings.cpu_offload: (None, False)},
         engines=("fsdp",),
     ),
     Change(
         title="Share the optimizer among data-parallel ranks",
         kind="communication",
-        to={"engine.zero_stage": 1},
-        when={"engine.zero_stage": (None, 0)},
+        to={DeepSpeedSettings.zero_stage: 1},
+        when={DeepSpeedSettings.zero_stage: (None, 0)},
         engines=(*DEEPSPEED, "nanotron"),
     ),
     Change(
         title="Share gradients too",
         kind="communication",
-        to={"engine.zero_stage": 2},
-        when={"engine.zero_stage": (1,)},
+        to={DeepSpeedSettings.zero_stage: 2},
+        when={DeepSpeedSettings.zero_stage: (1,)},
         engines=DEEPSPEED,
     ),
     Change(
         title="Share parameters too",
         kind="communication",
-        to={"engine.zero_stage": 3},
-        when={"engine.zero_stage": (1, 2)},
+        to={DeepSpeedSettings.zero_stage: 3},
+        when={DeepSpeedSettings.zero_stage: (1, 2)},
         engines=DEEPSPEED,
     ),
     Change(
         title="Offload the optimizer to the host",
         kind="transfer",
-        to={"engine.offload_optimizer": "cpu"},
-        when={"engine.zero_stage": (1, 2, 3), "engine.offload_optimizer": (None, "none")},
+        to={DeepSpeedSettings.offload_optimizer: "cpu"},
+        when={DeepSpeedSettings.zero_stage: (1, 2, 3), DeepSpeedSettings.offload_optimizer: (None, "none")},
         engines=DEEPSPEED,
     ),
     Change(
         title="Reduce gradients in bf16",
         kind="precision",
         note="sums over ranks are rounded to 8 bits of mantissa",
-        to={"training.reduce_dtype": "bf16"},
-        when={"training.precision": ("bf16-mixed",), "training.reduce_dtype": (None, "fp32")},
+        to={Training.reduce_dtype: "bf16"},
+        when={Training.precision: ("bf16-mixed",), Training.reduce_dtype: (None, "fp32")},
         engines=("fsdp",),
         ladder=False,
     ),
@@ -326,16 +348,16 @@ CHANGES: tuple[Change, ...] = (
         title="AdamW with states in 8 bits",
         kind="precision",
         note="moments are rounded in blocks of 256",
-        to={"training.optimizer.name": "adamw-8bit", "training.optimizer.implementation": None},
-        when={"training.optimizer.name": ("adamw", "adam")},
+        to={Training.optimizer.name: "adamw-8bit", Training.optimizer.implementation: None},
+        when={Training.optimizer.name: ("adamw", "adam")},
         engines=("none", "ddp"),
     ),
     Change(
         title="Adafactor",
         kind="precision",
         note="a matrix's second moment is the product of two vectors, and there is no first moment",
-        to={"training.optimizer.name": "adafactor", "training.optimizer.implementation": None},
-        when={"training.optimizer.name": ("adamw", "adam")},
+        to={Training.optimizer.name: "adafactor", Training.optimizer.implementation: None},
+        when={Training.optimizer.name: ("adamw", "adam")},
         engines=("none", "ddp"),
         ladder=False,
     ),
@@ -343,10 +365,10 @@ CHANGES: tuple[Change, ...] = (
         title="Everything in bf16, no fp32 parameters",
         kind="precision",
         note="small updates are lost to rounding unless the optimizer compensates",
-        to={"training.precision": "bf16"},
+        to={Training.precision: "bf16"},
         when={
-            "training.precision": ("fp32", "tf32", "bf16-mixed", "bf16-autocast"),
-            "training.parameter_dtype": (None,),
+            Training.precision: ("fp32", "tf32", "bf16-mixed", "bf16-autocast"),
+            Training.parameter_dtype: (None,),
         },
         ladder=False,
     ),
@@ -355,11 +377,11 @@ CHANGES: tuple[Change, ...] = (
         kind="method",
         note="only small matrices learn; gradients and optimizer states exist for them alone",
         to={
-            "training.adapter.type": "lora",
-            "training.adapter.rank": 16,
-            "training.adapter.target_modules": "all-linear",
+            Training.adapter.type: "lora",
+            Training.adapter.rank: 16,
+            Training.adapter.target_modules: "all-linear",
         },
-        when={"training.adapter.type": (None,)},
+        when={Training.adapter.type: (None,)},
         ladder=False,
     ),
     Change(title="Twice the GPUs", kind="gpus", note="more hardware for the same step", made=_more_gpus, ladder=False),

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from memcore.questions.advising.changes import Changes
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.errors import MemcoreError
+from memcore.questions.advising.changes import Changes
+from memcore.servers.llamacpp.settings import LlamaCppSettings
+from memcore.servers.sglang.settings import SglangSettings
+from memcore.servers.tensorrt_llm.settings import TensorRtSettings
+from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.answers import utilization
 from memcore.serving.estimate import ServingEstimate, estimate_serving
+from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob
 
 Made = Callable[[ServingEstimate], Iterator[Changes]]
@@ -86,7 +93,7 @@ def _starts(found: ServingEstimate, changes: Changes) -> bool:
 
 def _utilized(found: ServingEstimate) -> Iterator[Changes]:
     """vLLM's utilization, up to where what lies outside its budget has no room."""
-    path, most = "engine.gpu_memory_utilization", utilization(found)
+    path, most = VllmSettings.gpu_memory_utilization, utilization(found)
     now = setting_of(found.job, path)
     if most is not None and isinstance(now, float) and int(100 * most.most) / 100 > now:
         yield {path: int(100 * most.most) / 100}
@@ -96,27 +103,27 @@ def _doubled(found: ServingEstimate) -> Iterator[Changes]:
     """Twice the ranks share each matrix, on twice the GPUs."""
     job = found.job
     yield {
-        "parallelism.tensor_parallel_size": job.basics.layout.tensor * 2,
-        "hardware.num_gpus": job.num_gpus * 2,
+        Parallelism.tensor_parallel_size: job.basics.layout.tensor * 2,
+        Hardware.num_gpus: job.num_gpus * 2,
     }
 
 
 def _without_draft(found: ServingEstimate) -> Iterator[Changes]:
-    if found.job.config.inference.draft_model is not None:
-        yield {"inference.draft_model": None, "inference.speculative_tokens": None}
+    if found.job.config[Inference.draft_model] is not None:
+        yield {Inference.draft_model: None, "inference.speculative_tokens": None}
 
 
 _VLLM, _SGLANG, _TRT, _CPP = ("vllm",), ("sglang",), ("tensorrt-llm",), ("llama.cpp",)
-_FORMAT, _CACHE = "inference.quantization", "inference.kv_cache_dtype"
+_FORMAT, _CACHE = Inference.quantization, Inference.kv_cache_dtype
 _WHOLE = "nothing else may run on the GPU; what lies outside the server's budget still has room"
 _EIGHT = "weights are rounded to 8 bits, with a scale for each matrix"
 _FOUR = "weights are rounded to 4 bits in groups of 128: measure what that costs on your task"
 _STEPS = "prompts are computed in more and smaller steps; the first token of long ones comes later"
 _TOKENS_OF_A_STEP = (
-    (_VLLM, "engine.max_num_batched_tokens", 512),
-    (_SGLANG, "engine.chunked_prefill_size", 512),
-    (_TRT, "engine.max_num_tokens", 512),
-    (_CPP, "engine.n_ubatch", 64),
+    (_VLLM, VllmSettings.max_num_batched_tokens, 512),
+    (_SGLANG, SglangSettings.chunked_prefill_size, 512),
+    (_TRT, TensorRtSettings.max_num_tokens, 512),
+    (_CPP, LlamaCppSettings.n_ubatch, 64),
 )
 """What each server calls them, and the least that is advised."""
 _FEW_BITS = ("fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")
@@ -126,21 +133,24 @@ SERVER_CHANGES: tuple[ServerChange, ...] = (
     ServerChange(title="A larger share of the GPU", kind="free", note=_WHOLE, servers=_VLLM, made=_utilized),
     *(
         ServerChange(title="A larger share of the GPU", kind="free", note=_WHOLE, servers=servers, made=_share(path))
-        for servers, path in ((_SGLANG, "engine.mem_fraction_static"), (_TRT, "engine.free_gpu_memory_fraction"))
+        for servers, path in (
+            (_SGLANG, SglangSettings.mem_fraction_static),
+            (_TRT, TensorRtSettings.free_gpu_memory_fraction),
+        )
     ),
     ServerChange(
         title="Flash attention",
         kind="free",
         note="scores are not kept, and the kernel is faster",
         servers=_CPP,
-        made=_become({"engine.flash_attn": True}),
+        made=_become({LlamaCppSettings.flash_attn: True}),
     ),
     ServerChange(
         title="No CUDA graphs",
         kind="latency",
         servers=_VLLM,
         note="every kernel is launched by itself, which small batches feel most",
-        made=_become({"engine.enforce_eager": True}),
+        made=_become({VllmSettings.enforce_eager: True}),
     ),
     *(
         ServerChange(
@@ -168,8 +178,12 @@ SERVER_CHANGES: tuple[ServerChange, ...] = (
         note="keys and values are rounded to 8 bits in blocks of 32",
         servers=_CPP,
         made=_become(
-            {"engine.cache_type_k": "q8_0", "engine.cache_type_v": "q8_0", "engine.flash_attn": True},
-            {"engine.cache_type_k": ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")},
+            {
+                LlamaCppSettings.cache_type_k: "q8_0",
+                LlamaCppSettings.cache_type_v: "q8_0",
+                LlamaCppSettings.flash_attn: True,
+            },
+            {LlamaCppSettings.cache_type_k: ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")},
         ),
     ),
     ServerChange(
@@ -227,7 +241,7 @@ SERVER_CHANGES: tuple[ServerChange, ...] = (
         kind="job",
         note="more users wait for their turn",
         servers=(*_VLLM, *_SGLANG, *_TRT),
-        made=_halved("inference.max_num_seqs", 1),
+        made=_halved(Inference.max_num_seqs, 1),
         ladder=False,
     ),
     ServerChange(
@@ -235,7 +249,7 @@ SERVER_CHANGES: tuple[ServerChange, ...] = (
         kind="job",
         note="prompt and answer together have half the tokens",
         servers=(*_VLLM, *_SGLANG, *_TRT, *_CPP),
-        made=_halved("inference.max_model_len", 512),
+        made=_halved(Inference.max_model_len, 512),
         ladder=False,
     ),
 )

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from memcore.questions.accuracy import Beside, beside
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.memory.rank import outside
+from memcore.questions.accuracy import Beside, beside
 from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import MiB

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.questions.costs import Cost
 from memcore.questions.searching.layouts import Layout, Settings, config_of
@@ -51,7 +52,7 @@ class Found:
 
     def config(self, base: Config) -> Config:
         """The config in this layout."""
-        named = base if self.accelerator is None else base.replaced("hardware.accelerator", self.accelerator)
+        named = base if self.accelerator is None else base.replaced(Hardware.accelerator, self.accelerator)
         return config_of(named, self.layout._replace(policy=0), (self.policy,))
 
 

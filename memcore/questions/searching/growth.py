@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memcore.config.settings import Config
-from memcore.tensors.tape import ALIGNMENT
 from memcore.errors import MemcoreError
 from memcore.estimation import Estimate, estimate
-from memcore.trainers.megatron.rank import MegatronRank
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.spaces import Space
+from memcore.tensors.tape import ALIGNMENT
 from memcore.trace.program import Program
+from memcore.trainers.megatron.rank import MegatronRank
 
 RUN = "run "
 """What the names of the symbols begin with that count equal layers."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.questions.searching.layouts import Settings
+from memcore.trainers.megatron.settings import MegatronSettings
 
-_ENGINE, _LAYERS, _FRAMEWORK = "engine.type", "training.implementation", "engine.framework"
-_MEGATRON: Settings = {"engine.distributed_optimizer": True, "parallelism.sequence_parallel": True}
+_ENGINE, _LAYERS, _FRAMEWORK = EngineSettings.type, Training.implementation, EngineSettings.framework
+_MEGATRON: Settings = {MegatronSettings.distributed_optimizer: True, Parallelism.sequence_parallel: True}
 """What Megatron's recipes switch on and its defaults do not."""
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
+from memcore.config.training import Training
 
 Settings = Mapping[str, object]
 
@@ -37,14 +40,14 @@ class Layout(NamedTuple):
 
 
 PATHS: Mapping[str, str] = {
-    "tensor": "parallelism.tensor_parallel_size",
-    "stages": "parallelism.pipeline_parallel_size",
-    "context": "parallelism.context_parallel_size",
-    "experts": "parallelism.expert_parallel_size",
+    "tensor": Parallelism.tensor_parallel_size,
+    "stages": Parallelism.pipeline_parallel_size,
+    "context": Parallelism.context_parallel_size,
+    "experts": Parallelism.expert_parallel_size,
 }
 """Settings that are left out where they are 1."""
 
-SHARES = ("parallelism.data_parallel_size", "parallelism.data_parallel_shard_size")
+SHARES = (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size)
 """Settings that say how data-parallel ranks share, which follow from a layout."""
 
 
@@ -54,10 +57,10 @@ def changes_of(layout: Layout, policy: Settings) -> dict[str, object]:
     found: dict[str, object] = {path: size if size > 1 else None for path, size in sizes.items()}
     found.update(dict.fromkeys(SHARES))
     if layout.replicas > 1:
-        found["parallelism.data_parallel_shard_size"] = layout.shards
-    found["training.micro_batch_size"] = layout.micro_batch
-    found["training.gradient_accumulation_steps"] = layout.micro_batches
-    found["hardware.num_gpus"] = layout.gpus
+        found[Parallelism.data_parallel_shard_size] = layout.shards
+    found[Training.micro_batch_size] = layout.micro_batch
+    found[Training.gradient_accumulation_steps] = layout.micro_batches
+    found[Hardware.num_gpus] = layout.gpus
     return {**found, **policy}
 
 

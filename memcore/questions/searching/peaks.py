@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from operator import ge, mul
 
-from memcore.tensors.tape import ALIGNMENT
 from memcore.symbols import Axis, Quotient, Rounded, Shifted, Smaller, Total, measure
+from memcore.tensors.tape import ALIGNMENT
 from memcore.trace.program import Program, aligned
 
 Vector = tuple[int, ...]

@@ -6,17 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
-from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_of
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.estimation import Estimate, estimate
 from memcore.hardware import context, find_accelerator
-from memcore.trainers.pytorch.resolve import Job
+from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_of
 from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import Kind, config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
 from memcore.questions.searching.spaces import Floor, Space, Tried, floor_of, plan, sequences_of, space_of
+from memcore.trainers.pytorch.resolve import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Question:
 
     def key(self, layout: Layout) -> Key:
         """What a layout is called."""
-        return self.config.hardware.accelerator, self.title, layout
+        return self.config[Hardware.accelerator], self.title, layout
 
     @property
     def ceiling(self) -> int | None:
@@ -60,7 +62,7 @@ class Question:
     def found(self, layout: Layout, price: Cost, answer: Measured) -> Found:
         """A layout with what was measured."""
         policy = {**self.settings, **self.space.row.policies[layout.policy].settings}
-        return Found(layout, policy, self.title, self.config.hardware.accelerator, *answer, self.capacity, price)
+        return Found(layout, policy, self.title, self.config[Hardware.accelerator], *answer, self.capacity, price)
 
 
 def questions_of(
@@ -78,9 +80,9 @@ def questions_of(
     step = sequences or _sequences(base)
     found: list[Question] = []
     refused: dict[str, MemcoreError] = {}
-    names: Sequence[str | None] = accelerators or [base.hardware.accelerator]
+    names: Sequence[str | None] = accelerators or [base[Hardware.accelerator]]
     for accelerator in names:
-        named = base.replaced("hardware.accelerator", find_accelerator(accelerator).id if accelerator else None)
+        named = base.replaced(Hardware.accelerator, find_accelerator(accelerator).id if accelerator else None)
         for count in gpus or [_gpus(base)]:
             for kind in kinds_of(base, count):
                 job = _job_as(named, kind)
@@ -94,7 +96,7 @@ def questions_of(
 
 
 def _gpus(base: Config) -> int:
-    return base.hardware.num_gpus or _job(base).num_gpus
+    return base[Hardware.num_gpus] or _job(base).num_gpus
 
 
 def _sequences(base: Config) -> int:
@@ -139,7 +141,7 @@ def _question(
         space=space,
         floor=floor_of(job),
         work=work_of(job.model, space.sequence),
-        roofline=roofline or roofline_of(config.hardware.accelerator, config.hardware.gpus_per_node),
+        roofline=roofline or roofline_of(config[Hardware.accelerator], config[Hardware.gpus_per_node]),
         computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
         sums=int(ITEMSIZE[job.recipe.precision.reduce]),
         capacity=job.capacity,
@@ -157,5 +159,5 @@ def _undivided(config: Config) -> Config:
 def _job(config: Config) -> Job:
     found = estimate(config)
     if not isinstance(found, Estimate):
-        raise ConfigError([Problem("engine.type", "layouts are searched for training; found a server")])
+        raise ConfigError([Problem(EngineSettings.type, "layouts are searched for training; found a server")])
     return found.job

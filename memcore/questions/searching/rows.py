@@ -8,14 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
 from memcore.questions.searching.layouts import Settings
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.pytorch.settings import TorchSettings
 
 SCHEDULES = ("1f1b", "interleaved-1f1b", "zbv", "dualpipev")
 """Of pipelines whose stages run in PyTorch."""
-SCHEDULE = "parallelism.pipeline_schedule"
+SCHEDULE = Parallelism.pipeline_schedule
 _AC = "training.activation_checkpointing"
 _CLEARED: Settings = dict.fromkeys(
-    (f"{_AC}.mode", f"{_AC}.every", f"{_AC}.method", f"{_AC}.num_layers", f"{_AC}.modules")
+    (
+        Training.activation_checkpointing.mode,
+        Training.activation_checkpointing.every,
+        Training.activation_checkpointing.method,
+        Training.activation_checkpointing.num_layers,
+        Training.activation_checkpointing.modules,
+    )
 )
 
 
@@ -53,7 +64,11 @@ class Row:
 
 
 def _checkpointing(policy: str, **more: object) -> Settings:
-    return {**_CLEARED, f"{_AC}.policy": policy, **{f"{_AC}.{name}": value for name, value in more.items()}}
+    return {
+        **_CLEARED,
+        Training.activation_checkpointing.policy: policy,
+        **{f"{_AC}.{name}": value for name, value in more.items()},
+    }
 
 
 _FULL = Policy(settings=_checkpointing("full"), again=(1.0, 1.0))
@@ -70,14 +85,14 @@ def _with(policy: Policy, path: str, value: object, **more: object) -> Policy:
 _TRAITS = ("again", "resharded", "offloaded", "chunks", "keeps", "schedule", "wide")
 
 
-_ENGINE, _RESHARD = "engine.type", "engine.reshard_after_forward"
-_VIRTUAL = "parallelism.virtual_pipeline_parallel_size"
+_ENGINE, _RESHARD = EngineSettings.type, TorchSettings.reshard_after_forward
+_VIRTUAL = Parallelism.virtual_pipeline_parallel_size
 _PLAIN = tuple(
     _with(_with(policy, _ENGINE, "fsdp"), _RESHARD, value, resharded=value)
     for policy in (_NONE, _BY_OPERATION, _FULL)
     for value in (False, True)
 )
-_ON_HOST = tuple(_with(each, "engine.cpu_offload", True, offloaded=True) for each in _PLAIN if each.resharded)
+_ON_HOST = tuple(_with(each, TorchSettings.cpu_offload, True, offloaded=True) for each in _PLAIN if each.resharded)
 _SCHEDULED = tuple(
     _with(_with(each, SCHEDULE, name, schedule=name), _VIRTUAL, 2 if name == "interleaved-1f1b" else None, chunks=2)
     for each in _PLAIN
@@ -92,19 +107,19 @@ _NARROW = tuple(
     for policy in (_NONE, _MEGATRON_SELECTIVE, _MEGATRON_FULL)
     for chunks in (1, 2, 4, 8)
 )
-_MEGATRON = (*_NARROW, *(_with(each, "parallelism.expert_tensor_parallel_size", 1, wide=True) for each in _NARROW))
+_MEGATRON = (*_NARROW, *(_with(each, Parallelism.expert_tensor_parallel_size, 1, wide=True) for each in _NARROW))
 _NANOTRON = tuple(
-    _with(_with(policy, _ENGINE, "nanotron"), "engine.zero_stage", stage)
+    _with(_with(policy, _ENGINE, "nanotron"), DeepSpeedSettings.zero_stage, stage)
     for policy in (_NONE, _FULL)
     for stage in (0, 1)
 )
 
 _STAGES = tuple(
-    _with(_with(policy, _ENGINE, "deepspeed"), "engine.zero_stage", stage, resharded=stage == 3)
+    _with(_with(policy, _ENGINE, "deepspeed"), DeepSpeedSettings.zero_stage, stage, resharded=stage == 3)
     for policy in (_NONE, _FULL)
     for stage in (1, 2, 3)
 )
-_DEEPSPEED = (*_STAGES, *(_with(each, "engine.offload_optimizer", "cpu", offloaded=True) for each in _STAGES))
+_DEEPSPEED = (*_STAGES, *(_with(each, DeepSpeedSettings.offload_optimizer, "cpu", offloaded=True) for each in _STAGES))
 
 ROWS: Mapping[str, Row] = {
     "none": Row(divides=frozenset(), policies=(_NONE, _BY_OPERATION, _FULL), shared=True, sharded="nothing"),

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 
 from memcore.config.settings import Config
-from memcore.questions.costs import Cost, Roofline
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.questions.costs import Cost, Roofline
 from memcore.questions.searching.found import Found, Key, Measured, Progress, Tally
 from memcore.questions.searching.layouts import Layout
 from memcore.questions.searching.questions import Question, questions_of

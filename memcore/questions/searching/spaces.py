@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
-from memcore.questions.costs import IDLE, Plan
+from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem
-from memcore.trainers.pytorch.resolve import Job
-from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.networks.parts import Attention, Experts
+from memcore.questions.costs import IDLE, Plan
 from memcore.questions.searching.layouts import Layout, Settings
 from memcore.questions.searching.rows import ROWS, SCHEDULE, SCHEDULES, Policy, Row
+from memcore.trainers.megatron.resolve import MegatronJob
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.resolve import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,13 +183,13 @@ def space_of(
     engine = row or job.engine.name
     if engine not in ROWS:
         message = f"layouts of {engine!r} are not searched yet; engines: {', '.join(ROWS)}"
-        raise ConfigError([Problem("engine.type", message)])
+        raise ConfigError([Problem(EngineSettings.type, message)])
     sizes = job.model.sizes
     return Space(
         engine=engine,
         gpus=gpus,
         sequences=sequences or sequences_of(job),
-        node=config.hardware.gpus_per_node or 8,
+        node=config[Hardware.gpus_per_node] or 8,
         layers=job.model.num_layers + _counted(config),
         heads=sizes.get("a", sizes["h"]),
         experts=sizes.get("E", 1),
@@ -195,13 +200,16 @@ def space_of(
 
 def _counted(config: Config) -> int:
     """Ends of the model that Megatron counts as layers of a stage."""
-    ends = ("engine.account_for_embedding_in_pipeline_split", "engine.account_for_loss_in_pipeline_split")
+    ends = (
+        MegatronSettings.account_for_embedding_in_pipeline_split,
+        MegatronSettings.account_for_loss_in_pipeline_split,
+    )
     return sum(bool(config.get(path)) for path in ends)
 
 
 def _named(config: Config, tried: Tried) -> Tried:
     """A schedule that the config names is kept; ConfigError if layouts are not searched with it."""
-    named = config.parallelism.pipeline_schedule
+    named = config[Parallelism.pipeline_schedule]
     if named is None:
         return tried
     if named not in SCHEDULES:
@@ -350,7 +358,7 @@ def _bytes_of_parameter(job: Job) -> int:
         kept = int(ITEMSIZE[job.states.parameter])
         return kept if job.states.shares_gradients else kept + int(ITEMSIZE[job.states.gradient])
     if not ROWS[job.engine.name].shared:
-        return 1 if "fp8" in str(job.config.training.precision) else 4
+        return 1 if "fp8" in str(job.config[Training.precision]) else 4
     like = sum(state.of == "like" and state.dtype is None for state in job.optimizer.states)
     return int(ITEMSIZE[job.recipe.precision.parameter]) * (1 + like)
 

@@ -20,17 +20,17 @@ from operator import mul
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
-from memcore.trainers.pytorch.resolve import Job, resolve
-from memcore.networks.network import Layer
 from memcore.memory.persistent import Persistent, bytes_of, persistent
 from memcore.memory.pipeline import stage_job
+from memcore.networks.network import Layer
 from memcore.questions.searching.growth import RUN, grown
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
 from memcore.questions.searching.spaces import Space
+from memcore.trace.program import Program
 from memcore.trace.record import forward_of, program_of
 from memcore.trace.schedules import LOOPED
-from memcore.trace.program import Program
+from memcore.trainers.pytorch.resolve import Job, resolve
 
 Sizes = Mapping[str, int]
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from memcore.hardware import matmul_workspaces
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.hardware import matmul_workspaces
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.budget import Budget, RankBudget, of_stages
@@ -20,6 +21,7 @@ from memcore.serving.cache import Caching, Kept, kept
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import Entry, ledger, spread, tensor
 from memcore.serving.formats import BYTES, MATRICES
+from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
@@ -76,18 +78,18 @@ class Options:
 
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
-    name = str(read.given("engine.framework") or "transformers").lower()
-    output = read.given("inference.output_length")
+    name = str(read.given(EngineSettings.framework) or "transformers").lower()
+    output = read.given(Inference.output_length)
     if output is None:
-        spare = max(basics.max_model_len - (read.given("inference.prompt_length") or 0), 1)
-        output = read.take("inference.output_length", min(128, spare), "a short answer")
-    prompt = read.take("inference.prompt_length", max(basics.max_model_len - output, 1), "the rest of the sequence")
+        spare = max(basics.max_model_len - (read.given(Inference.prompt_length) or 0), 1)
+        output = read.take(Inference.output_length, min(128, spare), "a short answer")
+    prompt = read.take(Inference.prompt_length, max(basics.max_model_len - output, 1), "the rest of the sequence")
     return Options(
         framework=_FRAMEWORKS.get(name, _FRAMEWORKS["transformers"]),
-        batch=read.take("inference.batch_size", 1, "one sequence"),
+        batch=read.take(Inference.batch_size, 1, "one sequence"),
         prompt=prompt,
         output=output,
-        caches=read.take("inference.use_cache", True),
+        caches=read.take(Inference.use_cache, True),
     )
 
 

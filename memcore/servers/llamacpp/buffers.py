@@ -13,8 +13,16 @@ from dataclasses import dataclass
 
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
+from memcore.servers.llamacpp.caches import (
+    attentions,
+    cache_bytes,
+    cache_rows,
+    cache_type,
+    indexer_row,
+    slides,
+    state_rows,
+)
 from memcore.servers.llamacpp.gguf import FileTensor
-from memcore.servers.llamacpp.caches import attentions, cache_bytes, cache_rows, cache_type, indexer_row, slides, state_rows
 from memcore.servers.llamacpp.plan import EVERY, HOST, Flags, Layout, buffer_bytes
 from memcore.servers.llamacpp.reserve import compute_buffers
 from memcore.servers.llamacpp.states import supported

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
-from memcore.serving.gguf_mixes import ABOVE, ALIASES, CONDITIONS, FALLBACK, FILE_TYPES, TWO_BITS, Place, decided
 from memcore.servers.llamacpp.gguf_tensors import GgufTensor, gguf_tensors, layers_in_order
+from memcore.serving.gguf_mixes import ABOVE, ALIASES, CONDITIONS, FALLBACK, FILE_TYPES, TWO_BITS, Place, decided
 from memcore.serving.gguf_types import BLOCK_TYPES, tensor_bytes
+from memcore.serving.inference import Inference
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def file_type_of(name: str) -> str:
     found = ALIASES.get(found, found)
     if found not in FILE_TYPES:
         message = f"found {name!r}, which llama-quantize does not know; it knows {', '.join(FILE_TYPES)}"
-        raise ConfigError([Problem("inference.quantization", message, nearest(found, FILE_TYPES))])
+        raise ConfigError([Problem(Inference.quantization, message, nearest(found, FILE_TYPES))])
     return found
 
 

@@ -11,10 +11,24 @@ from dataclasses import dataclass
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Norm
-from memcore.servers.llamacpp.ggml.graph import Graph, apply, cast, cont, flash_attention, get_rows, leaf, mul_mat, permute, reshape, set_rows, transpose, view
+from memcore.servers.llamacpp.ggml.graph import (
+    Graph,
+    apply,
+    cast,
+    cont,
+    flash_attention,
+    get_rows,
+    leaf,
+    mul_mat,
+    permute,
+    reshape,
+    set_rows,
+    transpose,
+    view,
+)
 from memcore.servers.llamacpp.ggml.tensor import Tensor
-from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.servers.llamacpp.plan import Release
+from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 
 SELECTS_LATE = frozenset(
     {"gemma4_text", "gpt_oss", "nemotron_h", "hy_v3", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"}

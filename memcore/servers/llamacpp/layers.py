@@ -9,11 +9,26 @@ from collections.abc import Mapping
 
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
-from memcore.servers.llamacpp.ggml.graph import apply, concat, cont, gated, get_rows, mul_mat, mul_mat_id, permute, reshape, set_rows, shaped, sum_rows, top, view
+from memcore.servers.llamacpp.ggml.graph import (
+    apply,
+    concat,
+    cont,
+    gated,
+    get_rows,
+    mul_mat,
+    mul_mat_id,
+    permute,
+    reshape,
+    set_rows,
+    shaped,
+    sum_rows,
+    top,
+    view,
+)
 from memcore.servers.llamacpp.ggml.tensor import Tensor
-from memcore.serving.gguf_types import row_bytes
 from memcore.servers.llamacpp.graph import SELECTS_LATE, Builder
 from memcore.servers.llamacpp.states import state_mixer
+from memcore.serving.gguf_types import row_bytes
 
 
 def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: bool) -> Tensor:

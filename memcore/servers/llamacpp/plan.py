@@ -14,10 +14,10 @@ from itertools import accumulate
 
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention
+from memcore.servers.llamacpp.caches import WINDOWED, padded, slides
 from memcore.servers.llamacpp.gguf import FileTensor
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
-from memcore.servers.llamacpp.caches import WINDOWED, padded, slides
 
 HOST = "CPU"
 EVERY = 1 << 30

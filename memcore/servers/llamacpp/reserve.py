@@ -7,15 +7,15 @@ from math import prod
 
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
+from memcore.servers.llamacpp.caches import attentions, cache_rows, cache_type, slides, state_rows
 from memcore.servers.llamacpp.ggml.fusion import kept
 from memcore.servers.llamacpp.ggml.scheduler import Device, Scheduler
 from memcore.servers.llamacpp.ggml.tensor import Tensor
 from memcore.servers.llamacpp.gguf_tensors import norm_names
-from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
-from memcore.servers.llamacpp.caches import attentions, cache_rows, cache_type, slides, state_rows
 from memcore.servers.llamacpp.graph import Batch, Builder, Cache
 from memcore.servers.llamacpp.model import build
 from memcore.servers.llamacpp.plan import HOST, Layout
+from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 
 
 def compute_buffers(plan: Layout) -> Mapping[str, int]:

@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.schema import Setting
+from memcore.errors import UnsupportedError
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
-from memcore.serving.budget import Budget, RankBudget
-from memcore.serving.entries import Entry, ledger, spread
-from memcore.servers.llamacpp.gguf import gguf_file
-from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
-from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
-from memcore.serving.job import Basics, Server, ServingJob
-from memcore.servers.llamacpp.caches import cache_rows, indexer_row
-from memcore.servers.llamacpp.plan import supports_flash
 from memcore.servers.llamacpp.buffers import EVERY, HOST, Flags, Plan, cache_type
 from memcore.servers.llamacpp.buffers import Entry as Buffer
+from memcore.servers.llamacpp.caches import cache_rows, indexer_row
+from memcore.servers.llamacpp.gguf import gguf_file
+from memcore.servers.llamacpp.plan import supports_flash
+from memcore.servers.llamacpp.settings import LlamaCppSettings
+from memcore.serving.budget import Budget, RankBudget
+from memcore.serving.entries import Entry, ledger, spread
+from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
+from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
+from memcore.serving.inference import Inference
+from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.surroundings import surroundings
 
 _CATEGORIES = {
@@ -56,40 +61,43 @@ def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
     family = basics.model.network.family
     if family in _UNREAD:
-        raise UnsupportedError("engine.type", f"llama.cpp has no architecture for {family}; allowed: other servers")
+        raise UnsupportedError(
+            EngineSettings.type, f"llama.cpp has no architecture for {family}; allowed: other servers"
+        )
     if basics.model.num_layers > LAYERS:
         message = f"found {basics.model.num_layers} layers; llama.cpp reads at most {LAYERS}"
         raise UnsupportedError("model", message)
-    if (read.given("hardware.num_gpus") or 1) > DEVICES:
-        read.refuse("hardware.num_gpus", f"found {read.given('hardware.num_gpus')}; llama.cpp takes at most {DEVICES}")
-    sequences = read.take("inference.batch_size", 1, "one sequence")
-    given = read.given("inference.quantization")
-    name = str(given or read.take("inference.quantization", "q4_k_m", "the most usual file")).upper()
+    if (read.given(Hardware.num_gpus) or 1) > DEVICES:
+        read.refuse(Hardware.num_gpus, f"found {read.given(Hardware.num_gpus)}; llama.cpp takes at most {DEVICES}")
+    sequences = read.take(Inference.batch_size, 1, "one sequence")
+    given = read.given(Inference.quantization)
+    name = str(given or read.take(Inference.quantization, "q4_k_m", "the most usual file")).upper()
     name = ALIASES.get(name, name)
     if name not in FILE_TYPES and name not in BLOCK_TYPES:
         allowed = ", ".join(each.lower() for each in FILE_TYPES)
-        read.refuse("inference.quantization", f"found {name.lower()!r}; llama.cpp reads GGUF types: {allowed}")
+        read.refuse(Inference.quantization, f"found {name.lower()!r}; llama.cpp reads GGUF types: {allowed}")
         name = "F16"
-    common = read.given("inference.kv_cache_dtype")
+    common = read.given(Inference.kv_cache_dtype)
     both = None if common in (None, "auto") else common
-    fork = str(read.given("engine.fork") or "")
+    fork = str(read.given(LlamaCppSettings.fork) or "")
+    layers = read.given(LlamaCppSettings.n_gpu_layers)
     flags = Flags(
         context=basics.max_model_len * sequences,
-        batch=read.take("engine.n_batch", 2048),
-        micro_batch=read.take("engine.n_ubatch", 512),
+        batch=read.take(LlamaCppSettings.n_batch, 2048),
+        micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
         sequences=sequences,
-        unified=read.take("engine.kv_unified", False),
-        flash=read.given("engine.flash_attn"),
-        keys=_type(read, "engine.cache_type_k", both),
-        values=_type(read, "engine.cache_type_v", both),
-        gpus=read.given("hardware.num_gpus") or 1,
-        gpu_layers=EVERY if read.given("engine.n_gpu_layers") is None else read.given("engine.n_gpu_layers"),
-        split=read.take("engine.split_mode", "layer"),
-        host_experts=read.take("engine.n_cpu_moe", 0),
-        full_windows=read.take("engine.swa_full", False),
+        unified=read.take(LlamaCppSettings.kv_unified, False),
+        flash=read.given(LlamaCppSettings.flash_attn),
+        keys=_type(read, LlamaCppSettings.cache_type_k, both),
+        values=_type(read, LlamaCppSettings.cache_type_v, both),
+        gpus=read.given(Hardware.num_gpus) or 1,
+        gpu_layers=EVERY if layers is None else layers,
+        split=read.take(LlamaCppSettings.split_mode, "layer"),
+        host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
+        full_windows=read.take(LlamaCppSettings.swa_full, False),
         release="ik" if "ik" in fork else "2026",
     )
-    expanded = "ik" in fork and read.given("engine.mla") == 0 and "lk" in basics.sizes
+    expanded = "ik" in fork and read.given(LlamaCppSettings.mla) == 0 and "lk" in basics.sizes
     _check_caches(read, basics.model, flags, expanded=expanded)
     return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded)
 
@@ -103,10 +111,10 @@ def _check_caches(read: Defaults, model: Model, flags: Flags, *, expanded: bool)
     keys, values = (_row_widths(model, values=each, expanded=expanded) for each in (False, True))
     flash = supports_flash(model) if flags.flash is None else flags.flash
     for path, name, widths in (
-        ("engine.cache_type_k", flags.keys, keys),
-        ("engine.cache_type_v", flags.values, values),
+        (LlamaCppSettings.cache_type_k, flags.keys, keys),
+        (LlamaCppSettings.cache_type_v, flags.values, values),
     ):
-        named = path if read.given(path) else "inference.kv_cache_dtype"
+        named = path if read.given(path) else Inference.kv_cache_dtype
         block = BLOCK_TYPES[name]
         odd = next((width for width in widths if width % block.elements), None)
         if odd is not None:
@@ -130,11 +138,11 @@ def _row_widths(model: Model, *, values: bool, expanded: bool) -> list[int]:
     return list(widths)
 
 
-def _type(read: Defaults, path: str, common: str | None) -> str:
+def _type(read: Defaults, path: Setting[str], common: str | None) -> str:
     chosen: str = read.given(path) or common or read.take(path, "f16")
     name = {"FP16": "F16", "FP32": "F32"}.get(chosen.upper(), chosen.upper())
     if name not in BLOCK_TYPES:
-        read.refuse("inference.kv_cache_dtype", f"found {chosen!r}; llama.cpp caches in {', '.join(_CACHE_TYPES)}")
+        read.refuse(Inference.kv_cache_dtype, f"found {chosen!r}; llama.cpp caches in {', '.join(_CACHE_TYPES)}")
         return "F16"
     return name
 

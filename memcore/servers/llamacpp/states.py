@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.networks.parts import SpecialMixer
-from memcore.servers.llamacpp.ggml.graph import apply, concat, cont, copy, gated, get_rows, inplace, mul_mat, reshape, shaped, transpose, view
+from memcore.servers.llamacpp.ggml.graph import (
+    apply,
+    concat,
+    cont,
+    copy,
+    gated,
+    get_rows,
+    inplace,
+    mul_mat,
+    reshape,
+    shaped,
+    transpose,
+    view,
+)
 from memcore.servers.llamacpp.ggml.tensor import Tensor
 from memcore.servers.llamacpp.graph import Builder
 

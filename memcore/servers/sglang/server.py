@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import Kept
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
+from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
 from memcore.units import MiB
@@ -62,24 +65,24 @@ def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
     memory = (basics.capacity or 80 * 1024 * MiB) // MiB
     tier = next(row for row in _TIERS if memory < row.below)
-    chunk = read.take("engine.chunked_prefill_size", tier.chunk)
+    chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
     wide = basics.layout.tensor >= 4
-    graphs = read.take("engine.cuda_graph_max_bs", tier.graphs_wide if wide else tier.graphs)
-    if read.take("engine.enable_dp_attention", False):
-        read.refuse("engine.enable_dp_attention", "found true, which is not modelled yet; allowed: false")
-    fraction = read.given("engine.mem_fraction_static")
+    graphs = read.take(SglangSettings.cuda_graph_max_bs, tier.graphs_wide if wide else tier.graphs)
+    if read.take(SglangSettings.enable_dp_attention, False):
+        read.refuse(SglangSettings.enable_dp_attention, "found true, which is not modelled yet; allowed: false")
+    fraction = read.given(SglangSettings.mem_fraction_static)
     if fraction is None and basics.capacity is not None:
         derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3)
         if basics.model.network.towers:
             derived = round(derived * _vision(basics), 3)
-        fraction = read.take("engine.mem_fraction_static", derived, "SGLang's rule from GPU, chunk and graphs")
+        fraction = read.take(SglangSettings.mem_fraction_static, derived, "SGLang's rule from GPU, chunk and graphs")
     return Options(
         fraction=fraction,
         chunk=chunk,
         graphs=graphs,
-        page=read.given("inference.block_size") or read.given("engine.block_size") or 1,
-        window_ratio=read.take("engine.swa_full_tokens_ratio", 0.8),
-        state_ratio=read.take("engine.mamba_full_memory_ratio", 0.9),
+        page=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1,
+        window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
+        state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
     )
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.servers.tensorrt_llm.settings import TensorRtSettings
+from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import kept
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
-from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import rank_weights
+from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
 from memcore.units import GiB
@@ -35,13 +38,13 @@ class Options:
 
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
-    tokens = read.take("engine.max_num_tokens", 8192)
-    sequences = read.given("inference.max_num_seqs") or read.given("engine.max_num_seqs")
+    tokens = read.take(TensorRtSettings.max_num_tokens, 8192)
+    sequences = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
     return Options(
-        fraction=read.take("engine.free_gpu_memory_fraction", 0.9),
+        fraction=read.take(TensorRtSettings.free_gpu_memory_fraction, 0.9),
         tokens=tokens,
-        sequences=sequences or read.take("inference.max_num_seqs", min(2048, tokens)),
-        block_size=read.given("inference.block_size") or read.given("engine.block_size") or 32,
+        sequences=sequences or read.take(Inference.max_num_seqs, min(2048, tokens)),
+        block_size=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 32,
     )
 
 

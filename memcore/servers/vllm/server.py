@@ -9,21 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from memcore.hardware import matmul_workspaces
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.schema import Setting
+from memcore.hardware import matmul_workspaces
+from memcore.servers.vllm.paging import Pages, Paging, page
+from memcore.servers.vllm.settings import VllmSettings
+from memcore.servers.vllm.versions import NEWEST, Facts, facts
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of
 from memcore.serving.encoder import encoding, kept_images
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
+from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
-from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.profile import WORKSPACES, Step, expert_workspace, passing, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
+from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
-from memcore.servers.vllm.versions import NEWEST, Facts, facts
 from memcore.units import GiB
 
 _WORKER = "vllm, v1/worker/gpu_worker.py"
@@ -50,26 +55,26 @@ class Options:
 
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
-    found = facts(read.take("engine.version", NEWEST, "the newest release that is known"))
+    found = facts(read.take(EngineSettings.version, NEWEST, "the newest release that is known"))
     tokens, sequences = _batches(basics, found)
-    utilization = read.take("engine.gpu_memory_utilization", found.utilization)
-    chosen = _either(read, "max_num_seqs", min(sequences, tokens))
+    utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
+    chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     latent = "lk" in basics.model.sizes
     chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
-    disabled = read.take("engine.disable_hybrid_kv_cache_manager", chunked and found.since < (0, 20))
-    speculative = read.given("inference.num_speculative_tokens") or (5 if read.given("inference.draft_model") else 0)
+    disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, chunked and found.since < (0, 20))
+    speculative = read.given(Inference.num_speculative_tokens) or (5 if read.given(Inference.draft_model) else 0)
     return Options(
         facts=found,
         utilization=utilization,
-        cache_bytes=read.given("engine.kv_cache_memory_bytes"),
-        tokens=read.take("engine.max_num_batched_tokens", tokens),
+        cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
+        tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
-        block_size=_either(read, "block_size", 64 if latent else 16),
-        eager=read.take("engine.enforce_eager", False),
+        block_size=_either(read, Inference.block_size, ServerSettings.block_size, 64 if latent else 16),
+        eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled,
-        images=read.given("inference.images_per_sequence") != 0,
-        loras=read.given("inference.max_loras") or 0,
-        lora_rank=read.given("inference.max_lora_rank") or 16,
+        images=read.given(Inference.images_per_sequence) != 0,
+        loras=read.given(Inference.max_loras) or 0,
+        lora_rank=read.given(Inference.max_lora_rank) or 16,
         speculative=speculative,
     )
 
@@ -78,13 +83,12 @@ def _chunked(basics: Basics) -> bool:
     return any(mixer.mask == "chunked" for layer, _ in basics.model.layers for mixer in layer.mixers)
 
 
-def _either(read: Defaults, name: str, default: int) -> int:
+def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int) -> int:
     """A setting that files have under `inference` or under `engine`."""
-    own, other = read.given(f"inference.{name}"), read.given(f"engine.{name}")
-    if own is not None and other is not None and own != other:
-        read.refuse(f"engine.{name}", f"found {other}, but inference.{name} is {own}; they must agree")
-    chosen: int = own or other or read.take(f"inference.{name}", default)
-    return chosen
+    given, also = read.given(own), read.given(other)
+    if given is not None and also is not None and given != also:
+        read.refuse(other, f"found {also}, but {own} is {given}; they must agree")
+    return given or also or read.take(own, default)
 
 
 def _batches(basics: Basics, found: Facts) -> tuple[int, int]:

@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memcore.trainers.deepspeed.settings import DEEPSPEED
-from memcore.trace.engine import Engine
-from memcore.trainers.deepspeed.zero import shared_by
-from memcore.trainers.deepspeed.estimators import model_to_params
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.training import Training
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
-from memcore.trace.recipe import Precision, Recipe
-from memcore.trainers.deepspeed.told import ZeroPlan
 from memcore.symbols import product
+from memcore.trace.engine import Engine
+from memcore.trace.recipe import Precision, Recipe
+from memcore.trainers.deepspeed.engine import shared_by
+from memcore.trainers.deepspeed.estimators import model_to_params
+from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
+from memcore.trainers.deepspeed.told import ZeroPlan
 
-_STAGE, _OPTIMIZER, _PARAM = "engine.zero_stage", "engine.offload_optimizer", "engine.offload_param"
+_STAGE, _OPTIMIZER, _PARAM = (
+    DeepSpeedSettings.zero_stage,
+    DeepSpeedSettings.offload_optimizer,
+    DeepSpeedSettings.offload_param,
+)
 _ONLY_3 = (
-    "engine.sub_group_size",
-    "engine.stage3_prefetch_bucket_size",
-    "engine.stage3_max_live_parameters",
-    "engine.stage3_max_reuse_distance",
-    "engine.stage3_param_persistence_threshold",
-    "engine.zero_hpz_partition_size",
-    "engine.mics_shard_size",
-    "engine.zero_quantized_weights",
-    "engine.zero_quantized_gradients",
+    DeepSpeedSettings.sub_group_size,
+    DeepSpeedSettings.stage3_prefetch_bucket_size,
+    DeepSpeedSettings.stage3_max_live_parameters,
+    DeepSpeedSettings.stage3_max_reuse_distance,
+    DeepSpeedSettings.stage3_param_persistence_threshold,
+    DeepSpeedSettings.zero_hpz_partition_size,
+    DeepSpeedSettings.mics_shard_size,
+    DeepSpeedSettings.zero_quantized_weights,
+    DeepSpeedSettings.zero_quantized_gradients,
 )
 _SWAPPED = 5 * 100_000_000
 """Elements of buffers through which parameters on a disk pass (offload_param's buffer_count and buffer_size)."""
@@ -34,7 +41,7 @@ _SWAPPED = 5 * 100_000_000
 
 def zero_engine(read: Defaults) -> str:
     """The key of the engine: what it keeps of a parameter depends on the stage."""
-    name = str(read.given("engine.type"))
+    name = str(read.given(EngineSettings.type))
     if read.given(_STAGE) != 3:
         return name
     return f"{name}3" if (read.given(_PARAM) or "none") == "none" else f"{name}3-offload"
@@ -42,7 +49,7 @@ def zero_engine(read: Defaults) -> str:
 
 def keeps_gradients(read: Defaults, engine: Engine) -> bool:
     """Whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
-    path = "training.zero_grad"
+    path = Training.zero_grad
     keeps = bool(read.take(path, "set-to-none") == "keep")
     if keeps and engine.name in DEEPSPEED:
         read.refuse(path, f"found 'keep'; {engine.title} sets gradients to None itself; allowed: set-to-none")
@@ -62,23 +69,23 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
     for path in _ONLY_3 if stage < 3 else ():
         if read.given(path) is not None:
             read.refuse(path, f"applies to {_STAGE} 3, found {stage}")
-    if not read.take("engine.contiguous_gradients", True) and optimizer == "none" and stage:
-        read.refuse("engine.contiguous_gradients", "found false, which is not modelled yet; allowed: true")
+    if not read.take(DeepSpeedSettings.contiguous_gradients, True) and optimizer == "none" and stage:
+        read.refuse(DeepSpeedSettings.contiguous_gradients, "found false, which is not modelled yet; allowed: true")
     return ZeroPlan(
         stage=stage,
         offloads_optimizer=optimizer,
         offloads_parameters=parameters,
-        overlaps=bool(read.take("engine.overlap_comm", stage == 3)) and stage < 3,
-        secondary=stage == 3 and read.take("engine.zero_hpz_partition_size", 1) > 1,
-        quantized_weights=stage == 3 and bool(read.take("engine.zero_quantized_weights", False)),
-        quantized_gradients=stage == 3 and bool(read.take("engine.zero_quantized_gradients", False)),
+        overlaps=bool(read.take(DeepSpeedSettings.overlap_comm, stage == 3)) and stage < 3,
+        secondary=stage == 3 and read.take(DeepSpeedSettings.zero_hpz_partition_size, 1) > 1,
+        quantized_weights=stage == 3 and bool(read.take(DeepSpeedSettings.zero_quantized_weights, False)),
+        quantized_gradients=stage == 3 and bool(read.take(DeepSpeedSettings.zero_quantized_gradients, False)),
         fp32_gradients=_fp32_gradients(read, stage, precision),
     )
 
 
 def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
     """Whether gradients accumulate in another dtype than the model's: `BF16_Optimizer` takes those of stage 1."""
-    path = "training.gradient_dtype"
+    path = Training.gradient_dtype
     given = read.given(path)
     if given is None or given == precision.parameter:
         return False
@@ -94,7 +101,7 @@ def with_zero(
     if engine.name not in DEEPSPEED:
         return recipe, dict(sizes)
     ranks, plan = zero_ranks(read, sizes["z"]), zero_plan(read, recipe.precision)
-    node = int(read.take("hardware.gpus_per_node", 8)) if plan.quantized_gradients else 1
+    node = int(read.take(Hardware.gpus_per_node, 8)) if plan.quantized_gradients else 1
     if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
         plan = replace(plan, quantized_gradients=False)  # within a node gradients are reduced as they are
     found = {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}
@@ -138,7 +145,7 @@ def of_stage(share: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
 
 def zero_ranks(read: Defaults, ranks: int) -> int:
     """Ranks that share: all, or those of a MiCS group."""
-    path = "engine.mics_shard_size"
+    path = DeepSpeedSettings.mics_shard_size
     shards = int(read.given(path) or ranks)
     if ranks % shards:
         read.refuse(path, f"found {shards}, which does not divide the {ranks} data-parallel ranks")
@@ -147,13 +154,13 @@ def zero_ranks(read: Defaults, ranks: int) -> int:
 
 def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: int) -> Mapping[str, int]:
     """The numbers of elements that ZeRO works with, by symbol (`step.zero.ZeroPlan`)."""
-    bucket = int(read.take("engine.reduce_bucket_size", 500_000_000))
-    read.take("engine.allgather_bucket_size", 500_000_000)
-    threshold = int(read.take("engine.stage3_param_persistence_threshold", 100_000))
-    prefetched = int(read.take("engine.stage3_prefetch_bucket_size", 50_000_000))
-    live = int(read.take("engine.stage3_max_live_parameters", 1_000_000_000))
-    reuse = int(read.take("engine.stage3_max_reuse_distance", 1_000_000_000))
-    group = int(read.take("engine.sub_group_size", 1_000_000_000))
+    bucket = int(read.take(DeepSpeedSettings.reduce_bucket_size, 500_000_000))
+    read.take(DeepSpeedSettings.allgather_bucket_size, 500_000_000)
+    threshold = int(read.take(DeepSpeedSettings.stage3_param_persistence_threshold, 100_000))
+    prefetched = int(read.take(DeepSpeedSettings.stage3_prefetch_bucket_size, 50_000_000))
+    live = int(read.take(DeepSpeedSettings.stage3_max_live_parameters, 1_000_000_000))
+    reuse = int(read.take(DeepSpeedSettings.stage3_max_reuse_distance, 1_000_000_000))
+    group = int(read.take(DeepSpeedSettings.sub_group_size, 1_000_000_000))
     counted = [(product(weight.shape, sizes), count, weight) for weight, _, count in model.tensors]
     total, largest = model_to_params(replace(model, sizes=sizes))
     learned = sum(size * count for size, count, weight in counted if learns(weight, model.network))
@@ -170,6 +177,6 @@ def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: in
         "za": min(ahead, max(total - kept - largest, 0)),
         "zl": min(total - kept, max(passing, reuse // 2)),
         "zg": min(group, -(-learned // ranks)),
-        "zh": int(read.given("engine.zero_hpz_partition_size") or 1),
+        "zh": int(read.given(DeepSpeedSettings.zero_hpz_partition_size) or 1),
         "zs": _SWAPPED,
     }

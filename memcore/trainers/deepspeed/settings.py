@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.kinds import Choice, Flag, Integer
-from memcore.trainers.nanotron.settings import NANOTRON, NanotronFlags
-from memcore.config.schema import setting
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Section, Setting, setting
+from memcore.config.training import Training
+from memcore.trainers.nanotron.settings import NANOTRON
 
 DEEPSPEED = ("deepspeed", "megatron-deepspeed")
 """Engines that run ZeRO."""
@@ -18,17 +20,16 @@ _DEVICE = Choice(
 )
 
 
-def _elements(label: str, text: str, name: str, default: str) -> Any:
+def _elements(label: str, text: str, name: str, default: str) -> Setting[int]:
     return setting(
         Integer(0, unit="elements"), label, text, flag=name, engines=DEEPSPEED, default=default, advanced=True
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeepSpeedFlags(NanotronFlags):
+class DeepSpeedSettings(Section, path="engine"):
     """What DeepSpeed can be told besides the job itself."""
 
-    zero_stage: int | None = setting(
+    zero_stage = setting(
         Integer(0, 3),
         "ZeRO stage",
         "What data-parallel ranks share: 1 the optimizer's states, 2 gradients too, 3 parameters too.",
@@ -36,7 +37,7 @@ class DeepSpeedFlags(NanotronFlags):
         engines=(*NANOTRON, *DEEPSPEED),
         default="0",
     )
-    offload_optimizer: str | None = setting(
+    offload_optimizer = setting(
         _DEVICE,
         "Optimizer offload",
         "Where ZeRO keeps fp32 parameters, gradients and optimizer states, and runs the step.",
@@ -44,7 +45,7 @@ class DeepSpeedFlags(NanotronFlags):
         engines=DEEPSPEED,
         default="none",
     )
-    offload_param: str | None = setting(
+    offload_param = setting(
         _DEVICE,
         "Parameter offload",
         "Where ZeRO-3 keeps the parameters of the model.",
@@ -52,7 +53,7 @@ class DeepSpeedFlags(NanotronFlags):
         engines=DEEPSPEED,
         default="none",
     )
-    zero_init: bool | None = setting(
+    zero_init = setting(
         Flag(),
         "Sharded initialization",
         "The model is made under deepspeed.zero.Init; how it is loaded changes no step.",
@@ -61,7 +62,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="true",
         advanced=True,
     )
-    overlap_comm: bool | None = setting(
+    overlap_comm = setting(
         Flag(),
         "Overlapped reduction",
         "Stages 1 and 2 reduce one bucket while another is filled.",
@@ -70,7 +71,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="true for stage 3, else false",
         advanced=True,
     )
-    contiguous_gradients: bool | None = setting(
+    contiguous_gradients = setting(
         Flag(),
         "Contiguous gradients",
         "Gradients are copied into a bucket as they come.",
@@ -79,31 +80,29 @@ class DeepSpeedFlags(NanotronFlags):
         default="true",
         advanced=True,
     )
-    reduce_bucket_size: int | None = _elements(
+    reduce_bucket_size = _elements(
         "Reduce bucket", "Elements of gradients that are reduced at once.", "reduce-bucket", "500000000"
     )
-    allgather_bucket_size: int | None = _elements(
+    allgather_bucket_size = _elements(
         "All-gather bucket", "Elements gathered at once after the step, in place.", "allgather-bucket", "500000000"
     )
-    sub_group_size: int | None = _elements(
-        "Sub-group", "Elements that stage 3 updates at once.", "sub-group", "1000000000"
-    )
-    stage3_prefetch_bucket_size: int | None = _elements(
+    sub_group_size = _elements("Sub-group", "Elements that stage 3 updates at once.", "sub-group", "1000000000")
+    stage3_prefetch_bucket_size = _elements(
         "Prefetch bucket", "Elements that stage 3 fetches ahead.", "prefetch-bucket", "50000000"
     )
-    stage3_max_live_parameters: int | None = _elements(
+    stage3_max_live_parameters = _elements(
         "Live parameters", "Stage 3 fetches nothing ahead beyond so many elements.", "max-live", "1000000000"
     )
-    stage3_max_reuse_distance: int | None = _elements(
+    stage3_max_reuse_distance = _elements(
         "Reuse distance",
         "Stage 3 does not release what is used again within so many elements.",
         "max-reuse",
         "1000000000",
     )
-    stage3_param_persistence_threshold: int | None = _elements(
+    stage3_param_persistence_threshold = _elements(
         "Persistence threshold", "Smaller parameters stay gathered.", "persistence-threshold", "100000"
     )
-    zero_hpz_partition_size: int | None = setting(
+    zero_hpz_partition_size = setting(
         Integer(),
         "hpZ group",
         "ZeRO++: ranks that share a secondary copy of the parameters.",
@@ -112,7 +111,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="1: none",
         advanced=True,
     )
-    mics_shard_size: int | None = setting(
+    mics_shard_size = setting(
         Integer(),
         "MiCS group",
         "Ranks among which everything is sharded; the groups are replicas.",
@@ -121,7 +120,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="all ranks",
         advanced=True,
     )
-    zero_quantized_weights: bool | None = setting(
+    zero_quantized_weights = setting(
         Flag(),
         "Quantized gathers",
         "ZeRO++ (qwZ): stage 3 gathers parameters in 8 bits.",
@@ -130,7 +129,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="false",
         advanced=True,
     )
-    zero_quantized_gradients: bool | None = setting(
+    zero_quantized_gradients = setting(
         Flag(),
         "Quantized reduction",
         "ZeRO++ (qgZ): between nodes, stage 3 reduces gradients in 4 bits.",
@@ -139,7 +138,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="false",
         advanced=True,
     )
-    partition_activations: bool | None = setting(
+    partition_activations = setting(
         Flag(),
         "Partitioned checkpoints",
         "deepspeed.checkpointing divides what checkpoints keep among tensor-parallel ranks.",
@@ -148,7 +147,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="false",
         advanced=True,
     )
-    cpu_checkpointing: bool | None = setting(
+    cpu_checkpointing = setting(
         Flag(),
         "Checkpoints on the host",
         "deepspeed.checkpointing keeps what checkpoints keep in host memory.",
@@ -157,7 +156,7 @@ class DeepSpeedFlags(NanotronFlags):
         default="false",
         advanced=True,
     )
-    contiguous_memory_optimization: bool | None = setting(
+    contiguous_memory_optimization = setting(
         Flag(),
         "Buffers for checkpoints",
         "deepspeed.checkpointing makes room for the parts of all layers when the first is kept: earlier, not more.",
@@ -166,3 +165,15 @@ class DeepSpeedFlags(NanotronFlags):
         default="false",
         advanced=True,
     )
+
+
+SECTIONS = (DeepSpeedSettings,)
+TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
+    "deepspeed": (
+        Training.offload.optimizer,
+        Training.offload.parameters,
+        Parallelism.data_parallel_size,
+        Parallelism.ulysses_parallel_size,
+    ),
+}
+"""What of the settings that engines have in common each of these takes."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Assumption, Defaults
-from memcore.trainers.pytorch.learning import trainable_parts
+from memcore.config.engine import EngineSettings
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.networks.adapters import learns
-from memcore.trainers.megatron.networks.adapted import ALL, USUAL, adapted, targets_of
-from memcore.trainers.megatron.networks.towers import SEEING, embedder
 from memcore.networks.network import Model
 from memcore.networks.parts import SpecialMixer
+from memcore.trainers.megatron.networks.adapted import ALL, USUAL, adapted, targets_of
+from memcore.trainers.megatron.networks.towers import SEEING, embedder
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.learning import trainable_parts
 
 _PATH = "training.adapter"
 
@@ -19,10 +22,10 @@ _PATH = "training.adapter"
 def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) -> Model:
     """The model with its adapters, and with what is frozen; ms-swift freezes towers and projectors (`freeze_vit`)."""
     model = trainable_parts(read, with_adapters(read, model, dtype))
-    path, network = "training.trainable", model.network
+    path, network = Training.trainable, model.network
     if not images and all(weight.kind in SEEING for weight, _, _ in model.tensors if learns(weight, network)):
         read.refuse(path, f"found {read.given(path)!r}; of text alone nothing that learns takes part")
-    swift = embedder(read.given("engine.framework"), network) == "swift"
+    swift = embedder(read.given(EngineSettings.framework), network) == "swift"
     if read.given(path) is not None or network.adapted or not swift:
         return model
     read.assumptions.append(Assumption(path, "language model", "ms-swift freezes towers and projectors", notable=True))
@@ -31,7 +34,7 @@ def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) ->
 
 def is_swift(read: Defaults) -> bool:
     """The framework is ms-swift."""
-    return str(read.given("engine.framework")).lower() == "ms-swift"
+    return str(read.given(EngineSettings.framework)).lower() == "ms-swift"
 
 
 def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
@@ -39,25 +42,28 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
 
     Raises UnsupportedError for adapters of layers that are not modelled.
     """
-    if read.given(f"{_PATH}.type") is None:
-        for name in ("rank", "target_modules", "dtype", "dropout"):
-            if read.given(f"{_PATH}.{name}") is not None:
-                read.refuse(f"{_PATH}.{name}", f"needs {_PATH}.type")
+    if read.given(Training.adapter.type) is None:
+        adapter = Training.adapter
+        for own in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout):
+            if read.given(own) is not None:
+                read.refuse(own, f"needs {adapter.type}")
         return model
     swift = is_swift(read)
-    named = read.take(f"{_PATH}.target_modules", ALL if swift else USUAL, "the framework's default")
+    named = read.take(Training.adapter.target_modules, ALL if swift else USUAL, "the framework's default")
     targets = [named] if isinstance(named, str) else list(named)
     known = targets_of(model)
     for unknown in [each for each in targets if each not in known and each != ALL and each not in USUAL]:
-        read.refuse(f"{_PATH}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
+        read.refuse(Training.adapter.target_modules, f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
     if ALL in targets and any(isinstance(layer.mixer, SpecialMixer) for layer in model.network.kinds):
         message = f"found {ALL!r}; adapters of Mamba's layers are not modelled; allowed: {', '.join(known)}"
-        raise UnsupportedError(f"{_PATH}.target_modules", message)
-    given = read.take(f"{_PATH}.dtype", dtype, "that of parameters")
+        raise UnsupportedError(Training.adapter.target_modules, message)
+    given = read.take(Training.adapter.dtype, dtype, "that of parameters")
     if given != dtype:
-        read.refuse(f"{_PATH}.dtype", f"found {given!r}; Megatron's adapters have the parameters' dtype, {dtype!r}")
-    rank = read.take(f"{_PATH}.rank", 8 if swift else 32, "the framework's default")
-    dropout = float(read.take(f"{_PATH}.dropout", 0.05 if swift else 0.0, "the framework's default"))
+        read.refuse(
+            Training.adapter.dtype, f"found {given!r}; Megatron's adapters have the parameters' dtype, {dtype!r}"
+        )
+    rank = read.take(Training.adapter.rank, 8 if swift else 32, "the framework's default")
+    dropout = float(read.take(Training.adapter.dropout, 0.05 if swift else 0.0, "the framework's default"))
     # `share_expert_adapters` is Megatron-Bridge's default; experts that are modules of their own have one each.
-    each = swift or not read.given("engine.moe_grouped_gemm")
+    each = swift or not read.given(MegatronSettings.moe_grouped_gemm)
     return adapted(model, tuple(targets), rank, dtype, dropout, each=each)

@@ -9,42 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.config.settings import Config
 from memcore.config.defaults import Assumption
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
+from memcore.config.training import Training
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.settings import TorchSettings
 
 _FEW_BITS: Mapping[str, object] = {
-    "engine.distributed_optimizer": True,
-    "engine.grad_reduce_in_bf16": True,
-    "engine.precision_aware_optimizer": True,
-    "engine.main_grads_dtype": "bf16",
-    "engine.exp_avg_dtype": "bf16",
-    "engine.exp_avg_sq_dtype": "bf16",
+    MegatronSettings.distributed_optimizer: True,
+    MegatronSettings.grad_reduce_in_bf16: True,
+    MegatronSettings.precision_aware_optimizer: True,
+    MegatronSettings.main_grads_dtype: "bf16",
+    MegatronSettings.exp_avg_dtype: "bf16",
+    MegatronSettings.exp_avg_sq_dtype: "bf16",
 }
 """Gradients and moments in bf16, in an optimizer that is aware of it."""
 _KERNELS: Mapping[str, object] = {
-    "engine.moe_token_dispatcher": "alltoall",
-    "engine.moe_permute_fusion": True,
-    "engine.moe_grouped_gemm": True,
-    "engine.cross_entropy_loss_fusion": True,
-    "engine.cross_entropy_fusion_impl": "te",
-    "engine.overlap_grad_reduce": True,
-    "engine.overlap_param_gather": True,
-    "parallelism.expert_tensor_parallel_size": 1,
+    TorchSettings.moe_token_dispatcher: "alltoall",
+    MegatronSettings.moe_permute_fusion: True,
+    MegatronSettings.moe_grouped_gemm: True,
+    MegatronSettings.cross_entropy_loss_fusion: True,
+    MegatronSettings.cross_entropy_fusion_impl: "te",
+    MegatronSettings.overlap_grad_reduce: True,
+    MegatronSettings.overlap_param_gather: True,
+    Parallelism.expert_tensor_parallel_size: 1,
 }
 
 _IMAGES: Mapping[str, object] = {
-    "engine.distributed_optimizer": True,
-    "engine.cross_entropy_loss_fusion": True,
-    "engine.cross_entropy_fusion_impl": "native",
+    MegatronSettings.distributed_optimizer: True,
+    MegatronSettings.cross_entropy_loss_fusion: True,
+    MegatronSettings.cross_entropy_fusion_impl: "native",
 }
 _IMAGES_ROUTED: Mapping[str, object] = {
     **_IMAGES,
-    "engine.moe_token_dispatcher": "alltoall",
-    "engine.moe_permute_fusion": True,
-    "engine.moe_grouped_gemm": True,
+    TorchSettings.moe_token_dispatcher: "alltoall",
+    MegatronSettings.moe_permute_fusion: True,
+    MegatronSettings.moe_grouped_gemm: True,
 }
 RECIPES: Mapping[str, Mapping[str, object]] = {
-    "moonlight-16b": {**_FEW_BITS, **_KERNELS, "engine.moe_shared_expert_overlap": True},
+    "moonlight-16b": {**_FEW_BITS, **_KERNELS, MegatronSettings.moe_shared_expert_overlap: True},
     "deepseek-v3": {**_FEW_BITS, **_KERNELS},
     "qwen3-vl-30b": _IMAGES_ROUTED,
     "qwen3-vl-235b": _IMAGES_ROUTED,
@@ -57,13 +62,13 @@ of qwen_vl/h100/{qwen25_vl,qwen3_vl}.py."""
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "ms-swift": {
-        "engine.distributed_optimizer": True,
-        "engine.moe_token_dispatcher": "alltoall",
-        "engine.moe_grouped_gemm": True,
-        "engine.no_rope_fusion": True,
-        "engine.cross_entropy_loss_fusion": True,
-        "parallelism.expert_tensor_parallel_size": 1,
-        "training.activation_checkpointing.policy": "selective",
+        MegatronSettings.distributed_optimizer: True,
+        TorchSettings.moe_token_dispatcher: "alltoall",
+        MegatronSettings.moe_grouped_gemm: True,
+        MegatronSettings.no_rope_fusion: True,
+        MegatronSettings.cross_entropy_loss_fusion: True,
+        Parallelism.expert_tensor_parallel_size: 1,
+        Training.activation_checkpointing.policy: "selective",
     },
 }
 """Of frameworks, by name."""
@@ -71,8 +76,8 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 
 def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
     """A config with what the framework sets for a model of this name, and what that was."""
-    framework = (config.engine.framework or "").lower()
-    row, source = DEFAULTS.get(framework, {}), f"{config.engine.framework}'s default"
+    framework = (config[EngineSettings.framework] or "").lower()
+    row, source = DEFAULTS.get(framework, {}), f"{config[EngineSettings.framework]}'s default"
     if "bridge" in framework:
         row = next((values for part, values in RECIPES.items() if part in name.lower()), {})
         source = "Megatron Bridge's recipe for this model"

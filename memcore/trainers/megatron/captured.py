@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
 
-from memcore.tensors.tape import CAPTURED, Block
-from memcore.trainers.megatron.layers.graphs import captured, covers, module_of, routes
-from memcore.trainers.megatron.graphs import Capture
-from memcore.trainers.megatron.resolve import ChunkJob
-from memcore.trainers.megatron.persistent import MegatronPersistent
-from memcore.trainers.megatron.rank import MegatronRank, Recorded, recorded
-from memcore.trainers.megatron.workspaces import total
 from memcore.memory.ledger import Entry, Ledger, block_entries, ledger
 from memcore.memory.rank import levels_of
 from memcore.symbols import split_over
+from memcore.tensors.tape import CAPTURED, Block
 from memcore.trace.program import Moment, Sample
+from memcore.trainers.megatron.graphs import Capture
+from memcore.trainers.megatron.layers.graphs import captured, covers, module_of, routes
+from memcore.trainers.megatron.persistent import MegatronPersistent
+from memcore.trainers.megatron.rank import MegatronRank, Recorded, recorded
+from memcore.trainers.megatron.resolve import ChunkJob
+from memcore.trainers.megatron.workspaces import total
 
 _FROM_CAPTURE = "from the capture on"
 CAPTURE = "capture of CUDA graphs"

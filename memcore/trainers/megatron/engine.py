@@ -5,11 +5,12 @@ Source: Megatron-LM, core/distributed/distributed_data_parallel.py (`_make_backw
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from memcore.networks.weights import Weight
 from memcore.tensors.tensor import Parameter
 from memcore.trace.engine import Engine, Runtime, precision
-from memcore.networks.weights import Weight
 
 
 class Megatron(Runtime):
@@ -39,3 +40,4 @@ ENGINE = Engine(
 
 SHARDED = replace(ENGINE, name="megatron-fsdp", title="Megatron-FSDP")
 """Parameters, gradients and optimizer may be shared by data-parallel ranks; its own buffers do that."""
+ENGINES: Mapping[str, Engine] = {each.name: each for each in (ENGINE, SHARDED)}

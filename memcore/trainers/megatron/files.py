@@ -6,9 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.networks.catalog import catalog
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.settings import TorchSettings
 
 _DIMENSIONS = (
     "num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups kv_channels max_position_embeddings "
@@ -220,57 +226,57 @@ MEGATRON = Tool(
     batch="--global-batch-size",
     per_chunk="--num-layers-per-virtual-pipeline-stage",
     keys=(
-        Key(path="hardware.gpus_per_node", name="--nproc_per_node"),
-        Key(path="training.micro_batch_size", name="--micro-batch-size"),
-        Key(path="training.sequence_length", name="--seq-length"),
-        Key(path="training.dropout.hidden", name="--hidden-dropout"),
-        Key(path="training.dropout.attention", name="--attention-dropout"),
-        Key(path="training.optimizer.name", name="--optimizer",
+        Key(path=Hardware.gpus_per_node, name="--nproc_per_node"),
+        Key(path=Training.micro_batch_size, name="--micro-batch-size"),
+        Key(path=Training.sequence_length, name="--seq-length"),
+        Key(path=Training.dropout.hidden, name="--hidden-dropout"),
+        Key(path=Training.dropout.attention, name="--attention-dropout"),
+        Key(path=Training.optimizer.name, name="--optimizer",
             values={"adam": "adam", "adamw": "adam", "sgd": "sgd", "muon": "muon", "lion": "lion"}),
-        Key(path="training.offload.optimizer_fraction", name="--optimizer-offload-fraction"),
-        Key(path="training.implementation", name="--transformer-impl",
+        Key(path=Training.offload.optimizer_fraction, name="--optimizer-offload-fraction"),
+        Key(path=Training.implementation, name="--transformer-impl",
             values={"transformer-engine": "transformer_engine", "megatron-local": "local"}),
-        Key(path="parallelism.tensor_parallel_size", name="--tensor-model-parallel-size"),
-        Key(path="parallelism.pipeline_parallel_size", name="--pipeline-model-parallel-size"),
-        Key(path="parallelism.context_parallel_size", name="--context-parallel-size"),
-        Key(path="parallelism.expert_parallel_size", name="--expert-model-parallel-size"),
-        Key(path="parallelism.expert_tensor_parallel_size", name="--expert-tensor-parallel-size"),
-        Key(path="parallelism.virtual_pipeline_parallel_size", name="--num-virtual-stages-per-pipeline-rank"),
-        Key(path="parallelism.pipeline_layout", name=_LAYOUT, spelled=_stages),
-        Key(path="parallelism.sequence_parallel", name="--sequence-parallel", off=""),
-        Key(path="engine.distributed_optimizer", name="--use-distributed-optimizer", off=""),
-        Key(path="engine.moe_token_dispatcher", name="--moe-token-dispatcher-type"),
+        Key(path=Parallelism.tensor_parallel_size, name="--tensor-model-parallel-size"),
+        Key(path=Parallelism.pipeline_parallel_size, name="--pipeline-model-parallel-size"),
+        Key(path=Parallelism.context_parallel_size, name="--context-parallel-size"),
+        Key(path=Parallelism.expert_parallel_size, name="--expert-model-parallel-size"),
+        Key(path=Parallelism.expert_tensor_parallel_size, name="--expert-tensor-parallel-size"),
+        Key(path=Parallelism.virtual_pipeline_parallel_size, name="--num-virtual-stages-per-pipeline-rank"),
+        Key(path=Parallelism.pipeline_layout, name=_LAYOUT, spelled=_stages),
+        Key(path=Parallelism.sequence_parallel, name="--sequence-parallel", off=""),
+        Key(path=MegatronSettings.distributed_optimizer, name="--use-distributed-optimizer", off=""),
+        Key(path=TorchSettings.moe_token_dispatcher, name="--moe-token-dispatcher-type"),
         *(Key(path=f"engine.{name}", name=_flag(name), off="") for name in _SWITCHES.split()),
         *(Key(path=f"engine.{name}", name=_flag(name)) for name in _VALUES.split()),
-        Key(path=f"{_CHECKPOINTS}.policy", name="--recompute-granularity"),
-        Key(path=f"{_CHECKPOINTS}.method", name="--recompute-method"),
-        Key(path=f"{_CHECKPOINTS}.num_layers", name="--recompute-num-layers"),
-        Key(path=f"{_CHECKPOINTS}.modules", name="--recompute-modules"),
+        Key(path=Training.activation_checkpointing.policy, name="--recompute-granularity"),
+        Key(path=Training.activation_checkpointing.method, name="--recompute-method"),
+        Key(path=Training.activation_checkpointing.num_layers, name="--recompute-num-layers"),
+        Key(path=Training.activation_checkpointing.modules, name="--recompute-modules"),
     ),
     meanings=(
-        Meaning(sets={"training.precision": "bf16-mixed"}, keys={"--bf16": True}),
-        Meaning(sets={"training.precision": "fp16-mixed"}, keys={"--fp16": True}),
+        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"--bf16": True}),
+        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"--fp16": True}),
         *(
-            Meaning(sets={"training.precision": "fp8-mixed"}, keys={"--fp8-format": name, "--bf16": True})
+            Meaning(sets={Training.precision: "fp8-mixed"}, keys={"--fp8-format": name, "--bf16": True})
             for name in ("hybrid", "e4m3")
         ),
         *(
-            Meaning(sets={"training.attention": ours}, keys={"--attention-backend": theirs})
+            Meaning(sets={Training.attention: ours}, keys={"--attention-backend": theirs})
             for theirs, ours in _KERNELS.items()
         ),
-        Meaning(sets={"training.attention": "flash"}, keys={"--use-flash-attn": True}),
-        Meaning(sets={"training.gradient_dtype": "fp32"}, keys={"--accumulate-allreduce-grads-in-fp32": True}),
-        Meaning(sets={"training.implementation": "megatron-local"}, keys={"--spec": "local"}),
-        Meaning(sets={"training.gradient_clipping": False}, keys={"--clip-grad": 0}),
-        Meaning(sets={"training.offload.optimizer": "cpu"}, keys={"--optimizer-cpu-offload": True}),
-        Meaning(sets={f"{_CHECKPOINTS}.policy": "selective"}, keys={"--recompute-activations": True}),
+        Meaning(sets={Training.attention: "flash"}, keys={"--use-flash-attn": True}),
+        Meaning(sets={Training.gradient_dtype: "fp32"}, keys={"--accumulate-allreduce-grads-in-fp32": True}),
+        Meaning(sets={Training.implementation: "megatron-local"}, keys={"--spec": "local"}),
+        Meaning(sets={Training.gradient_clipping: False}, keys={"--clip-grad": 0}),
+        Meaning(sets={Training.offload.optimizer: "cpu"}, keys={"--optimizer-cpu-offload": True}),
+        Meaning(sets={Training.activation_checkpointing.policy: "selective"}, keys={"--recompute-activations": True}),
         Meaning(
-            sets={"engine.gradient_accumulation_fusion": False}, keys={"--no-gradient-accumulation-fusion": True}
+            sets={MegatronSettings.gradient_accumulation_fusion: False}, keys={"--no-gradient-accumulation-fusion": True}
         ),
-        Meaning(sets={"engine.type": "megatron-fsdp"}, keys={"--use-megatron-fsdp": True}),
+        Meaning(sets={EngineSettings.type: "megatron-fsdp"}, keys={"--use-megatron-fsdp": True}),
     ),
-    defaults={"training.dropout.hidden": 0.1, "training.dropout.attention": 0.1, "training.precision": "fp32"},
-    unsaid={"training.micro_batch_size": None, "training.sequence_length": None},
+    defaults={Training.dropout.hidden: 0.1, Training.dropout.attention: 0.1, Training.precision: "fp32"},
+    unsaid={Training.micro_batch_size: None, Training.sequence_length: None},
     ignored=("-?", "--lr*", "--min-lr", "--decoupled-*", "--weight-decay*", "--clip-grad", "--adam-*",
              "--sgd-momentum", "--init-method-*", "--train-*", "--save*", "--load*", "--no-load-*", "--no-save-*",
              "--data-*", "--split", "--tokenizer-*", "--tiktoken-*", "--vocab-file", "--merge-file", "--log-*",

@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.config.schema import Setting
 from memcore.networks.parts import Experts as Routed
-from memcore.trainers.megatron.told import Graphs, Recompute
 from memcore.trace.recipe import Recipe
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.told import Graphs, Recompute
 
 MODULES = ("attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba")
 """What `cuda_graph_modules` may name."""
 
-_IMPL, _WARM = "engine.cuda_graph_impl", "engine.cuda_graph_warmup_steps"
-_NAMES = ("engine.cuda_graph_modules", "engine.cuda_graph_scope")
+_IMPL, _WARM = MegatronSettings.cuda_graph_impl, MegatronSettings.cuda_graph_warmup_steps
+_NAMES = (MegatronSettings.cuda_graph_modules, MegatronSettings.cuda_graph_scope)
 """The list under its name of today, and under that of before."""
 
 
@@ -54,7 +56,7 @@ def capture_of(read: Defaults, recipe: Recipe) -> Capture | None:
     return Capture(impl=impl, warm=read.take(_WARM, 3), graphs=graphs)
 
 
-def _given(read: Defaults) -> str:
+def _given(read: Defaults) -> Setting[str | list[str]]:
     return next((path for path in _NAMES if read.given(path) is not None), _NAMES[0])
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Assumption, Defaults
-from memcore.trainers.pytorch.resolve import images_of
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.layers import IMPLEMENTATIONS
-from memcore.trainers.megatron.ranks import Ranks
-from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, embedder
 from memcore.networks.network import Model, Network
-from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trace.pictures import image_sizes
+from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, embedder
+from memcore.trainers.megatron.ranks import Ranks
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.pytorch.resolve import images_of
 
-_IMAGES = "training.images_per_sequence"
+_IMAGES = Training.images_per_sequence
 
 
 def image_symbols(
@@ -33,7 +37,7 @@ def image_symbols(
         _check_context(read, network, ranks.context, images)
     if images and network.towers[0].variant in DIVIDED_VARIANTS:
         _check_divided(read)
-    if embedder(read.given("engine.framework"), network) == "swift":
+    if embedder(read.given(EngineSettings.framework), network) == "swift":
         _check_swift(read, images)
     return image_sizes(model, micro_batch, sequence, images, side)
 
@@ -41,29 +45,29 @@ def image_symbols(
 def _check(read: Defaults, network: Network) -> None:
     """What of a tower is not modelled; whose it is, where no framework is named."""
     divided = network.towers[0].variant in DIVIDED_VARIANTS
-    strategy = read.given("engine.data_parallel_sharding_strategy")
+    strategy = read.given(MegatronSettings.data_parallel_sharding_strategy)
     if divided and strategy in ("optim_grads", "optim_grads_params"):
         message = f"found {strategy!r}; a vision tower whose layers are units of Megatron-FSDP is not modelled"
-        raise UnsupportedError("engine.data_parallel_sharding_strategy", message)
-    if divided and read.given("training.adapter.type") is not None:
+        raise UnsupportedError(MegatronSettings.data_parallel_sharding_strategy, message)
+    if divided and read.given(Training.adapter.type) is not None:
         message = "adapters beside a vision tower of Megatron-Core's layers, which they reach too, are not modelled"
-        raise UnsupportedError("training.adapter.type", message)
-    graphs = read.given("engine.cuda_graph_impl")
+        raise UnsupportedError(Training.adapter.type, message)
+    graphs = read.given(MegatronSettings.cuda_graph_impl)
     if graphs not in (None, "none"):
         message = f"found {graphs!r}; CUDA graphs of a model for text and images are not modelled"
-        raise UnsupportedError("engine.cuda_graph_impl", message)
-    if read.given("engine.framework") is None:
+        raise UnsupportedError(MegatronSettings.cuda_graph_impl, message)
+    if read.given(EngineSettings.framework) is None:
         whose = {"bridge": "Megatron Bridge", "swift": "ms-swift"}[embedder(None, network) or "swift"]
         reason = "who has this vision tower beside Megatron's layers"
-        read.assumptions.append(Assumption("engine.framework", whose, reason, notable=True))
+        read.assumptions.append(Assumption(EngineSettings.framework, whose, reason, notable=True))
 
 
 def _check_context(read: Defaults, network: Network, ranks: int, images: int) -> None:
     """Megatron Bridge's Qwen3-VL shares sequences with images; its Qwen2.5-VL no sequences at all."""
-    variant, path = network.towers[0].variant, "parallelism.context_parallel_size"
+    variant, path = network.towers[0].variant, Parallelism.context_parallel_size
     if variant in DIVIDED_VARIANTS:
         return
-    if embedder(read.given("engine.framework"), network) == "bridge":
+    if embedder(read.given(EngineSettings.framework), network) == "bridge":
         read.refuse(path, f"found {ranks}; Megatron Bridge's Qwen2.5-VL has sequences as a whole; allowed: 1")
     elif images:
         message = f"found {ranks}; sequences with images are not modelled with several context-parallel ranks"
@@ -72,10 +76,10 @@ def _check_context(read: Defaults, network: Network, ranks: int, images: int) ->
 
 def _check_swift(read: Defaults, images: int) -> None:
     """Its towers are frozen by default, and run for text alone too."""
-    named = read.given("training.trainable")
+    named = read.given(Training.trainable)
     if images and named is not None:
         message = f"found {named!r}; with ms-swift a tower that learns has checkpoints, which are not modelled"
-        raise UnsupportedError("training.trainable", message)
+        raise UnsupportedError(Training.trainable, message)
     if not images:
         reason = "for text alone ms-swift runs the tower on a small blank image, which is not counted"
         read.assumptions.append(Assumption(_IMAGES, 0, reason, notable=True))
@@ -83,12 +87,14 @@ def _check_swift(read: Defaults, images: int) -> None:
 
 def _check_divided(read: Defaults) -> None:
     """What of Megatron-Core's layers is not modelled in a tower."""
-    path = "training.activation_checkpointing"
-    method, layers = read.given(f"{path}.method") or "uniform", read.given(f"{path}.num_layers") or 1
-    if read.given(f"{path}.policy") == "full" and (method, layers) != ("uniform", 1):
+    method, layers = (
+        read.given(Training.activation_checkpointing.method) or "uniform",
+        read.given(Training.activation_checkpointing.num_layers) or 1,
+    )
+    if read.given(Training.activation_checkpointing.policy) == "full" and (method, layers) != ("uniform", 1):
         message = f"found {method!r} with {layers} layers; in a vision tower modelled: 'uniform' with 1"
-        raise UnsupportedError(f"{path}.method", message)
-    for setting, value in (("training.attention", "math"), ("engine.distribute_saved_activations", True)):
+        raise UnsupportedError(Training.activation_checkpointing.method, message)
+    for setting, value in ((Training.attention, "math"), (MegatronSettings.distribute_saved_activations, True)):
         if read.given(setting) == value:
             raise UnsupportedError(setting, f"found {value!r}, which is not modelled in a vision tower; leave it out")
 

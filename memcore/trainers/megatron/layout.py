@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.config.defaults import Defaults
-from memcore.trainers.megatron.ranks import Ranks
-from memcore.trainers.megatron.networks.parts import ENCODER
-from memcore.trainers.megatron.networks.placement import Chunk, Layout, LayoutError, even, even_chunks, laid_out, predicting
-from memcore.trainers.megatron.networks.towers import deep_layers
+from memcore.config.parallelism import Parallelism
+from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.networks.network import Model
+from memcore.trainers.megatron.networks.parts import ENCODER
+from memcore.trainers.megatron.networks.placement import (
+    Chunk,
+    Layout,
+    LayoutError,
+    even,
+    even_chunks,
+    laid_out,
+    predicting,
+)
+from memcore.trainers.megatron.networks.towers import deep_layers
+from memcore.trainers.megatron.ranks import Ranks
+from memcore.trainers.megatron.settings import MegatronSettings
 
-_LAYOUT = "parallelism.pipeline_layout"
-_STAGES = "parallelism.pipeline_parallel_size"
-_VIRTUAL = "parallelism.virtual_pipeline_parallel_size"
-_SCHEDULE = "parallelism.pipeline_schedule"
+_LAYOUT = Parallelism.pipeline_layout
+_STAGES = Parallelism.pipeline_parallel_size
+_VIRTUAL = Parallelism.virtual_pipeline_parallel_size
+_SCHEDULE = Parallelism.pipeline_schedule
 
 
 def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
@@ -50,8 +60,8 @@ def _chunks(read: Defaults, model: Model, chunks: int) -> Sequence[Chunk]:
         return even_chunks(model, tuple(given))
     if model.stage_starts:
         return even_chunks(model, _own_counts(model))
-    embedding = bool(read.given("engine.account_for_embedding_in_pipeline_split"))
-    loss = bool(read.given("engine.account_for_loss_in_pipeline_split"))
+    embedding = bool(read.given(MegatronSettings.account_for_embedding_in_pipeline_split))
+    loss = bool(read.given(MegatronSettings.account_for_loss_in_pipeline_split))
     count = model.num_layers - predicting(model)
     return even_chunks(model, tuple(even(count, chunks, embedding=embedding, loss=loss)))
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.defaults import Defaults
-from memcore.trainers.megatron.told import Offload, Recompute
 from memcore.trace.recipe import Recipe
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.told import Offload, Recompute
 
 OFFLOADED = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")
 """What `offload_modules` may name."""
 
-_SWITCH, _NAMES, _LEAST = (
-    f"engine.{name}" for name in ("fine_grained_activation_offloading", "offload_modules", "min_offloaded_tensor_size")
-)
+_SWITCH, _NAMES = MegatronSettings.fine_grained_activation_offloading, MegatronSettings.offload_modules
+_LEAST = MegatronSettings.min_offloaded_tensor_size
 _OF_EXPERTS = frozenset(("expert_fc1", "moe_act"))
 
 
@@ -54,7 +54,7 @@ def _check(read: Defaults, recipe: Recipe, names: frozenset[str]) -> None:
         read.refuse(_SWITCH, f"found true; needs {needed}, not {recipe.implementation!r}")
     if recompute.granularity == "full":
         read.refuse(_SWITCH, "found true; nothing of a layer is kept with full recomputation")
-    if read.given("engine.use_transformer_engine_op_fuser") and _OF_EXPERTS & names:
+    if read.given(MegatronSettings.use_transformer_engine_op_fuser) and _OF_EXPERTS & names:
         read.refuse(_NAMES, "found modules of experts that engine.use_transformer_engine_op_fuser makes one")
     if "moe" in recompute.modules and _OF_EXPERTS & names:
         read.refuse(_NAMES, "found modules of experts that training.activation_checkpointing recomputes as a whole")

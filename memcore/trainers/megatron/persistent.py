@@ -11,13 +11,14 @@ from math import lcm, prod
 
 from memcore.dtypes import ITEMSIZE
 from memcore.layers import IMPLEMENTATIONS
-from memcore.trainers.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
-from memcore.trainers.megatron.workspaces import Stored, Workspaces, total
-from memcore.trainers.megatron.networks.towers import SEEING
 from memcore.memory.allocator import Surroundings
 from memcore.memory.ledger import Entry
 from memcore.symbols import Quotient, Shape, Smaller, product
 from memcore.trace.program import aligned
+from memcore.trainers.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
+from memcore.trainers.megatron.networks.towers import SEEING
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.workspaces import Stored, Workspaces, total
 
 _ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"
@@ -163,7 +164,7 @@ class MegatronPersistent(Workspaces):
     def _cached(self, each: Stored) -> bool:
         """There are FP8 copies of it."""
         weight, plan = each.weight, self.job.recipe.megatron
-        gathered = bool(self.job.config.get("engine.fp8_param_gather"))
+        gathered = bool(self.job.config.get(MegatronSettings.fp8_param_gather))
         if plan is None or plan.fp8 is None or gathered:
             return False
         multiplied = weight.split is not None and len(weight.axes) > 1
@@ -259,7 +260,7 @@ class MegatronPersistent(Workspaces):
             if self.job.states.whole == "ping-pong":
                 found.append(ping_pong(parameters, ranks))
             else:
-                bucketed = self.job.config.engine.overlap_grad_reduce and self.job.stage == 0
+                bucketed = self.job.config[MegatronSettings.overlap_grad_reduce] and self.job.stage == 0
                 found.append(laid_out(parameters, ranks, max(40_000_000, 1_000_000 * ranks) if bucketed else None))
         return found[0], found[1]
 
@@ -313,7 +314,7 @@ class MegatronPersistent(Workspaces):
     @property
     def _exchanged_entries(self) -> list[Entry]:
         """All ranks' updated parameters, which have no layout to be gathered in (`allgather_params`)."""
-        if self.job.states.whole != "ping-pong" or self.job.config.engine.overlap_param_gather:
+        if self.job.states.whole != "ping-pong" or self.job.config[MegatronSettings.overlap_param_gather]:
             return []
         found = []
         for expert, symbol in ((False, "z"), (True, "ze")):

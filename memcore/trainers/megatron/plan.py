@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Assumption, Defaults
+from memcore.config.schema import Setting
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.trainers.megatron.ranks import Ranks
+from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trainers.pytorch.settings import TorchSettings
 
 MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts")
 """What selective recomputation may name."""
 
-_UNMODELLED: Mapping[str, tuple[object, ...]] = {
-    "training.adapter.type": ("lora",),
-    "training.adapter.num_virtual_tokens": (),
-    "training.adapter.init_r": (),
-    "training.quantization": (),
-    "training.compile": (False,),
-    "training.compile_loss": (False,),
-    "training.activation_memory_budget": (1,),
-    "training.attention_mask": ("none",),
-    "training.use_cache": (False,),
-    "training.zero_grad": ("set-to-none",),
+_UNMODELLED: Mapping[Setting[Any], tuple[object, ...]] = {
+    Training.adapter.type: ("lora",),
+    Training.adapter.num_virtual_tokens: (),
+    Training.adapter.init_r: (),
+    Training.quantization: (),
+    Training.compile: (False,),
+    Training.compile_loss: (False,),
+    Training.activation_memory_budget: (1,),
+    Training.attention_mask: ("none",),
+    Training.use_cache: (False,),
+    Training.zero_grad: ("set-to-none",),
 }
 """Settings with the values that are modelled."""
-_OF_TIME = ("engine.delay_wgrad_compute", "engine.moe_shared_expert_overlap")
+_OF_TIME = (MegatronSettings.delay_wgrad_compute, MegatronSettings.moe_shared_expert_overlap)
 """Settings that only say when something runs; how much longer tensors live for it is not modelled."""
 
 
@@ -42,24 +47,24 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
     for path in filter(read.given, _OF_TIME):
         reason = "counted as if it were off: how much longer tensors live is not modelled"
         read.assumptions.append(Assumption(path, True, reason, notable=True))
-    scaled = bool(read.given("engine.apply_query_key_layer_scaling"))
+    scaled = bool(read.given(MegatronSettings.apply_query_key_layer_scaling))
     return MegatronPlan(
         tensor=ranks.tensor > 1,
         sequence=ranks.sequence,
-        context=None if ranks.context == 1 else str(read.take("engine.cp_comm_type", "p2p")),
+        context=None if ranks.context == 1 else str(read.take(MegatronSettings.cp_comm_type, "p2p")),
         recompute=_recompute(read, ranks),
-        fuses_weight_gradients=bool(read.take("engine.gradient_accumulation_fusion", True)),
+        fuses_weight_gradients=bool(read.take(MegatronSettings.gradient_accumulation_fusion, True)),
         loss=_loss(read),
         experts=_experts(read, ranks),
         fp8=_fp8(read),
-        softmax_fp32=scaled or bool(read.given("engine.attention_softmax_in_fp32")),
-        softmax_fusion=not read.given("engine.no_masked_softmax_fusion"),
-        activation_fusion=not read.given("engine.no_bias_gelu_fusion"),
-        gate_fusion=not read.given("engine.no_bias_swiglu_fusion"),
-        rope_fusion=not read.given("engine.no_rope_fusion"),
-        deterministic=bool(read.given("engine.deterministic_mode")),
-        masked=not read.given("engine.no_create_attention_mask_in_dataloader"),
-        defers_head_gradient=bool(read.given("engine.defer_embedding_wgrad_compute")),
+        softmax_fp32=scaled or bool(read.given(MegatronSettings.attention_softmax_in_fp32)),
+        softmax_fusion=not read.given(MegatronSettings.no_masked_softmax_fusion),
+        activation_fusion=not read.given(MegatronSettings.no_bias_gelu_fusion),
+        gate_fusion=not read.given(MegatronSettings.no_bias_swiglu_fusion),
+        rope_fusion=not read.given(MegatronSettings.no_rope_fusion),
+        deterministic=bool(read.given(MegatronSettings.deterministic_mode)),
+        masked=not read.given(MegatronSettings.no_create_attention_mask_in_dataloader),
+        defers_head_gradient=bool(read.given(MegatronSettings.defer_embedding_wgrad_compute)),
     )
 
 
@@ -71,66 +76,69 @@ def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bo
     """
     if local:
         return "math", "Megatron-Core's own attention"
-    dropped = bool(read.given("training.dropout.attention"))
-    exact = bool(read.given("engine.deterministic_mode"))
+    dropped = bool(read.given(Training.dropout.attention))
+    exact = bool(read.given(MegatronSettings.deterministic_mode))
     if major is None or major < 9 or (dropped and (windowed or (exact and major > 9))):
         return "flash", "TransformerEngine's usual choice"
     return "cudnn", "TransformerEngine's choice from Hopper on"
 
 
 def _fp8(read: Defaults) -> str | None:
-    if read.given("training.precision") != "fp8-mixed":
-        for path in ("engine.fp8_format", "engine.fp8_param_gather"):
+    if read.given(Training.precision) != "fp8-mixed":
+        for path in (MegatronSettings.fp8_format, MegatronSettings.fp8_param_gather):
             if read.given(path):
                 read.refuse(path, f"found {read.given(path)!r}; needs training.precision 'fp8-mixed'")
         return None
-    return str(read.take("engine.fp8_recipe", "delayed", "Megatron's default"))
+    return str(read.take(MegatronSettings.fp8_recipe, "delayed", "Megatron's default"))
 
 
 def _loss(read: Defaults) -> str:
-    if not read.given("engine.cross_entropy_loss_fusion"):
-        if read.given("engine.cross_entropy_fusion_impl") == "te":
-            read.refuse("engine.cross_entropy_fusion_impl", "needs engine.cross_entropy_loss_fusion")
+    if not read.given(MegatronSettings.cross_entropy_loss_fusion):
+        if read.given(MegatronSettings.cross_entropy_fusion_impl) == "te":
+            read.refuse(MegatronSettings.cross_entropy_fusion_impl, "needs engine.cross_entropy_loss_fusion")
         return "unfused"
-    return str(read.take("engine.cross_entropy_fusion_impl", "native"))
+    return str(read.take(MegatronSettings.cross_entropy_fusion_impl, "native"))
 
 
 def _experts(read: Defaults, ranks: Ranks) -> Experts:
-    dispatcher = str(read.take("engine.moe_token_dispatcher", "allgather"))
+    dispatcher = str(read.take(TorchSettings.moe_token_dispatcher, "allgather"))
     if dispatcher == "flex":
-        dispatcher = str(read.take("engine.moe_flex_dispatcher_backend", "deepep"))
+        dispatcher = str(read.take(MegatronSettings.moe_flex_dispatcher_backend, "deepep"))
     return Experts(
         dispatcher=dispatcher,
         parallel=ranks.expert > 1,
         tensor=ranks.expert_tensor > 1,
-        grouped=bool(read.given("engine.moe_grouped_gemm")),
-        permute_fusion=bool(read.given("engine.moe_permute_fusion")),
-        router_fusion=bool(read.given("engine.moe_router_fusion")),
-        balancing=str(read.take("engine.moe_router_load_balancing_type", "aux_loss")),
-        pre_softmax=bool(read.given("engine.moe_router_pre_softmax")),
-        padded=bool(read.given("engine.moe_pad_expert_input_to_capacity")),
-        squared_relu_fusion=bool(read.given("engine.use_fused_weighted_squared_relu")),
+        grouped=bool(read.given(MegatronSettings.moe_grouped_gemm)),
+        permute_fusion=bool(read.given(MegatronSettings.moe_permute_fusion)),
+        router_fusion=bool(read.given(MegatronSettings.moe_router_fusion)),
+        balancing=str(read.take(MegatronSettings.moe_router_load_balancing_type, "aux_loss")),
+        pre_softmax=bool(read.given(MegatronSettings.moe_router_pre_softmax)),
+        padded=bool(read.given(MegatronSettings.moe_pad_expert_input_to_capacity)),
+        squared_relu_fusion=bool(read.given(MegatronSettings.use_fused_weighted_squared_relu)),
     )
 
 
 def _recompute(read: Defaults, ranks: Ranks) -> Recompute | None:
-    path = "training.activation_checkpointing"
-    policy = read.take(f"{path}.policy", "none")
-    divided = bool(read.given("engine.distribute_saved_activations"))
+    policy = read.take(Training.activation_checkpointing.policy, "none")
+    divided = bool(read.given(MegatronSettings.distribute_saved_activations))
     if divided and (policy != "full" or ranks.tensor == 1 or ranks.sequence):
         needs = "full recomputation and tensor parallelism without sequence parallelism"
-        read.refuse("engine.distribute_saved_activations", f"found true; needs {needs}")
-    for name in ("mode", "every", "use_reentrant", "entry"):
-        if read.given(f"{path}.{name}") is not None:
-            read.refuse(f"{path}.{name}", "is not Megatron's; allowed: method, num_layers, modules")
+        read.refuse(MegatronSettings.distribute_saved_activations, f"found true; needs {needs}")
+    own = Training.activation_checkpointing
+    for each in (own.mode, own.every, own.use_reentrant, own.entry):
+        if read.given(each) is not None:
+            read.refuse(each, "is not Megatron's; allowed: method, num_layers, modules")
     if policy == "none":
         return None
     if policy == "full":
-        method, layers = read.take(f"{path}.method", "uniform"), read.take(f"{path}.num_layers", 1)
+        method, layers = (
+            read.take(Training.activation_checkpointing.method, "uniform"),
+            read.take(Training.activation_checkpointing.num_layers, 1),
+        )
         return Recompute(granularity="full", method=method, layers=layers, divided=divided)
-    given = read.take(f"{path}.modules", "core_attn", "Megatron's default")
+    given = read.take(Training.activation_checkpointing.modules, "core_attn", "Megatron's default")
     names = [given] if isinstance(given, str) else list(given)
     for name in names:
         if name not in MODULES:
-            read.refuse(f"{path}.modules", f"found {name!r}; allowed: {', '.join(MODULES)}")
+            read.refuse(Training.activation_checkpointing.modules, f"found {name!r}; allowed: {', '.join(MODULES)}")
     return Recompute(granularity="selective", modules=frozenset(names))

@@ -12,19 +12,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
 
+from memcore.config.engine import EngineSettings
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers import IMPLEMENTATIONS
-from memcore.trainers.megatron.layers.offloading import RETURN
-from memcore.trainers.megatron.resolve import ChunkJob, MegatronJob
-from memcore.trainers.megatron.persistent import MegatronPersistent
-from memcore.trainers.megatron.schedule import Live, Schedule, schedule, without
-from memcore.trainers.megatron.workspaces import total
 from memcore.memory.allocator import reserved
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.places import place
 from memcore.memory.rank import Rank, levels_of
-from memcore.trace.record import program_of
 from memcore.trace.program import Height, Moment, Program, Sample
+from memcore.trace.record import program_of
+from memcore.trainers.megatron.layers.offloading import RETURN
+from memcore.trainers.megatron.persistent import MegatronPersistent
+from memcore.trainers.megatron.resolve import ChunkJob, MegatronJob
+from memcore.trainers.megatron.schedule import Live, Schedule, schedule, without
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.workspaces import total
 
 _PLURALS = {"micro-batch": "micro-batches", "chunk of layers": "chunks of layers"}
 
@@ -112,7 +115,7 @@ def recorded(job: ChunkJob) -> Recorded:
     """A chunk's pass, with its sizes put in."""
     if job.recipe.implementation not in IMPLEMENTATIONS:
         message = f"the activations of {job.recipe.implementation!r} are not modelled yet"
-        raise UnsupportedError("training.implementation", message)
+        raise UnsupportedError(Training.implementation, message)
     IMPLEMENTATIONS[job.recipe.implementation].check(job.recipe.network)
     program = program_of(job.recipe)
     turn = next(
@@ -161,7 +164,7 @@ class MegatronRank(Rank):
     @property
     def _overlapped(self) -> bool:
         """Forward and backward passes run side by side."""
-        return bool(self.job.config.engine.overlap_moe_expert_parallel_comm) and len(self.job.chunks) > 1
+        return bool(self.job.config[MegatronSettings.overlap_moe_expert_parallel_comm]) and len(self.job.chunks) > 1
 
     @cached_property
     def recorded(self) -> tuple[Recorded, ...]:
@@ -347,7 +350,7 @@ class MegatronRank(Rank):
         if not isinstance(peak, StageMoment):
             peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
         chunk = self._pass(peak.chunk, peak.live)
-        around, expandable = self.persistent.surroundings(), bool(self.job.config.engine.expandable_segments)
+        around, expandable = self.persistent.surroundings(), bool(self.job.config[EngineSettings.expandable_segments])
         flying = [entry.each for entry in self.flying(peak.live, peak.front) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
         return max(reserved(chunk.program, chunk.job.sizes, around, expandable=expandable), self.peak.peak)

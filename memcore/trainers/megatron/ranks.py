@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memcore.memory.communicators import Communicator
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.memory.communicators import Communicator
+from memcore.trainers.megatron.settings import MegatronSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,33 +79,33 @@ class Ranks:
 
 def ranks_of(read: Defaults) -> Ranks:
     """The parallel groups of a job."""
-    path = "parallelism."
-
-    def size(name: str) -> int:
-        return int(read.given(f"{path}{name}_parallel_size") or 1)
-
-    tensor, pipeline, context = size("tensor"), size("pipeline"), size("context")
-    each, given = tensor * pipeline * context, read.given("hardware.num_gpus")
-    data = read.given(f"{path}data_parallel_size")
+    sizes = Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size
+    tensor, pipeline, context = (read.given(each) or 1 for each in sizes)
+    each, given = tensor * pipeline * context, read.given(Hardware.num_gpus)
+    data = read.given(Parallelism.data_parallel_size)
     if data is None:
         data = max((given or each) // each, 1)
     if given is not None and given != data * each:
         found = f"found {given}, but tensor × pipeline × context × data parallel ranks are {data * each}"
-        read.refuse("hardware.num_gpus", f"{found}; they must agree")
-    expert = size("expert")
+        read.refuse(Hardware.num_gpus, f"{found}; they must agree")
+    expert = read.given(Parallelism.expert_parallel_size) or 1
     here = tensor * context * data
     fits = here % (expert * tensor) == 0 or here % expert != 0
     reason = None if fits else f"{expert} × {tensor} ranks do not divide the {here} of a stage"
-    wide = read.take(f"{path}expert_tensor_parallel_size", tensor if fits else 1, reason)
+    wide = read.take(Parallelism.expert_tensor_parallel_size, tensor if fits else 1, reason)
     if here % (expert * wide):
-        name = "expert" if here % expert else "expert_tensor"
-        read.refuse(f"{path}{name}_parallel_size", f"{expert} × {wide} does not divide the {here} ranks of a stage")
-    name = "engine.num_distributed_optimizer_instances"
+        uneven = Parallelism.expert_parallel_size if here % expert else Parallelism.expert_tensor_parallel_size
+        read.refuse(uneven, f"{expert} × {wide} does not divide the {here} ranks of a stage")
+    name = MegatronSettings.num_distributed_optimizer_instances
     instances = read.take(name, 1)
     if (data * context) % instances:
         found = f"found {instances}, which does not divide the {data * context} data- and context-parallel ranks"
         read.refuse(name, found)
-    if instances > 1 and read.given("engine.type") == "megatron" and not read.given("engine.distributed_optimizer"):
+    if (
+        instances > 1
+        and read.given(EngineSettings.type) == "megatron"
+        and not read.given(MegatronSettings.distributed_optimizer)
+    ):
         read.refuse(name, f"found {instances}; needs engine.distributed_optimizer")
     return Ranks(
         tensor=tensor,
@@ -116,7 +120,7 @@ def ranks_of(read: Defaults) -> Ranks:
 
 
 def _sequence(read: Defaults, tensor: int) -> bool:
-    path = "parallelism.sequence_parallel"
+    path = Parallelism.sequence_parallel
     if tensor == 1:
         return False
     return bool(read.take(path, False, "Megatron-LM's default; most recipes switch it on"))

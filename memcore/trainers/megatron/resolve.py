@@ -8,43 +8,48 @@ from functools import lru_cache
 from itertools import chain, groupby
 from math import ceil
 
-from memcore.memory.communicators import node, opened
+from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
-from memcore.trainers import ENGINES
-from memcore.trace.engine import Engine
+from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem
 from memcore.hardware import Accelerator, Overhead, find_accelerator
-from memcore.config.defaults import Defaults
-from memcore.trainers.pytorch.resolve import Job
-from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
-from memcore.trainers.pytorch.synonyms import understood
-from memcore.trainers.megatron.layers.core_attention import KERNELS
+from memcore.memory.communicators import node, opened
+from memcore.networks.catalog import find_model
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, FeedForward, LatentAttention, SpecialMixer
+from memcore.networks.stages import cut
+from memcore.optimizers.table import OPTIMIZERS
+from memcore.symbols import measure, product
+from memcore.trace.engine import Engine, engine_of
+from memcore.trace.pictures import pictures, tower_repeats
+from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
+from memcore.trace.step import run_name
 from memcore.trainers.megatron.adapters import learning_model
 from memcore.trainers.megatron.bridge import with_recipe
 from memcore.trainers.megatron.graphs import Capture, capture_of
 from memcore.trainers.megatron.images import image_symbols, kernel_of, with_images
+from memcore.trainers.megatron.layers.core_attention import KERNELS
 from memcore.trainers.megatron.layout import chunks_of
-from memcore.trainers.megatron.offloading import offload_of
-from memcore.trainers.megatron.plan import plan_of, usual_kernel
-from memcore.trainers.megatron.ranks import Ranks, ranks_of
-from memcore.trainers.megatron.states import States, states_of
-from memcore.networks.catalog import find_model
 from memcore.trainers.megatron.networks.converted import as_megatron, predicting_too
 from memcore.trainers.megatron.networks.parts import ENCODER
 from memcore.trainers.megatron.networks.placement import Layout, LayoutError, further_tokens, parts_of, predicting
 from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.trainers.megatron.networks.towers import embedder, towers_of
-from memcore.networks.network import Model
-from memcore.networks.parts import Attention, FeedForward, LatentAttention, SpecialMixer
-from memcore.networks.stages import cut
-from memcore.optimizers.table import OPTIMIZERS
-from memcore.trace.pictures import pictures, tower_repeats
-from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
-from memcore.trace.step import run_name
-from memcore.symbols import measure, product
+from memcore.trainers.megatron.offloading import offload_of
+from memcore.trainers.megatron.plan import plan_of, usual_kernel
+from memcore.trainers.megatron.ranks import Ranks, ranks_of
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.states import States, states_of
+from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
+from memcore.trainers.pytorch.resolve import Job
+from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.synonyms import understood
 from memcore.units import GiB
 
-EXPERTS = "parallelism.expert_parallel_size"
+EXPERTS = Parallelism.expert_parallel_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +84,7 @@ class MegatronJob(Job):
         """What communicators take outside of the allocator."""
         plan = self.recipe.megatron
         alltoall = plan is not None and plan.experts is not None and plan.experts.dispatcher == "alltoall"
-        near = node(self.accelerator, self.config.hardware.gpus_per_node)
+        near = node(self.accelerator, self.config[Hardware.gpus_per_node])
         return opened(self.ranks.communicators(near, alltoall=alltoall), self.accelerator)
 
 
@@ -92,18 +97,16 @@ def resolve(config: Config) -> MegatronJob:
     config, noted = with_recipe(config, found.name)
     config, read = understood(config)
     read.assumptions += noted
-    engine = ENGINES[str(read.given("engine.type"))]
+    engine = engine_of(str(read.given(EngineSettings.type)))
     read.refuse_foreign(engine.name)
-    model = as_megatron(found, towers_of(read.given("engine.framework")))
+    model = as_megatron(found, towers_of(read.given(EngineSettings.framework)))
     model = _with_further_tokens(read, with_dropout(read, model))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)
     sizes = _sizes(read, model, ranks)
-    precision = str(read.take("training.precision", engine.default_preset, "Megatron's usual choice"))
+    precision = str(read.take(Training.precision, engine.default_preset, "Megatron's usual choice"))
     if precision not in ("fp32", "bf16-mixed", "fp16-mixed", "fp8-mixed"):
-        read.refuse(
-            "training.precision", f"found {precision!r}; with Megatron: fp32, bf16-mixed, fp16-mixed, fp8-mixed"
-        )
+        read.refuse(Training.precision, f"found {precision!r}; with Megatron: fp32, bf16-mixed, fp16-mixed, fp8-mixed")
         precision = engine.default_preset
     states = states_of(read, precision)
     model = learning_model(read, model, states.parameter, images="ni" in sizes)
@@ -111,11 +114,11 @@ def resolve(config: Config) -> MegatronJob:
     recipe = _with_offload(read, _recipe(read, model, engine, ranks, sizes, engine.presets[precision]), sizes)
     capture = capture_of(read, recipe)
     accelerator, capacity = _capacity(read)
-    micro_batches = read.take("training.gradient_accumulation_steps", ranks.pipeline)
-    group = read.take("engine.microbatch_group_size_per_virtual_pipeline_stage", ranks.pipeline)
+    micro_batches = read.take(Training.gradient_accumulation_steps, ranks.pipeline)
+    group = read.take(MegatronSettings.microbatch_group_size_per_virtual_pipeline_stage, ranks.pipeline)
     if read.problems:
         raise ConfigError(read.problems)
-    name = str(read.given("training.optimizer.name") or "adam")
+    name = str(read.given(Training.optimizer.name) or "adam")
     optimizer = OPTIMIZERS[name]
     return MegatronJob(
         config=config,
@@ -129,7 +132,7 @@ def resolve(config: Config) -> MegatronJob:
         micro_batches=micro_batches,
         stages=ranks.pipeline,
         schedule="1f1b" if len(layout[0]) == 1 else "interleaved-1f1b",
-        clips=bool(read.take("training.gradient_clipping", True)),
+        clips=bool(read.take(Training.gradient_clipping, True)),
         num_gpus=ranks.total,
         accelerator=accelerator,
         capacity=capacity,
@@ -207,13 +210,13 @@ def _recomputed(model: Model, method: str, layers: int) -> tuple[Model, frozense
 
 def _with_further_tokens(read: Defaults, model: Model) -> Model:
     """The model with the layers for further tokens that only a pipeline layout names, as of a checkpoint's family."""
-    layout = read.given("parallelism.pipeline_layout")
+    layout = read.given(Parallelism.pipeline_layout)
     if not isinstance(layout, str) or predicting(model):
         return model
     try:
         tokens = further_tokens(layout)
     except LayoutError as error:
-        raise ConfigError([Problem("parallelism.pipeline_layout", f"found {layout!r:.80}; {error}")]) from None
+        raise ConfigError([Problem(Parallelism.pipeline_layout, f"found {layout!r:.80}; {error}")]) from None
     return predicting_too(model, tokens) if tokens else model
 
 
@@ -224,7 +227,7 @@ def _in_groups(model: Model, layers: int) -> Model:
     """
     if predicting(model):
         message = f"found {layers}; with layers that predict further tokens Megatron allows 1"
-        raise ConfigError([Problem("training.activation_checkpointing.num_layers", message)])
+        raise ConfigError([Problem(Training.activation_checkpointing.num_layers, message)])
     every = (pattern * repeats for pattern, repeats in zip(model.network.runs, model.repeats, strict=True))
     apart = groupby(chain.from_iterable(every), lambda layer: layer.residual == ENCODER)
     stacks = [tuple(stack) for _, stack in apart]
@@ -239,7 +242,7 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
 
     Source: transformer/transformer_config.py, __post_init__; tensor_parallel/utils.py, divide; ssm/mamba_mixer.py.
     """
-    path, ranks_of_tensors, sizes = "parallelism.tensor_parallel_size", ranks.tensor, model.sizes
+    path, ranks_of_tensors, sizes = Parallelism.tensor_parallel_size, ranks.tensor, model.sizes
     shared: dict[str, int] = {}
     for layer in model.network.kinds:
         for mixer in layer.mixers:
@@ -263,13 +266,13 @@ def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
     """The value of every symbol that all chunks share; what ranks cannot share is refused."""
     _refuse_unequal(read, model, ranks)
     most = model.sizes["P"]
-    sequence = read.take("training.sequence_length", min(most, 4096), "the model's maximum, at most 4096")
+    sequence = read.take(Training.sequence_length, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.ends.positions is not None and sequence > most:
-        read.refuse("training.sequence_length", f"found {sequence}; {model.name} has {most} learned positions")
+        read.refuse(Training.sequence_length, f"found {sequence}; {model.name} has {most} learned positions")
     parts = 2 * ranks.context if ranks.context > 1 else 1
     if sequence % (parts * (ranks.tensor if ranks.sequence else 1)):
-        read.refuse("training.sequence_length", f"found {sequence}, which the ranks that share it cannot divide")
-    batch = read.take("training.micro_batch_size", 1, "one sequence")
+        read.refuse(Training.sequence_length, f"found {sequence}, which the ranks that share it cannot divide")
+    batch = read.take(Training.micro_batch_size, 1, "one sequence")
     sizes = {
         **model.sizes,
         "V": padded(model.sizes["V"], model.sizes["vd"], ranks.tensor),
@@ -298,22 +301,22 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
         read.refuse(EXPERTS, message)
     tokens = sizes["b"] * sizes["s"] * ranks.expert_tensor // (ranks.tensor if ranks.sequence else 1)
     picks = tokens * sizes["e"]
-    factor = read.given("engine.moe_expert_capacity_factor")
-    if factor is not None and read.given("engine.moe_pad_expert_input_to_capacity"):
+    factor = read.given(MegatronSettings.moe_expert_capacity_factor)
+    if factor is not None and read.given(MegatronSettings.moe_pad_expert_input_to_capacity):
         each = ceil(tokens * sizes["e"] / ranks.expert_tensor / sizes["E"] * float(factor))
         return each * sizes["E"] * ranks.expert_tensor
-    load = float(read.take("engine.moe_load_imbalance", 1.0, "experts evenly loaded"))
+    load = float(read.take(TorchSettings.moe_load_imbalance, 1.0, "experts evenly loaded"))
     return ceil(picks * (load if factor is None else min(load, max(float(factor), 1.0))))
 
 
 def _worst_imbalance(read: Defaults, sizes: Mapping[str, int]) -> float | None:
     """Every token can choose as many experts of one rank as there are, or as it chooses at all."""
-    if "E" not in sizes or read.given("engine.moe_load_imbalance") is not None:
+    if "E" not in sizes or read.given(TorchSettings.moe_load_imbalance) is not None:
         return None
-    if read.given("engine.moe_pad_expert_input_to_capacity"):
+    if read.given(MegatronSettings.moe_pad_expert_input_to_capacity):
         return None
     worst = sizes["ep"] * min(sizes["e"], sizes["E"] // sizes["ep"]) / sizes["e"]
-    factor = read.given("engine.moe_expert_capacity_factor")
+    factor = read.given(MegatronSettings.moe_expert_capacity_factor)
     return worst if factor is None else max(1.0, min(worst, float(factor)))
 
 
@@ -331,14 +334,14 @@ def _recipe(
     windowed = model.window is not None and sizes["s"] * sizes["cp"] >= model.window
     accelerator = _capacity(read)[0]
     major = accelerator.major if accelerator is not None and model.network.ends.start != "megatron-t5" else None
-    kernel = str(read.take("training.attention", *usual_kernel(read, major, local=local, windowed=windowed)))
+    kernel = str(read.take(Training.attention, *usual_kernel(read, major, local=local, windowed=windowed)))
     kernels = ("math",) if local else tuple(KERNELS)
     if kernel not in kernels:
-        read.refuse("training.attention", f"found {kernel!r}; with {implementation}: {', '.join(kernels)}")
+        read.refuse(Training.attention, f"found {kernel!r}; with {implementation}: {', '.join(kernels)}")
         kernel = kernels[0]
-    loss = read.take("training.loss", "vocab-parallel")
+    loss = read.take(Training.loss, "vocab-parallel")
     if loss != "vocab-parallel":
-        read.refuse("training.loss", f"found {loss!r}; Megatron's is 'vocab-parallel'")
+        read.refuse(Training.loss, f"found {loss!r}; Megatron's is 'vocab-parallel'")
     return Recipe(
         network=model.network,
         repeats=(),
@@ -354,7 +357,9 @@ def _recipe(
         keeps_gradients=False,
         units=frozenset(unit_axes(sizes)),
         pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
-        megatron=with_images(plan_of(read, ranks, kernel), embedder(read.given("engine.framework"), model.network)),
+        megatron=with_images(
+            plan_of(read, ranks, kernel), embedder(read.given(EngineSettings.framework), model.network)
+        ),
     )
 
 
@@ -369,20 +374,22 @@ def _with_offload(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> R
 def implementation_of(read: Defaults) -> str:
     """Whose layers run."""
     asked = {"local": "megatron-local", "transformer_engine": "transformer-engine"}
-    told = asked.get(str(read.given("engine.transformer_impl")))
-    found: str = read.take("training.implementation", told or "transformer-engine")
+    told = asked.get(str(read.given(MegatronSettings.transformer_impl)))
+    found: str = read.take(Training.implementation, told or "transformer-engine")
     if found not in asked.values():
-        read.refuse("training.implementation", f"found {found!r}; with Megatron: transformer-engine, megatron-local")
+        read.refuse(Training.implementation, f"found {found!r}; with Megatron: transformer-engine, megatron-local")
     elif told is not None and told != found:
-        read.refuse("engine.transformer_impl", f"contradicts training.implementation {found!r}")
-    if read.given("engine.use_transformer_engine_op_fuser") and found == "megatron-local":
-        read.refuse("engine.use_transformer_engine_op_fuser", "needs training.implementation 'transformer-engine'")
+        read.refuse(MegatronSettings.transformer_impl, f"contradicts training.implementation {found!r}")
+    if read.given(MegatronSettings.use_transformer_engine_op_fuser) and found == "megatron-local":
+        read.refuse(
+            MegatronSettings.use_transformer_engine_op_fuser, "needs training.implementation 'transformer-engine'"
+        )
     return found
 
 
 def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
     """The accelerator, and the bytes of it that a job can use."""
-    given, memory = read.given("hardware.accelerator"), read.given("hardware.gpu_memory_gb")
+    given, memory = read.given(Hardware.accelerator), read.given(Hardware.gpu_memory_gb)
     accelerator = find_accelerator(given) if given is not None else None
     if memory is not None:
         return accelerator, int(memory * GiB)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from memcore.config.settings import Config
 from memcore.trainers.megatron.captured import CapturedRank, Parts
-from memcore.trainers.megatron.resolve import MegatronJob, resolve, stage_jobs
 from memcore.trainers.megatron.persistent import MegatronPersistent
 from memcore.trainers.megatron.rank import MegatronRank, Recorded
+from memcore.trainers.megatron.resolve import MegatronJob, resolve, stage_jobs
 
 
 def stages_of(config: Config) -> tuple[MegatronJob, tuple[MegatronRank, ...]]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.training import Training
+from memcore.trainers.megatron.settings import MegatronSettings
 
 _FUSED = ("adam", "adamw")
 _MOMENTS = {**dict.fromkeys(_FUSED, ("fp32", "fp32")), "sgd": ("fp32",), "muon": ("fp32", "fp32")}
@@ -46,34 +49,41 @@ class States:
     """Groups of ranks, each of which has all parameters and gradients, share the optimizer (hybrid FSDP)."""
 
 
+_MAIN = (MegatronSettings.main_grads_dtype, MegatronSettings.main_params_dtype)
+_KEPT = (MegatronSettings.exp_avg_dtype, MegatronSettings.exp_avg_sq_dtype)
+"""Dtypes of the precision-aware optimizer: of gradients and parameters, and of Adam's moments."""
+
+
 def states_of(read: Defaults, precision: str) -> States:
     """The dtypes of a job."""
     half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
-    name = read.take("training.optimizer.name", "adam", "Megatron's default")
+    name = read.take(Training.optimizer.name, "adam", "Megatron's default")
     if name not in _MOMENTS:
-        read.refuse("training.optimizer.name", f"found {name!r}; modelled with Megatron: {', '.join(_MOMENTS)}")
-    if read.given("training.optimizer.implementation") not in (None, "fused"):
-        found = read.given("training.optimizer.implementation")
-        read.refuse("training.optimizer.implementation", f"found {found!r}; Megatron's optimizers are 'fused'")
-    momentum = read.given("training.optimizer.momentum")
+        read.refuse(Training.optimizer.name, f"found {name!r}; modelled with Megatron: {', '.join(_MOMENTS)}")
+    if read.given(Training.optimizer.implementation) not in (None, "fused"):
+        found = read.given(Training.optimizer.implementation)
+        read.refuse(Training.optimizer.implementation, f"found {found!r}; Megatron's optimizers are 'fused'")
+    momentum = read.given(Training.optimizer.momentum)
     if momentum is not None and (name != "sgd" or not momentum):
         has = "modelled above 0" if name == "sgd" else f"applies to sgd, found {name!r}"
-        read.refuse("training.optimizer.momentum", f"found {momentum}; {has}")
+        read.refuse(Training.optimizer.momentum, f"found {momentum}; {has}")
     strategy = _strategy(read)
     whole = _whole(read, name, strategy)
-    sharded = bool(read.take("engine.distributed_optimizer", False)) if strategy is None else strategy != "no_shard"
+    sharded = (
+        bool(read.take(MegatronSettings.distributed_optimizer, False)) if strategy is None else strategy != "no_shard"
+    )
     sharded = sharded and whole != "ping-pong"
-    gradient = _gradient(read, precision, half)
-    aware = bool(read.given("engine.precision_aware_optimizer"))
+    gradient = _gradient(read, half)
+    aware = bool(read.given(MegatronSettings.precision_aware_optimizer))
     if aware and not sharded:
-        read.refuse("engine.precision_aware_optimizer", "found true; needs engine.distributed_optimizer")
+        read.refuse(MegatronSettings.precision_aware_optimizer, "found true; needs engine.distributed_optimizer")
     if not aware:
-        for path in ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"):
-            if read.given(f"engine.{path}") not in (None, "fp32"):
-                read.refuse(f"engine.{path}", "applies to engine.precision_aware_optimizer")
+        for each in (*_MAIN, *_KEPT):
+            if read.given(each) not in (None, "fp32"):
+                read.refuse(each, "applies to engine.precision_aware_optimizer")
     moments: tuple[str, ...] = _MOMENTS.get(name, ())
     if aware:
-        moments = tuple(read.given(f"engine.{each}_dtype") or "fp32" for each in ("exp_avg", "exp_avg_sq"))
+        moments = tuple(read.given(each) or "fp32" for each in _KEPT)
     fraction = _offloaded(read)
     decoupled = aware and _decoupled(read, fraction)
     master = None if half == "fp32" else _remainders(read, half) if decoupled else "fp32"
@@ -98,72 +108,73 @@ def states_of(read: Defaults, precision: str) -> States:
 
 def _check_dtypes(read: Defaults, half: str, master: str | None) -> None:
     """Dtypes that the config names must be those that Megatron's precision has."""
-    own = {"parameter": half, "compute": half, "master": master or "none"}
-    for name, dtype in own.items():
-        path = f"training.{name}_dtype"
+    own = {Training.parameter_dtype: half, Training.compute_dtype: half, Training.master_dtype: master or "none"}
+    for path, dtype in own.items():
         if read.given(path) not in (None, dtype):
-            why = "which training.precision decides" if name != "master" else "by its precision and optimizer"
+            why = (
+                "which training.precision decides"
+                if path != Training.master_dtype
+                else "by its precision and optimizer"
+            )
             read.refuse(path, f"found {read.given(path)!r}; Megatron's is {dtype!r} here, {why}")
 
 
 def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
     """With the distributed optimizer Muon's ranks have whole matrices (arguments.py: emerging optimizers)."""
-    path = "engine.no_use_layer_wise_param_layout"
+    path = MegatronSettings.no_use_layer_wise_param_layout
     if name != "muon":
         return None
     if strategy is not None:
         reason = f"found {strategy!r} with 'muon'; emerging optimizers do not run with Megatron-FSDP"
-        read.refuse("engine.data_parallel_sharding_strategy", reason)
-    if read.given("training.offload.optimizer") is not None:
-        read.refuse("training.offload.optimizer", "does not apply to muon")
-    if not read.given("engine.distributed_optimizer"):
+        read.refuse(MegatronSettings.data_parallel_sharding_strategy, reason)
+    if read.given(Training.offload.optimizer) is not None:
+        read.refuse(Training.offload.optimizer, "does not apply to muon")
+    if not read.given(MegatronSettings.distributed_optimizer):
         if read.given(path):
             read.refuse(path, "needs engine.distributed_optimizer")
         return None
-    for other in ("precision_aware_optimizer", "num_distributed_optimizer_instances"):
-        if read.given(f"engine.{other}") not in (None, False, 1):
-            read.refuse(f"engine.{other}", "does not apply to muon")
+    for other in (MegatronSettings.precision_aware_optimizer, MegatronSettings.num_distributed_optimizer_instances):
+        if read.given(other) not in (None, False, 1):
+            read.refuse(other, "does not apply to muon")
     return "ping-pong" if read.given(path) else "layout"
 
 
 def _strategy(read: Defaults) -> str | None:
     """What Megatron-FSDP divides; None: it does not run."""
-    if read.given("engine.type") != "megatron-fsdp":
+    if read.given(EngineSettings.type) != "megatron-fsdp":
         return None
-    return str(read.take("engine.data_parallel_sharding_strategy", "no_shard", "Megatron-LM's default"))
+    return str(read.take(MegatronSettings.data_parallel_sharding_strategy, "no_shard", "Megatron-LM's default"))
 
 
 def _outer(read: Defaults, strategy: str | None) -> bool:
     """Source: core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (`hfsdp_helper_wbuf`)."""
-    path = "engine.outer_dp_sharding_strategy"
+    path = MegatronSettings.outer_dp_sharding_strategy
     if read.given(path) in (None, "no_shard"):
         return False
     if strategy != "optim_grads_params":
         read.refuse(path, "found 'optim'; needs engine.data_parallel_sharding_strategy 'optim_grads_params'")
-    if (read.given("engine.num_distributed_optimizer_instances") or 1) == 1:
+    if (read.given(MegatronSettings.num_distributed_optimizer_instances) or 1) == 1:
         read.refuse(path, "found 'optim'; needs engine.num_distributed_optimizer_instances above 1")
     return True
 
 
-def _gradient(read: Defaults, precision: str, half: str) -> str:
+def _gradient(read: Defaults, half: str) -> str:
     """Of the buffer: bf16 models accumulate in fp32 unless told otherwise, others in their own dtype."""
-    given = read.given("training.gradient_dtype")
-    in_half = read.given("engine.grad_reduce_in_bf16")
+    given = read.given(Training.gradient_dtype)
+    in_half = read.given(MegatronSettings.grad_reduce_in_bf16)
     # arguments.py: bf16 gradients are summed in fp32 unless these say otherwise.
-    in_half = in_half or (in_half is None and read.given("engine.main_grads_dtype") == "bf16")
+    in_half = in_half or (in_half is None and read.given(MegatronSettings.main_grads_dtype) == "bf16")
     usual = "fp32" if half == "bf16" and not in_half else half
-    if precision == "bf16":
-        usual = "bf16" if in_half is None else usual
     if given is not None and given not in ("fp32", half):
-        read.refuse("training.gradient_dtype", f"found {given!r}; allowed: fp32, {half}")
+        read.refuse(Training.gradient_dtype, f"found {given!r}; allowed: fp32, {half}")
     return str(given or usual)
 
 
 def _decoupled(read: Defaults, fraction: float) -> bool:
     """Whether TransformerEngine's optimizer owns the master weights (`use_precision_aware_optimizer_no_fp8...`)."""
-    main = read.given("engine.main_params_dtype") or "fp32"
-    recipe = read.given("engine.fp8_recipe")
-    bridge = str(read.given("engine.framework") or "").lower() in ("megatron-bridge", "megatron bridge")
+    main = read.given(MegatronSettings.main_params_dtype) or "fp32"
+    recipe = read.given(MegatronSettings.fp8_recipe)
+    bridge = str(read.given(EngineSettings.framework) or "").lower() in ("megatron-bridge", "megatron bridge")
     if recipe is None and bridge:
         recipe = "tensorwise"
     return main != "fp32" or recipe in (None, "delayed") or fraction > 0
@@ -171,14 +182,13 @@ def _decoupled(read: Defaults, fraction: float) -> bool:
 
 def _remainders(read: Defaults, half: str) -> str:
     """Of an fp32 master only the half that the bf16 parameter lacks is kept (`store_param_remainders`)."""
-    main = str(read.given("engine.main_params_dtype") or "fp32")
+    main = str(read.given(MegatronSettings.main_params_dtype) or "fp32")
     return "int16" if main == "fp32" and half == "bf16" else main
 
 
 def _offloaded(read: Defaults) -> float:
-    path = "training.offload."
-    if read.given(f"{path}optimizer") is None:
-        if read.given(f"{path}optimizer_fraction") is not None:
-            read.refuse(f"{path}optimizer_fraction", f"needs {path}optimizer")
+    if read.given(Training.offload.optimizer) is None:
+        if read.given(Training.offload.optimizer_fraction) is not None:
+            read.refuse(Training.offload.optimizer_fraction, f"needs {Training.offload.optimizer}")
         return 0.0
-    return float(read.take(f"{path}optimizer_fraction", 1.0))
+    return float(read.take(Training.offload.optimizer_fraction, 1.0))

@@ -10,17 +10,18 @@ from math import prod
 
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
-from memcore.trainers.megatron.resolve import MegatronJob
+from memcore.memory.ledger import Entry, entry_of
 from memcore.networks.adapters import learns
-from memcore.trainers.megatron.networks.parts import PATH
-from memcore.trainers.megatron.networks.towers import SEEING
 from memcore.networks.network import Model
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Weight
-from memcore.memory.ledger import Entry, entry_of
-from memcore.trainers.megatron.told import MegatronPlan
 from memcore.symbols import Products, Shape, Total, product, split_over
 from memcore.trace.program import aligned
+from memcore.trainers.megatron.networks.parts import PATH
+from memcore.trainers.megatron.networks.towers import SEEING
+from memcore.trainers.megatron.resolve import MegatronJob
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.told import MegatronPlan
 from memcore.units import MiB
 
 _FROM_FIRST_USE = "from the first use on"
@@ -113,7 +114,7 @@ class Workspaces:
     def _matmul_workspaces(self) -> Iterator[Entry]:
         """PyTorch's, for the forward and for the backward thread."""
         (rule, size), *_ = matmul_workspaces(self.job.accelerator)
-        if self.job.config.get("engine.deterministic_mode"):
+        if self.job.config.get(MegatronSettings.deterministic_mode):
             size = 32 * MiB
         yield self.entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_USE)
 
@@ -126,7 +127,7 @@ class Workspaces:
             size = 32 * MiB if major is None or major >= 9 else 4 * MiB
             grouped = plan is not None and plan.experts is not None and plan.experts.grouped
             streams = 1 + (_STREAMS if grouped and self.content.has_experts and own else 0)
-            streams += _BUFFER_STREAMS if self.job.config.engine.tp_comm_overlap and own else 0
+            streams += _BUFFER_STREAMS if self.job.config[MegatronSettings.tp_comm_overlap] and own else 0
             yield self.entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
         if own and plan is not None and plan.fuses_weight_gradients:
             yield from self._dummies()
@@ -228,7 +229,9 @@ class Workspaces:
     @property
     def _referred(self) -> int:
         """Inputs and gradients of them while micro-batches run (schedules.py: `input_tensor` of the warm-up)."""
-        several = len(self.job.chunks) > 1 and not self.job.config.engine.overlap_p2p_communication_warmup_flush
+        several = (
+            len(self.job.chunks) > 1 and not self.job.config[MegatronSettings.overlap_p2p_communication_warmup_flush]
+        )
         return min(2 + several, 2 * self._receiving)
 
     @cached_property
@@ -248,7 +251,7 @@ class Workspaces:
         plan = self.job.recipe.megatron
         if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
             return
-        limit = self.job.config.engine.wgrad_deferral_limit or self.job.micro_batches
+        limit = self.job.config[MegatronSettings.wgrad_deferral_limit] or self.job.micro_batches
         count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
         tokens = split_over("s") if plan.sequence else "s"
         for shape in ((tokens, "b", "h"), ("s", "b", split_over("V"))) if count else ():

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memcore.networks.parts import Experts
+from memcore.networks.separate_experts import ROWS
+from memcore.symbols import Axis, Quotient, Shape
 from memcore.tensors.arithmetic import total
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, to, view
@@ -15,10 +18,7 @@ from memcore.tensors.operations import linear, softmax
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.experts import scaled
 from memcore.trainers.megatron.layers.linear import Weights, clear
-from memcore.networks.parts import Experts
-from memcore.networks.separate_experts import ROWS
 from memcore.trainers.megatron.told import Experts as Plan
-from memcore.symbols import Axis, Quotient, Shape
 
 OWN = Quotient(("E",), "ep")
 """Experts of a rank."""

@@ -11,13 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from memcore.config.engine import EngineSettings
+from memcore.errors import UnsupportedError
+from memcore.layers.ulysses import WHOLE, local_heads, to_heads, to_tokens
+from memcore.networks.network import Layer, Network
+from memcore.networks.parts import Attention, Experts, FeedForward
+from memcore.symbols import split_over
 from memcore.tensors.attention import Heads, repeat_kv
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute, to, view
 from memcore.tensors.operations import add, mul
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.errors import UnsupportedError
-from memcore.trainers.megatron_deepspeed.experts import experts
+from memcore.trace.recipe import Buffer
+from memcore.trace.step import Batch, Slot, Step
+from memcore.trace.ulysses import Ulysses
 from memcore.trainers.megatron.layers.attention import heads_of, rotated_half
 from memcore.trainers.megatron.layers.core_attention import Core, local
 from memcore.trainers.megatron.layers.ends import embedded
@@ -26,15 +33,9 @@ from memcore.trainers.megatron.layers.heads import mean_of, plan
 from memcore.trainers.megatron.layers.linear import Weights, local_linear, local_row_linear
 from memcore.trainers.megatron.layers.losses import reduced
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.trainers.nanotron.layers import varlen_attention
-from memcore.layers.ulysses import WHOLE, local_heads, to_heads, to_tokens
-from memcore.networks.network import Layer, Network
-from memcore.networks.parts import Attention, Experts, FeedForward
 from memcore.trainers.megatron.told import MegatronPlan
-from memcore.trace.recipe import Buffer
-from memcore.trace.step import Batch, Slot, Step
-from memcore.trace.ulysses import Ulysses
-from memcore.symbols import split_over
+from memcore.trainers.megatron_deepspeed.experts import experts
+from memcore.trainers.nanotron.layers import varlen_attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,13 @@ def check(network: Network) -> None:
     for layer in network.kinds:
         if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward | Experts)):
             message = "'megatron-deepspeed' is modelled for attention over heads and feed-forward layers"
-            raise UnsupportedError("engine.type", message)
+            raise UnsupportedError(EngineSettings.type, message)
         if isinstance(layer.feed_forward, Experts) and not _is_plain(layer.feed_forward):
             message = "'megatron-deepspeed' has experts that a softmax chooses, without groups, biases or shared ones"
-            raise UnsupportedError("engine.type", message)
+            raise UnsupportedError(EngineSettings.type, message)
         if layer.mixer.query_norm is not None or layer.mixer.mask != "full":
             message = "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows"
-            raise UnsupportedError("engine.type", message)
+            raise UnsupportedError(EngineSettings.type, message)
 
 
 def _is_plain(feed: Experts) -> bool:

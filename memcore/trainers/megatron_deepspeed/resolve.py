@@ -4,42 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-from memcore.trace.engine import Engine
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
-from memcore.trainers.pytorch.layout import STAGES, ULYSSES, ulysses_ranks
-from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
-from memcore.trainers.megatron_deepspeed.layers import check
-from memcore.trainers.megatron.networks.converted import as_megatron
-from memcore.trainers.megatron.networks.share import padded, shared
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Setting
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention
 from memcore.networks.separate_experts import experts_of
-from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.trace.ulysses import Ulysses
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.megatron.networks.converted import as_megatron
+from memcore.trainers.megatron.networks.share import padded, shared
+from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trainers.megatron_deepspeed.layers import check
+from memcore.trainers.pytorch.layout import STAGES, ULYSSES, ulysses_ranks
+from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
 
 NAME = "megatron-deepspeed"
-_TENSOR = "parallelism.tensor_parallel_size"
-_CONTIGUOUS = "engine.contiguous_memory_optimization"
-_SEQUENCE = "parallelism.sequence_parallel"
-_ONLY: Mapping[str, tuple[object, ...]] = {
-    "training.implementation": ("megatron-local",),
-    "training.loss": ("vocab-parallel",),
-    "training.attention_mask": ("none",),
-    "training.zero_grad": ("set-to-none",),
-    "training.activation_checkpointing.modules": ("core_attn", ["core_attn"], ("core_attn",)),
-    "training.activation_checkpointing.method": ("uniform",),
-    "training.activation_checkpointing.num_layers": (1,),
+_TENSOR = Parallelism.tensor_parallel_size
+_CONTIGUOUS = DeepSpeedSettings.contiguous_memory_optimization
+_SEQUENCE = Parallelism.sequence_parallel
+_ONLY: Mapping[Setting[Any], tuple[object, ...]] = {
+    Training.implementation: ("megatron-local",),
+    Training.loss: ("vocab-parallel",),
+    Training.attention_mask: ("none",),
+    Training.zero_grad: ("set-to-none",),
+    Training.activation_checkpointing.modules: ("core_attn", ["core_attn"], ("core_attn",)),
+    Training.activation_checkpointing.method: ("uniform",),
+    Training.activation_checkpointing.num_layers: (1,),
 }
 """Settings that it leaves no choice of, or whose other values are not modelled."""
 _ABSENT = (
     *WITH_OWN_LAYERS_ABSENT,
-    "training.activation_checkpointing.every",
-    "training.activation_checkpointing.mode",
-    "training.parameter_dtype",
-    "training.images_per_sequence",
+    Training.activation_checkpointing.every,
+    Training.activation_checkpointing.mode,
+    Training.parameter_dtype,
+    Training.images_per_sequence,
 )
 """Settings of other engines."""
 
@@ -69,9 +74,9 @@ def megatron_deepspeed_job(
     sharded = bool(read.take(_SEQUENCE, False, "Megatron-DeepSpeed's default")) and sizes["tp"] > 1
     whole = replace(model, sizes={**model.sizes, "V": padded(model.sizes["V"], model.sizes["vd"], sizes["tp"])})
     share = shared(with_dropout(read, whole))
-    preset = read.take("training.precision", engine.default_preset)
+    preset = read.take(Training.precision, engine.default_preset)
     if preset not in engine.presets:
-        read.refuse("training.precision", f"found {preset!r}; with {engine.title}: {', '.join(engine.presets)}")
+        read.refuse(Training.precision, f"found {preset!r}; with {engine.title}: {', '.join(engine.presets)}")
     precision = engine.presets.get(preset, engine.presets[engine.default_preset])
     return share, Recipe(
         network=share.network,
@@ -99,7 +104,7 @@ def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bo
     Contiguous buffers are one for each layer, made when the first is filled, and let go of one by one: what is held
     when the backward pass begins is the same (checkpointing.py: `partition_activations`, `CheckpointFunction`).
     """
-    parts, host = "engine.partition_activations", "engine.cpu_checkpointing"
+    parts, host = DeepSpeedSettings.partition_activations, DeepSpeedSettings.cpu_checkpointing
     if read.given(_CONTIGUOUS) and not read.given(parts):
         read.refuse(_CONTIGUOUS, f"found true; needs {parts}")
     if checkpoints is None or _selects(read):
@@ -116,13 +121,13 @@ def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bo
 
 def _selects(read: Defaults) -> bool:
     """Selective recomputation covers the core of attention, where it is not FlashAttention."""
-    return bool(read.given("training.activation_checkpointing.policy") == "selective")
+    return bool(read.given(Training.activation_checkpointing.policy) == "selective")
 
 
 def _kernel(read: Defaults) -> str:
-    kernel = str(read.take("training.attention", "flash", "--use-flash-attn-v2"))
+    kernel = str(read.take(Training.attention, "flash", "--use-flash-attn-v2"))
     if kernel not in ("flash", "math"):
-        read.refuse("training.attention", f"found {kernel!r}; Megatron-DeepSpeed has flash, math")
+        read.refuse(Training.attention, f"found {kernel!r}; Megatron-DeepSpeed has flash, math")
     return kernel
 
 
@@ -140,7 +145,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
         if sizes[axis] % ranks:
             read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} = {sizes[axis]} cannot be shared equally")
     if sizes["s"] % ranks and read.given(_SEQUENCE):
-        read.refuse("training.sequence_length", f"found {sizes['s']}, which {ranks} ranks cannot share equally")
+        read.refuse(Training.sequence_length, f"found {sizes['s']}, which {ranks} ranks cannot share equally")
 
 
 def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
@@ -152,8 +157,8 @@ def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
         if (read.given(path) or 1) > 1:
             message = f"found {read.given(path)} with routed experts, which is not modelled with Megatron-DeepSpeed"
             raise UnsupportedError(path, message)
-    if read.given("engine.zero_stage") == 3:
-        read.refuse("engine.zero_stage", "found 3; DeepSpeed's mixture of experts takes 0, 1 and 2")
+    if read.given(DeepSpeedSettings.zero_stage) == 3:
+        read.refuse(DeepSpeedSettings.zero_stage, "found 3; DeepSpeed's mixture of experts takes 0, 1 and 2")
     if sizes["e"] > sizes["E"]:
         read.refuse("model", f"every token goes to {sizes['e']} of {sizes['E']} experts")
 
@@ -172,15 +177,18 @@ def _pipeline(read: Defaults) -> Pipeline | None:
     stages = read.given(STAGES) or 1
     if stages == 1:
         return None
-    if (read.given("engine.zero_stage") or 0) > 1:
-        read.refuse("engine.zero_stage", f"found {read.given('engine.zero_stage')}; DeepSpeed's pipelines take 0 and 1")
-    for path in (ULYSSES, "engine.cpu_checkpointing", "engine.partition_activations", _CONTIGUOUS):
+    if (read.given(DeepSpeedSettings.zero_stage) or 0) > 1:
+        read.refuse(
+            DeepSpeedSettings.zero_stage,
+            f"found {read.given(DeepSpeedSettings.zero_stage)}; DeepSpeed's pipelines take 0 and 1",
+        )
+    for path in (ULYSSES, DeepSpeedSettings.cpu_checkpointing, DeepSpeedSettings.partition_activations, _CONTIGUOUS):
         value = read.given(path)
         if value is True or value not in (None, False, 1):
             raise UnsupportedError(path, f"found {value}, which is not modelled in DeepSpeed's pipelines; leave it out")
-    schedule = read.given("parallelism.pipeline_schedule")
+    schedule = read.given(Parallelism.pipeline_schedule)
     if schedule not in (None, "1f1b"):
-        read.refuse("parallelism.pipeline_schedule", f"found {schedule!r}; DeepSpeed's is 1f1b")
+        read.refuse(Parallelism.pipeline_schedule, f"found {schedule!r}; DeepSpeed's is 1f1b")
     return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime="deepspeed", returns_outputs=False)
 
 
@@ -202,8 +210,8 @@ def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses 
         read.refuse(ULYSSES, f"found {ranks}, which cannot share {model.name}'s {query} heads equally")
     if own.grouped:
         read.refuse(ULYSSES, f"found {ranks}; Megatron-DeepSpeed's Ulysses needs as many key heads as query heads")
-    if read.given("training.attention") == "math":
-        read.refuse("training.attention", "found 'math'; Ulysses takes flash")
+    if read.given(Training.attention) == "math":
+        read.refuse(Training.attention, "found 'math'; Ulysses takes flash")
     return Ulysses()
 
 

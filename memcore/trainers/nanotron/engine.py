@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from memcore.networks.weights import Weight
+from memcore.symbols import Axis, Quotient, Shape, Total
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Parameter
 from memcore.trace.engine import Engine, Runtime, precision
-from memcore.trainers.nanotron.network import stage_of
-from memcore.networks.weights import Weight
-from memcore.trainers.nanotron.told import NanotronPlan
 from memcore.trace.recipe import Buffer, Recipe
-from memcore.symbols import Axis, Quotient, Shape, Total
+from memcore.trainers.nanotron.network import stage_of
+from memcore.trainers.nanotron.told import NanotronPlan
 
 
 class Nanotron(Runtime):
@@ -132,3 +132,4 @@ ENGINE = Engine(
     stepping=stepping,
     stage=stage_of,
 )
+ENGINES: Mapping[str, Engine] = {ENGINE.name: ENGINE}

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.settled import Settled
 from memcore.formats.tool import Key, Tool
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.nanotron.settings import NanotronSettings
 
 _DIMENSIONS = (
     "hidden_size num_hidden_layers num_attention_heads num_key_value_heads intermediate_size vocab_size "
@@ -55,63 +59,63 @@ NANOTRON = Tool(
     dimensions={f"model.model_config.{name}": name for name in _DIMENSIONS.split()},
     settled=_settled,
     keys=(
-        Key(path="training.parameter_dtype", name="model.dtype", values={"bf16": "bfloat16"}),
-        Key(path="training.micro_batch_size", name="tokens.micro_batch_size"),
-        Key(path="training.sequence_length", name="tokens.sequence_length"),
-        Key(path="training.gradient_accumulation_steps", name="tokens.batch_accumulation_per_replica"),
+        Key(path=Training.parameter_dtype, name="model.dtype", values={"bf16": "bfloat16"}),
+        Key(path=Training.micro_batch_size, name="tokens.micro_batch_size"),
+        Key(path=Training.sequence_length, name="tokens.sequence_length"),
+        Key(path=Training.gradient_accumulation_steps, name="tokens.batch_accumulation_per_replica"),
         Key(
-            path="training.optimizer.name",
+            path=Training.optimizer.name,
             name="optimizer.optimizer_factory.name",
             values={"adamw": "adamW", "sgd": "sgd"},
         ),
         Key(
-            path="training.optimizer.implementation",
+            path=Training.optimizer.implementation,
             name="optimizer.optimizer_factory.torch_adam_is_fused",
             values={"fused": True, "foreach": False},
         ),
         Key(
-            path="training.activation_checkpointing.policy",
+            path=Training.activation_checkpointing.policy,
             name="parallelism.recompute_layer",
             values={"full": True, "none": False},
         ),
-        Key(path="parallelism.data_parallel_size", name="parallelism.dp"),
-        Key(path="parallelism.tensor_parallel_size", name="parallelism.tp"),
-        Key(path="parallelism.pipeline_parallel_size", name="parallelism.pp"),
-        Key(path="parallelism.context_parallel_size", name="parallelism.context_parallel_size"),
-        Key(path="parallelism.expert_parallel_size", name="parallelism.expert_parallel_size"),
+        Key(path=Parallelism.data_parallel_size, name="parallelism.dp"),
+        Key(path=Parallelism.tensor_parallel_size, name="parallelism.tp"),
+        Key(path=Parallelism.pipeline_parallel_size, name="parallelism.pp"),
+        Key(path=Parallelism.context_parallel_size, name=Parallelism.context_parallel_size),
+        Key(path=Parallelism.expert_parallel_size, name=Parallelism.expert_parallel_size),
         Key(
-            path="parallelism.pipeline_schedule",
+            path=Parallelism.pipeline_schedule,
             name="parallelism.pp_engine",
             values={"1f1b": "1f1b", "gpipe": "afab"},
         ),
-        Key(path="engine.tp_mode", name="parallelism.tp_mode", in_capitals=True),
-        Key(path="engine.tp_linear_async_communication", name="parallelism.tp_linear_async_communication"),
-        Key(path="engine.tp_recompute_allgather", name="parallelism.tp_recompute_allgather"),
-        Key(path="engine.zero_stage", name="optimizer.zero_stage"),
-        Key(path="engine.accumulate_grad_in_fp32", name="optimizer.accumulate_grad_in_fp32"),
+        Key(path=NanotronSettings.tp_mode, name="parallelism.tp_mode", in_capitals=True),
+        Key(path=NanotronSettings.tp_linear_async_communication, name="parallelism.tp_linear_async_communication"),
+        Key(path=NanotronSettings.tp_recompute_allgather, name="parallelism.tp_recompute_allgather"),
+        Key(path=DeepSpeedSettings.zero_stage, name="optimizer.zero_stage"),
+        Key(path=NanotronSettings.accumulate_grad_in_fp32, name="optimizer.accumulate_grad_in_fp32"),
     ),
     defaults={
-        "engine.tp_linear_async_communication": False,
-        "engine.tp_mode": "ALL_REDUCE",
-        "parallelism.pipeline_schedule": "gpipe",
+        NanotronSettings.tp_linear_async_communication: False,
+        NanotronSettings.tp_mode: "ALL_REDUCE",
+        Parallelism.pipeline_schedule: "gpipe",
     },
     implied={
-        "training.precision": {
-            "bf16-mixed": {"engine.accumulate_grad_in_fp32": True},
-            "bf16": {"engine.accumulate_grad_in_fp32": False},
+        Training.precision: {
+            "bf16-mixed": {NanotronSettings.accumulate_grad_in_fp32: True},
+            "bf16": {NanotronSettings.accumulate_grad_in_fp32: False},
         }
     },
     unsaid={
-        "parallelism.data_parallel_size": None,
-        "parallelism.tensor_parallel_size": None,
-        "parallelism.pipeline_parallel_size": None,
-        "training.micro_batch_size": None,
-        "training.sequence_length": None,
-        "training.gradient_accumulation_steps": None,
-        "training.optimizer.name": None,
-        "training.optimizer.implementation": None,
-        "engine.zero_stage": None,
-        "engine.accumulate_grad_in_fp32": None,
+        Parallelism.data_parallel_size: None,
+        Parallelism.tensor_parallel_size: None,
+        Parallelism.pipeline_parallel_size: None,
+        Training.micro_batch_size: None,
+        Training.sequence_length: None,
+        Training.gradient_accumulation_steps: None,
+        Training.optimizer.name: None,
+        Training.optimizer.implementation: None,
+        DeepSpeedSettings.zero_stage: None,
+        NanotronSettings.accumulate_grad_in_fp32: None,
     },
     ignored=("checkpoints*", "data_stages*", "general*", "lighteval*", "logging*", "metrics_logging*", "profiler*",
              "tokenizer*", "s3_upload*", "model.dtype", "model.init_method*", "model.ddp_bucket_cap_mb", _MULTIPLE,

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memcore.layers.transformers.context import Weights, leaf
+from memcore.networks.network import Ends, Layer, Network
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.weights import Norm
+from memcore.symbols import Rounded, Shifted, half
 from memcore.tensors.autograd import Gradient, attach, save
 from memcore.tensors.basics import cat, clone, contiguous, like, new, only, permute, split, to, unmerged, view
 from memcore.tensors.operations import ACTIVATIONS, add, mul
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
-from memcore.trainers.nanotron.engine import plan_of
-from memcore.trainers.nanotron.parallel import column_linear, embedded, masked_mean, row_linear, sharded_cross_entropy
-from memcore.layers.transformers.context import Weights, leaf
-from memcore.networks.network import Ends, Layer, Network
-from memcore.networks.parts import Attention, FeedForward
-from memcore.networks.weights import Norm
-from memcore.trainers.nanotron.told import NanotronPlan
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
-from memcore.symbols import Rounded, Shifted, half
+from memcore.trainers.nanotron.engine import plan_of
+from memcore.trainers.nanotron.parallel import column_linear, embedded, masked_mean, row_linear, sharded_cross_entropy
+from memcore.trainers.nanotron.told import NanotronPlan
 
 MULTIPROCESSORS = 132
 """Of an H100: the Triton kernel's backward pass has a row of partial sums for each."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from memcore.errors import ConfigError, Problem, UnsupportedError
-from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.networks.network import Ends, Layer, Model
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.stages import cut
 from memcore.networks.weights import Linear
 from memcore.symbols import Axis, Shape, Total, measure
+from memcore.trainers.megatron.networks.share import padded, shared
 
 FUSED = "nanotron"
 """The layout of its matrix for queries, keys and values."""

@@ -6,13 +6,13 @@ Sequences come first: (s, b, h). What is gathered for a product lies in a buffer
 
 from __future__ import annotations
 
+from memcore.symbols import Axis, Shape, split_over, whole
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, like, new, only, to, view
 from memcore.tensors.operations import embedding, linear, mul
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.nanotron.told import NanotronPlan
-from memcore.symbols import Axis, Shape, split_over, whole
 
 
 def column_linear(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:

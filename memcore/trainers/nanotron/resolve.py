@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from memcore.memory.communicators import Communicator
-from memcore.trace.engine import Engine
 from memcore.config.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
-from memcore.trainers.pytorch.layout import STAGES
-from memcore.trainers.nanotron.network import check, converted, uneven
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Setting
+from memcore.config.training import Training
+from memcore.memory.communicators import Communicator
 from memcore.networks.network import Model
-from memcore.trainers.nanotron.told import NanotronPlan
-from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.symbols import Axis, split_over
+from memcore.trace.engine import Engine
+from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.nanotron.network import check, converted, uneven
+from memcore.trainers.nanotron.settings import NanotronSettings
+from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.pytorch.layout import STAGES
+from memcore.trainers.pytorch.settings import TorchSettings
 
-_TENSOR = "parallelism.tensor_parallel_size"
-_SEQUENCE = "parallelism.sequence_parallel"
+_TENSOR = Parallelism.tensor_parallel_size
+_SEQUENCE = Parallelism.sequence_parallel
 SORTED = 3072
 """Tokens whose gradients are added to an embedding's without sorting (Embedding.cu, embedding_dense_backward_cuda)."""
-_ONLY: Mapping[str, object] = {
-    "training.implementation": "nanotron",
-    "training.parameter_dtype": "bf16",
-    "training.attention": "flash",
-    "training.loss": "vocab-parallel",
-    "training.attention_mask": "none",
-    "training.zero_grad": "set-to-none",
-    "engine.pipeline_runtime": "nanotron",
+_ONLY: Mapping[Setting[Any], object] = {
+    Training.implementation: "nanotron",
+    Training.parameter_dtype: "bf16",
+    Training.attention: "flash",
+    Training.loss: "vocab-parallel",
+    Training.attention_mask: "none",
+    Training.zero_grad: "set-to-none",
+    TorchSettings.pipeline_runtime: "nanotron",
 }
 """Settings that nanotron leaves no choice of."""
 _ABSENT = (
     *WITH_OWN_LAYERS_ABSENT,
-    "training.dropout.hidden",
-    "training.dropout.attention",
+    Training.dropout.hidden,
+    Training.dropout.attention,
 )
 """Settings of other engines."""
-_AMONG: Mapping[str, tuple[str, ...]] = {
-    "training.optimizer.name": ("adamw", "sgd"),
-    "parallelism.pipeline_schedule": ("1f1b", "gpipe"),
+_AMONG: Mapping[Setting[Any], tuple[str, ...]] = {
+    Training.optimizer.name: ("adamw", "sgd"),
+    Parallelism.pipeline_schedule: ("1f1b", "gpipe"),
 }
 """What its configs name (helpers.py, `init_optimizer_and_grad_accumulator`); 1F1B and `afab` (parallel/
 pipeline_parallel/engine.py)."""
-_ACCUMULATED = (("training.gradient_dtype", "fp32", "bf16"), ("training.master_dtype", "fp32", "none"))
+_ACCUMULATED = ((Training.gradient_dtype, "fp32", "bf16"), (Training.master_dtype, "fp32", "none"))
 """What is said of gradients and of the copy that the optimizer updates, with accumulation in fp32 and without."""
 
 
@@ -57,9 +64,9 @@ def nanotron_job(
     _refuse(read, model, sizes, micro_batches)
     share = converted(model, sizes["tp"])
     precision, fp32 = _precision(read, engine)
-    checkpointed = read.given("training.activation_checkpointing.policy") or "none"
+    checkpointed = read.given(Training.activation_checkpointing.policy) or "none"
     if checkpointed == "selective":
-        read.refuse("training.activation_checkpointing.policy", "found 'selective'; nanotron has: none, full")
+        read.refuse(Training.activation_checkpointing.policy, "found 'selective'; nanotron has: none, full")
     return share, Recipe(
         network=share.network,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
@@ -114,26 +121,26 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
         read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} cannot be shared equally")
-    if ranks > 1 and read.given("parallelism.loss_parallel") is False:
-        read.refuse("parallelism.loss_parallel", "found false; nanotron's ranks have parts of the logits")
+    if ranks > 1 and read.given(Parallelism.loss_parallel) is False:
+        read.refuse(Parallelism.loss_parallel, "found false; nanotron's ranks have parts of the logits")
     stages = read.given(STAGES) or 1
     if micro_batches < stages - 1:
-        path = "training.gradient_accumulation_steps"
+        path = Training.gradient_accumulation_steps
         read.refuse(path, f"found {micro_batches}; nanotron's pipeline needs at least {stages - 1} micro-batches")
 
 
 def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
     """The dtypes, and whether gradients accumulate in fp32."""
-    usual = "bf16" if read.given("engine.accumulate_grad_in_fp32") is False else engine.default_preset
-    preset = read.take("training.precision", usual, "nanotron's recipes")
+    usual = "bf16" if read.given(NanotronSettings.accumulate_grad_in_fp32) is False else engine.default_preset
+    preset = read.take(Training.precision, usual, "nanotron's recipes")
     if preset not in engine.presets:
-        read.refuse("training.precision", f"found {preset!r}; with nanotron: {', '.join(engine.presets)}")
+        read.refuse(Training.precision, f"found {preset!r}; with nanotron: {', '.join(engine.presets)}")
         preset = engine.default_preset
     precision = engine.presets[preset]
-    fp32 = bool(read.take("engine.accumulate_grad_in_fp32", preset.endswith("mixed")))
+    fp32 = bool(read.take(NanotronSettings.accumulate_grad_in_fp32, preset.endswith("mixed")))
     if fp32 != preset.endswith("mixed"):
         wanted = "bf16-mixed" if fp32 else "bf16"
-        read.refuse("training.precision", f"found {preset!r}; accumulate_grad_in_fp32 {fp32} is {wanted!r}")
+        read.refuse(Training.precision, f"found {preset!r}; accumulate_grad_in_fp32 {fp32} is {wanted!r}")
     for path, with_it, without in _ACCUMULATED:
         value = read.given(path)
         if value is not None and value != (with_it if fp32 else without):
@@ -144,25 +151,27 @@ def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
 def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -> NanotronPlan:
     tensor = sizes["tp"] > 1
     by_sequence = read.given(_SEQUENCE)
-    mode = read.take("engine.tp_mode", "REDUCE_SCATTER" if by_sequence else "ALL_REDUCE")
+    mode = read.take(NanotronSettings.tp_mode, "REDUCE_SCATTER" if by_sequence else "ALL_REDUCE")
     scatters = mode == "REDUCE_SCATTER"
     if tensor and by_sequence is not None and by_sequence != scatters:
         read.refuse(_SEQUENCE, f"found {by_sequence}; engine.tp_mode is {mode!r}")
     if tensor and scatters and sizes["s"] % sizes["tp"]:
         message = f"found {sizes['s']}, which {sizes['tp']} ranks cannot share equally"
-        read.refuse("training.sequence_length", message)
-    stage = read.take("engine.zero_stage", 0)
+        read.refuse(Training.sequence_length, message)
+    stage = read.take(DeepSpeedSettings.zero_stage, 0)
     if stage > 1:
-        read.refuse("engine.zero_stage", f"found {stage}; nanotron has 0 and 1")
-    usual = scatters if tensor else read.given("engine.tp_mode") != "ALL_REDUCE"
-    overlaps = bool(read.take("engine.tp_linear_async_communication", usual, "nanotron's recipes"))
+        read.refuse(DeepSpeedSettings.zero_stage, f"found {stage}; nanotron has 0 and 1")
+    usual = scatters if tensor else read.given(NanotronSettings.tp_mode) != "ALL_REDUCE"
+    overlaps = bool(read.take(NanotronSettings.tp_linear_async_communication, usual, "nanotron's recipes"))
     if overlaps and not scatters and tensor:
-        read.refuse("engine.tp_linear_async_communication", "found true; nanotron's rows need tp_mode 'REDUCE_SCATTER'")
+        read.refuse(
+            NanotronSettings.tp_linear_async_communication, "found true; nanotron's rows need tp_mode 'REDUCE_SCATTER'"
+        )
     return NanotronPlan(
         tensor=tensor,
         scatters=tensor and scatters,
         overlaps=overlaps,
-        gathers_again=bool(read.take("engine.tp_recompute_allgather", True)),
+        gathers_again=bool(read.take(NanotronSettings.tp_recompute_allgather, True)),
         fp32_gradients=fp32,
         sorts=sizes["b"] * sizes["s"] > SORTED,
         ties=ties,

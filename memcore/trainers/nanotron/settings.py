@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from memcore.config.kinds import Choice, Flag
-from memcore.trainers.megatron.settings import MegatronFlags
-from memcore.config.schema import setting
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Section, Setting, setting
 
 NANOTRON = ("nanotron",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NanotronFlags(MegatronFlags):
+class NanotronSettings(Section, path="engine"):
     """What nanotron can be told besides the job itself."""
 
-    accumulate_grad_in_fp32: bool | None = setting(
+    accumulate_grad_in_fp32 = setting(
         Flag(),
         "Accumulate in fp32",
         "Gradients are added to a flat fp32 buffer of all parameters, and the optimizer updates an fp32 copy of them.",
@@ -24,7 +24,7 @@ class NanotronFlags(MegatronFlags):
         default="true",
         advanced=True,
     )
-    tp_mode: str | None = setting(
+    tp_mode = setting(
         Choice(
             ("ALL_REDUCE", "REDUCE_SCATTER"),
             {
@@ -39,7 +39,7 @@ class NanotronFlags(MegatronFlags):
         default="ALL_REDUCE; REDUCE_SCATTER with sequence_parallel",
         advanced=True,
     )
-    tp_linear_async_communication: bool | None = setting(
+    tp_linear_async_communication = setting(
         Flag(),
         "Overlapped tensor parallelism",
         "Collectives overlap with matrix products.",
@@ -48,7 +48,7 @@ class NanotronFlags(MegatronFlags):
         default="true; false with ALL_REDUCE",
         advanced=True,
     )
-    tp_recompute_allgather: bool | None = setting(
+    tp_recompute_allgather = setting(
         Flag(),
         "Gather again",
         "The backward pass gathers the parts of a sequence again instead of keeping the whole.",
@@ -57,3 +57,14 @@ class NanotronFlags(MegatronFlags):
         default="true",
         advanced=True,
     )
+
+
+SECTIONS = (NanotronSettings,)
+TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
+    "nanotron": (
+        Parallelism.data_parallel_size,
+        Parallelism.pipeline_parallel_size,
+        Parallelism.pipeline_schedule,
+    ),
+}
+"""What of the settings that engines have in common each of these takes."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Defaults
-from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import is_transformers_4
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.networks.adapters import ALL, around, linear_names
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import experts_of
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import is_transformers_4
 
 _MIXTRAL = {"gate": "gate.weight", "w1": "gate_up_proj", "w3": "gate_up_proj", "w2": "down_proj"}
 _QWEN = {
@@ -50,7 +51,7 @@ def converted(
     read: Defaults, model: Model, kind: str, targets: Sequence[str], parameters: Sequence[str]
 ) -> tuple[Sequence[str], Sequence[str], tuple[str, ...]]:
     """Linear layers and parameters that get LoRA, and the parameters whose adapters have twice the rank."""
-    network, path = model.network, "training.adapter.target_modules"
+    network, path = model.network, Training.adapter.target_modules
     table = CONVERTED.get(network.family, {})
     if (
         kind not in ("lora", "dora")
@@ -72,20 +73,20 @@ def converted(
         read.refuse(path, f"{_FUSED} holds {' and '.join(halves)}; PEFT takes both or neither")
     _refuse_at_experts(read, kind, path)
     found = dict.fromkeys((*parameters, *(table[each] for each in fitting)))
-    if read.given("training.adapter.target_parameters") is None:
-        read.take("training.adapter.target_parameters", ", ".join(found), "as PEFT 0.21 does with transformers 5")
+    if read.given(Training.adapter.target_parameters) is None:
+        read.take(Training.adapter.target_parameters, ", ".join(found), "as PEFT 0.21 does with transformers 5")
     doubled = () if missing else (_FUSED,)
     return [each for each in (*targets, *every) if each in named and each not in table], [*found], doubled
 
 
 def _refuse_at_experts(read: Defaults, kind: str, path: str) -> None:
-    if kind != "lora" or read.given("training.adapter.dropout"):
+    if kind != "lora" or bool(read.given(Training.adapter.dropout)):
         read.refuse(path, "reaches routed experts, where PEFT's lora.ParamWrapper takes LoRA without dropout alone")
 
 
 def expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
     """The stacked matrices of experts that get adapters (PEFT's `target_parameters`)."""
-    path = "training.adapter.target_parameters"
+    path = Training.adapter.target_parameters
     names = [name.rpartition(".")[2] for name in names_of(read.given(path) or ())]
     if not names:
         return ()

@@ -9,17 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memcore.dtypes import ITEMSIZE
-from memcore.tensors.selection import Selection
-from memcore.errors import UnsupportedError
-from memcore.trainers.pytorch.checkpointing import BUDGET
 from memcore.config.defaults import Defaults
+from memcore.config.training import Training
+from memcore.dtypes import ITEMSIZE
+from memcore.errors import UnsupportedError
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear
-from memcore.trainers.pytorch.partitioner import CHEAP, COSTLY, UNLISTED, Name, Result, kept
-from memcore.trace.recipe import Checkpoints, Recipe
 from memcore.symbols import Axis, Rounded, Shape, measure, product
+from memcore.tensors.selection import Selection
+from memcore.trace.recipe import Checkpoints, Recipe
+from memcore.trainers.pytorch.checkpointing import BUDGET
+from memcore.trainers.pytorch.partitioner import CHEAP, COSTLY, UNLISTED, Name, Result, kept
 
 _HALF = ("bf16", "fp16")
 _EXACT = 1 << 24
@@ -63,7 +64,7 @@ def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
         "tensor parallelism": recipe.tensor is not None,
         "context parallelism": recipe.ring_turns > 0 or recipe.ulysses is not None,
         "MXFP8": recipe.float8 is not None and recipe.float8.recipe == "mxfp8",
-        "masks of attention": recipe.padded or bool(read.given("training.packed_sequences")),
+        "masks of attention": recipe.padded or bool(read.given(Training.packed_sequences)),
         "adapters or frozen layers": recipe.network.adapted or not all(weight.trainable for weight in weights),
         "offloaded activations": recipe.offloads_activations,
         "a KV cache": recipe.use_cache,

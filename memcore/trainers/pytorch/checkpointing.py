@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.tensors.selection import TORCHTITAN, Selection
 from memcore.config.defaults import Defaults
-from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import checkpoints_layers, framework_of, is_early_titan
+from memcore.config.engine import EngineSettings
+from memcore.config.training import Training
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention
 from memcore.networks.regrouping import regrouped, skipped
+from memcore.tensors.selection import TORCHTITAN, Selection
 from memcore.trace.recipe import Checkpoints
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import checkpoints_layers, framework_of, is_early_titan
 from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
 
-BUDGET = "training.activation_memory_budget"
+BUDGET = Training.activation_memory_budget
 _PATH = "training.activation_checkpointing"
 
 
@@ -23,10 +25,10 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     usual = checkpoints_layers(read)
     budget = read.given(BUDGET)
     if budget is not None:
-        if budget != 1 and not read.given("training.compile"):
+        if budget != 1 and not read.given(Training.compile):
             read.refuse(BUDGET, f"found {budget}; the compiler decides by it, so it needs training.compile true")
         usual = "none", "the compiler decides what is computed again"
-    policy = read.take(f"{_PATH}.policy", *usual)
+    policy = read.take(Training.activation_checkpointing.policy, *usual)
     mode, every = _mode(read, policy)
     if policy == "none":
         return model, None
@@ -35,7 +37,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     checkpoints = Checkpoints(
         reentrant=reentrant,
         inputs_learn=reentrant or _wrapped_by_peft(read),
-        early_stop=read.take(f"{_PATH}.early_stop", True),
+        early_stop=read.take(Training.activation_checkpointing.early_stop, True),
         selection=_selection(read, model) if mode == "op" else None,
         skipped=skipped(model, every),
         every=every,
@@ -53,21 +55,21 @@ def _wrapped_by_peft(read: Defaults) -> bool:
     Source: peft 0.21, peft_model.py (`_prepare_model_for_gradient_checkpointing`); for quantized models utils/other.py
     (`prepare_model_for_kbit_training`) does so with reentrant checkpoints alone.
     """
-    wraps = read.given("training.adapter.type") is not None and layer_code(read) in _OF_TRANSFORMERS
-    return wraps and not framework_of(read).adapts_itself and read.given("training.quantization") is None
+    wraps = read.given(Training.adapter.type) is not None and layer_code(read) in _OF_TRANSFORMERS
+    return wraps and not framework_of(read).adapts_itself and read.given(Training.quantization) is None
 
 
 def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
     """Whether checkpoints are of the old form, which selects nothing and stops nowhere."""
-    path = f"{_PATH}.use_reentrant"
+    path = Training.activation_checkpointing.use_reentrant
     found = bool(read.take(path, False))
-    if found and (mode == "op" or read.given(f"{_PATH}.early_stop") is not None):
+    if found and (mode == "op" or read.given(Training.activation_checkpointing.early_stop) is not None):
         read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
     mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
     if found and every > 1 and any(isinstance(mixer, Attention) and mixer.shares_cache for mixer in mixers):
         message = f"later layers of {model.name} attend to an earlier one's keys, whose graph PyTorch goes through once"
         read.refuse(path, f"found true; {message}; allowed: false, or all layers")
-    engine = read.given("engine.type")
+    engine = read.given(EngineSettings.type)
     if found and engine in ("nanotron", "megatron-deepspeed"):
         read.refuse(path, f"found true; engine.type {engine!r} has checkpoints of its own; leave it out")
     return found
@@ -75,7 +77,7 @@ def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
 
 def _selection(read: Defaults, model: Model) -> Selection:
     """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
-    package = read.given("training.attention") == "flash" and layer_code(read) in _OF_TRANSFORMERS
+    package = read.given(Training.attention) == "flash" and layer_code(read) in _OF_TRANSFORMERS
     foreign = {"sdpa"} if package or not model.network.sdpa else set()
     sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
     magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()
@@ -84,14 +86,14 @@ def _selection(read: Defaults, model: Model) -> Selection:
 
 def _mode(read: Defaults, policy: str) -> tuple[str, int]:
     """What a selective policy selects, and the period of checkpointed layers."""
-    every = read.given(f"{_PATH}.every")
+    every = read.given(Training.activation_checkpointing.every)
     if policy != "selective":
-        for name in ("mode", "every"):
-            if read.given(f"{_PATH}.{name}") is not None:
-                read.refuse(f"{_PATH}.{name}", f"applies to policy 'selective', found policy {policy!r}")
+        for each in (Training.activation_checkpointing.mode, Training.activation_checkpointing.every):
+            if read.given(each) is not None:
+                read.refuse(each, f"applies to policy 'selective', found policy {policy!r}")
         return "layer", 1
     default, reason = ("op", "as in torchtitan's configurations") if every is None else ("layer", "a period is given")
-    mode = str(read.take(f"{_PATH}.mode", default, reason))
+    mode = str(read.take(Training.activation_checkpointing.mode, default, reason))
     if mode == "op" and every is not None:
-        read.refuse(f"{_PATH}.every", "applies to mode 'layer', found mode 'op'")
-    return mode, read.take(f"{_PATH}.every", 2, "torchtitan's default") if mode == "layer" else 1
+        read.refuse(Training.activation_checkpointing.every, "applies to mode 'layer', found mode 'op'")
+    return mode, read.take(Training.activation_checkpointing.every, 2, "torchtitan's default") if mode == "layer" else 1

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memcore.tensors.tensor import Parameter
-from memcore.trace.engine import AUTOCAST_PRESETS, Engine, Runtime
 from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
-from memcore.trace.recipe import Buffer, Recipe
 from memcore.symbols import Shape, Total
+from memcore.tensors.tensor import Parameter
+from memcore.trace.engine import AUTOCAST_PRESETS, Engine, Runtime
+from memcore.trace.recipe import Buffer, Recipe
 
 
 class Ddp(Runtime):

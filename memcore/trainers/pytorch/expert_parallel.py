@@ -10,18 +10,23 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, comb
 
-from memcore.trace.engine import Engine
-from memcore.errors import ConfigError
 from memcore.config.defaults import Defaults
-from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import ConfigError
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
+from memcore.trace.engine import Engine
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
+from memcore.trainers.pytorch.settings import TorchSettings
 
-SIZE = "parallelism.expert_parallel_size"
-TENSOR = "parallelism.expert_tensor_parallel_size"
-IMBALANCE = "engine.moe_load_imbalance"
-DISPATCHER = "engine.moe_token_dispatcher"
-CAPACITY = "engine.moe_expert_capacity_factor"
+SIZE = Parallelism.expert_parallel_size
+TENSOR = Parallelism.expert_tensor_parallel_size
+IMBALANCE = TorchSettings.moe_load_imbalance
+DISPATCHER = TorchSettings.moe_token_dispatcher
+CAPACITY = MegatronSettings.moe_expert_capacity_factor
 _TITAN, _DEEPSPEED = "torchtitan", "megatron-deepspeed"
 _LEAST = 4
 """Tokens that an expert of DeepSpeed takes at least (`--moe-min-capacity`)."""
@@ -60,7 +65,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     """Ranks that share the same experts, and the rows that a rank's experts are given."""
     if "E" not in sizes:
         return {}
-    if read.given("engine.type") == _DEEPSPEED:
+    if read.given(EngineSettings.type) == _DEEPSPEED:
         rows = _capacity(read, sizes) * sizes["E"]
         return {"ep": ranks, "etp": 1, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: rows}
     rows = _tokens(sizes) * sizes["e"]
@@ -97,7 +102,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
     """How often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
-    if ranks == 1 or read.given(IMBALANCE) is not None or read.given("engine.type") == _DEEPSPEED:
+    if ranks == 1 or read.given(IMBALANCE) is not None or read.given(EngineSettings.type) == _DEEPSPEED:
         return None
     return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
 
@@ -115,8 +120,8 @@ def _tokens(sizes: Mapping[str, int]) -> int:
 def layer_code(read: Defaults) -> str:
     """Whose layers run; those of torchtitan are the ones that share routed experts."""
     own = framework_of(read).implementation
-    shares = (read.given(SIZE) or 1) > 1 and read.given("engine.type") != _DEEPSPEED
-    found: str = read.given("training.implementation") or (_TITAN if shares else own)
+    shares = (read.given(SIZE) or 1) > 1 and read.given(EngineSettings.type) != _DEEPSPEED
+    found: str = read.given(Training.implementation) or (_TITAN if shares else own)
     return found
 
 

@@ -13,8 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.training import Training
 from memcore.networks.stages import Partition, sparing_ends
-from memcore.trainers.pytorch.torchtitan_commits import COMPILES_ALL_OR_NOTHING, COMPILES_NO_LOSS, KEEPS_LOGITS, UPCASTS_LOGITS, WRAPS_BLOCKS_ALONE, is_among
+from memcore.trainers.pytorch.torchtitan_commits import (
+    COMPILES_ALL_OR_NOTHING,
+    COMPILES_NO_LOSS,
+    KEEPS_LOGITS,
+    UPCASTS_LOGITS,
+    WRAPS_BLOCKS_ALONE,
+    is_among,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +97,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
 
 def framework_of(read: Defaults) -> Framework:
     """The row of the framework that a config names."""
-    name = read.given("engine.framework")
+    name = read.given(EngineSettings.framework)
     return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)
 
 
@@ -111,9 +120,9 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
     (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
     """
-    if read.given("engine.type") not in (None, "none", "ddp"):
+    if read.given(EngineSettings.type) not in (None, "none", "ddp"):
         return None
-    if str(read.given("engine.framework")).lower() == "trl":
+    if str(read.given(EngineSettings.framework)).lower() == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
     if is_transformers_4(read):
         return "fp32", "transformers 4 loads in fp32; since 5 in the checkpoint's dtype"
@@ -122,13 +131,16 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
 
 def is_transformers_4(read: Defaults) -> bool:
     """Whether a config names a version of transformers before 5."""
-    name, version = str(read.given("engine.framework")).lower(), str(read.given("engine.framework_version") or "")
+    name, version = (
+        str(read.given(EngineSettings.framework)).lower(),
+        str(read.given(EngineSettings.framework_version) or ""),
+    )
     return name == "transformers" and version.lstrip("v").partition(".")[0] in ("2", "3", "4")
 
 
 def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:
     """The policy of activation checkpoints that a framework has by default (trl/trainer/base_config.py)."""
-    trl = str(read.given("engine.framework")).lower() == "trl"
+    trl = str(read.given(EngineSettings.framework)).lower() == "trl"
     return ("full", "TRL's default") if trl else ("none", None)
 
 
@@ -138,11 +150,11 @@ KERNELS = ("fused-linear", "cut-cross-entropy")
 
 def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | None]:
     """Whether a loss of this kind is compiled, for a family of models, and why."""
-    name, version = str(read.given("engine.framework")).lower(), read.given("engine.framework_version")
+    name, version = str(read.given(EngineSettings.framework)).lower(), read.given(EngineSettings.framework_version)
     alone = name == "torchtitan" and family.startswith("deepseek") and version is not None
     if alone and not is_early_titan(read, COMPILES_ALL_OR_NOTHING):
         return True, "torchtitan's configurations of DeepSeek-V3 compile it"
-    if not read.given("training.compile"):
+    if not read.given(Training.compile):
         return False, None
     if name != "torchtitan":
         return framework_of(read).compiles_loss and kind not in KERNELS, None
@@ -155,4 +167,4 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
 
 def is_early_titan(read: Defaults, commits: frozenset[str] = WRAPS_BLOCKS_ALONE) -> bool:
     """Whether a config names a version of torchtitan before a change, by default of its FSDP units."""
-    return is_among(read.given("engine.framework"), read.given("engine.framework_version"), commits)
+    return is_among(read.given(EngineSettings.framework), read.given(EngineSettings.framework_version), commits)

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.dtypes import ITEMSIZE
-from memcore.trace.engine import Engine
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Defaults
-from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import framework_of, is_transformers_4, usual_precision
+from memcore.config.training import Training
+from memcore.dtypes import ITEMSIZE
+from memcore.errors import UnsupportedError
 from memcore.networks.adapters import ALL, targeted
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.quantized import STORAGES, quantized
 from memcore.networks.separate_experts import experts_of
+from memcore.trace.engine import Engine
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import framework_of, is_transformers_4, usual_precision
+from memcore.trainers.pytorch.settings import TorchSettings
 
 
 def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
-    path = "training.quantization"
+    path = Training.quantization
     storage = read.given(path)
     if storage is None:
-        if read.given("engine.prepare_model_for_kbit_training"):
-            read.refuse("engine.prepare_model_for_kbit_training", f"prepares quantized models; needs {path}")
+        if read.given(TorchSettings.prepare_model_for_kbit_training):
+            read.refuse(TorchSettings.prepare_model_for_kbit_training, f"prepares quantized models; needs {path}")
         return model
     if not model.network.adapted:
         read.refuse(path, f"found {storage!r}; quantized weights are frozen, and nothing learns without an adapter")
@@ -51,7 +53,7 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     Source: transformers 5.23, integrations/bitsandbytes.py (`replace_with_bnb_linear`: `type(module) is nn.Linear`) and
     quantizers/base.py (`MODULES_TO_PATCH_FOR_QUANTIZATION`: Llama 4's experts become lists).
     """
-    path = "training.quantization"
+    path = Training.quantization
     found = list(experts_of(model.network))
     if not found:
         return model
@@ -68,7 +70,7 @@ def _with_experts(read: Defaults, model: Model) -> Model:
 
 def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
     """What transformers' fp8 layers are not modelled with."""
-    path = "training.quantization"
+    path = Training.quantization
     if engine.name not in ("none", "ddp") or layer_code(read) not in ("transformers", "liger"):
         found = f"engine.type {engine.name!r} and {layer_code(read)!r} layers"
         raise UnsupportedError(
@@ -78,7 +80,7 @@ def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
         raise UnsupportedError(path, f"'fp8' would quantize {model.name}'s experts too, which is not modelled")
     if any(linear.transposed for linear in targeted(model.network, (ALL,))):
         read.refuse(path, f"'fp8' replaces nn.Linear alone, which {model.name} has none of")
-    for other in ("training.compute_dtype", "engine.prepare_model_for_kbit_training"):
+    for other in (Training.compute_dtype, TorchSettings.prepare_model_for_kbit_training):
         if read.given(other):
             read.refuse(other, "concerns weights that bitsandbytes quantizes; leave it out with 'fp8'")
 
@@ -93,6 +95,6 @@ def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
 def stored_dtype(read: Defaults, engine: Engine) -> str:
     """The dtype in which parameters are stored."""
     usual, _ = usual_preset(read, engine)
-    preset = engine.presets.get(read.given("training.precision"), engine.presets[usual])
-    found: str = read.given("training.parameter_dtype") or preset.parameter
+    preset = engine.presets.get(str(read.given(Training.precision)), engine.presets[usual])
+    found: str = read.given(Training.parameter_dtype) or preset.parameter
     return found

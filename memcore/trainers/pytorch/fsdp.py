@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memcore.dtypes import FLOATING
+from memcore.networks.weights import Weight
 from memcore.tensors.basics import identity, to
 from memcore.tensors.tape import Storage, Tape
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.engine import Engine, Runtime, precision
-from memcore.trainers.pytorch.fsdp_group import Group, sharded
-from memcore.networks.weights import Weight
 from memcore.trace.recipe import Recipe
+from memcore.trainers.pytorch.fsdp_group import Group, sharded
 
 _EXPERTS = "/experts"
 

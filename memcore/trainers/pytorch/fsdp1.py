@@ -15,16 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memcore.dtypes import FLOATING
+from memcore.networks.adapters import learns
+from memcore.networks.weights import Weight
+from memcore.symbols import Axis, Quotient, Shape, Total
 from memcore.tensors.basics import identity, to
 from memcore.tensors.tape import Storage, Tape
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.engine import Engine, Runtime
+from memcore.trace.recipe import Recipe
 from memcore.trainers.pytorch.fsdp import ENGINE as FSDP2
 from memcore.trainers.pytorch.fsdp_group import GATHER, REDUCE
-from memcore.networks.adapters import learns
-from memcore.networks.weights import Weight
-from memcore.trace.recipe import Recipe
-from memcore.symbols import Axis, Quotient, Shape, Total
 
 COPY_IN = "all-gather copy-in"
 """The stream on which low-precision and host copies of shards are made."""

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memcore.dtypes import ITEMSIZE
-from memcore.tensors.tape import Storage
-from memcore.tensors.tensor import Parameter, Tensor
 from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total
+from memcore.tensors.tape import Storage
+from memcore.tensors.tensor import Parameter, Tensor
 
 if TYPE_CHECKING:
     from memcore.trainers.pytorch.fsdp import Fsdp

@@ -5,35 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memcore.tensors.ring import TURNS
-from memcore.trace.engine import Engine
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Assumption, Defaults
-from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
-from memcore.trainers.pytorch.tensor_parallel import tensor_ranks
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.layers import LayerCode
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.stages import Listed, Partition, sparing_the_first, weighing_ends
+from memcore.tensors.ring import TURNS
+from memcore.trace.engine import Engine
 from memcore.trace.recipe import Pipeline
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED
 from memcore.trace.ulysses import Ulysses
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
+from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.tensor_parallel import tensor_ranks
 from memcore.trainers.pytorch.torchtitan_commits import SPARES_THE_FIRST
 
 
 def context_ranks(read: Defaults, engine: Engine) -> int:
     """Ranks that share a sequence: those of a ring, or of Ulysses."""
-    path = "parallelism.context_parallel_size"
+    path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
     if contexts > 1 and engine.name != "fsdp":
         read.refuse(path, f"found {contexts}; modelled with engine.type 'fsdp' only, found {engine.name!r}")
-    sequence = read.given("training.sequence_length")
+    sequence = read.given(Training.sequence_length)
     if sequence is not None and sequence % (2 * contexts) and contexts > 1:
-        read.refuse("training.sequence_length", f"found {sequence}, which twice {contexts} ranks cannot share equally")
+        read.refuse(Training.sequence_length, f"found {sequence}, which twice {contexts} ranks cannot share equally")
     ulysses = ulysses_ranks(read)
     if sequence is not None and sequence % ulysses:
-        read.refuse("training.sequence_length", f"found {sequence}, which {ulysses} ranks cannot share equally")
+        read.refuse(Training.sequence_length, f"found {sequence}, which {ulysses} ranks cannot share equally")
     return contexts * ulysses
 
 
@@ -44,7 +50,7 @@ def ulysses_ranks(read: Defaults) -> int:
 
 def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
     """How many turns of ring attention are recorded."""
-    path = "parallelism.context_parallel_size"
+    path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
     if contexts == 1:
         return 0
@@ -75,12 +81,12 @@ def ulysses(
         message = f"found {ranks}; modelled for attention over heads of transformers' and Liger's layers"
         raise UnsupportedError(ULYSSES, message)
     if kernel == "math":
-        read.refuse("training.attention", "found 'math'; Ulysses takes flash, sdpa")
+        read.refuse(Training.attention, "found 'math'; Ulysses takes flash, sdpa")
     if any(mixer is not None and mixer.mask != "full" for mixer in mixers) and kernel != "flash":
-        read.refuse("training.attention", "Ulysses with sliding windows is modelled for 'flash' only")
+        read.refuse(Training.attention, "Ulysses with sliding windows is modelled for 'flash' only")
     if padded:
-        read.refuse("training.attention_mask", "a mask of the whole sequence is not modelled with Ulysses")
-    for path in ("training.use_cache", "training.compile", "training.images_per_sequence"):
+        read.refuse(Training.attention_mask, "a mask of the whole sequence is not modelled with Ulysses")
+    for path in (Training.use_cache, Training.compile, Training.images_per_sequence):
         if read.given(path):
             read.refuse(path, f"found {read.given(path)}, which is not modelled with Ulysses; leave it out")
     return _exchanges(read, model, ranks, sizes)
@@ -99,49 +105,50 @@ def _exchanges(read: Defaults, model: Model, ranks: int, sizes: Mapping[str, int
 
 def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
     """GPUs of the job, and over how many FSDP shards."""
-    given = read.given("hardware.num_gpus")
-    contexts = (read.given("parallelism.context_parallel_size") or 1) * ulysses_ranks(read)
-    stages = read.given("parallelism.pipeline_parallel_size") or 1
-    own = read.given("parallelism.data_parallel_size")
+    given = read.given(Hardware.num_gpus)
+    contexts = (read.given(Parallelism.context_parallel_size) or 1) * ulysses_ranks(read)
+    stages = read.given(Parallelism.pipeline_parallel_size) or 1
+    own = read.given(Parallelism.data_parallel_size)
     tensors = tensor_ranks(read)
     data = None if own is None else own * contexts * stages * tensors
-    if given is not None and data is not None and given != data:
+    if given is not None and own is not None and data is not None and given != data:
         times = "" if own == data else f" times {data // own} ranks of other groups"
         read.refuse(
-            "parallelism.data_parallel_size", f"found {own}{times}, but hardware.num_gpus is {given}; they must agree"
+            Parallelism.data_parallel_size, f"found {own}{times}, but hardware.num_gpus is {given}; they must agree"
         )
     least = stages * tensors * ulysses_ranks(read)
-    total = given or data or read.take("hardware.num_gpus", least, "one GPU" if least == 1 else "one for each part")
+    total = given or data or read.take(Hardware.num_gpus, least, "one GPU" if least == 1 else "one for each part")
     if total % least:
         groups = {"pipeline": stages, "tensor": tensors, "Ulysses": ulysses_ranks(read)}
         product = " × ".join(f"{size} {name}" for name, size in groups.items() if size > 1)
-        read.refuse("hardware.num_gpus", f"found {total}, which groups of {product}-parallel ranks cannot share")
+        read.refuse(Hardware.num_gpus, f"found {total}, which groups of {product}-parallel ranks cannot share")
     ranks = max(total // (stages * tensors), 1)
     if not engine.distributed and tensors > 1 and ranks > 1:
-        read.refuse("engine.type", f"'none' runs one group of tensor-parallel GPUs, found {ranks}; allowed: fsdp")
+        read.refuse(EngineSettings.type, f"'none' runs one group of tensor-parallel GPUs, found {ranks}; allowed: fsdp")
     elif not engine.distributed and ranks > 1:
-        read.refuse("engine.type", f"'none' runs on one GPU, found hardware.num_gpus {total}; allowed: ddp, fsdp")
-    shards = read.take("parallelism.data_parallel_shard_size", ranks)
+        read.refuse(EngineSettings.type, f"'none' runs on one GPU, found hardware.num_gpus {total}; allowed: ddp, fsdp")
+    shards = read.take(Parallelism.data_parallel_shard_size, ranks)
     if ranks % shards:
         read.refuse(
-            "parallelism.data_parallel_shard_size",
+            Parallelism.data_parallel_shard_size,
             f"found {shards}, which does not divide the {ranks} data-parallel ranks",
         )
-    reshard = read.given("engine.reshard_after_forward")
+    reshard = read.given(TorchSettings.reshard_after_forward)
     if isinstance(reshard, int) and not isinstance(reshard, bool) and (shards % reshard or reshard == shards):
         read.refuse(
-            "engine.reshard_after_forward", f"found {reshard}; a number must divide the {shards} ranks of a shard group"
+            TorchSettings.reshard_after_forward,
+            f"found {reshard}; a number must divide the {shards} ranks of a shard group",
         )
     return total, shards
 
 
-STAGES = "parallelism.pipeline_parallel_size"
-ULYSSES = "parallelism.ulysses_parallel_size"
+STAGES = Parallelism.pipeline_parallel_size
+ULYSSES = Parallelism.ulysses_parallel_size
 
 
-CHUNKS = "parallelism.virtual_pipeline_parallel_size"
-_SCHEDULE = "parallelism.pipeline_schedule"
-_LAYOUT = "parallelism.pipeline_layout"
+CHUNKS = Parallelism.virtual_pipeline_parallel_size
+_SCHEDULE = Parallelism.pipeline_schedule
+_LAYOUT = Parallelism.pipeline_layout
 
 
 def pipelined(read: Defaults) -> bool:
@@ -181,7 +188,7 @@ def _partition(read: Defaults, engine: Engine) -> Partition | None:
     if engine.name in ("nanotron", "megatron-deepspeed") or not pipelined(read):
         return None
     own = framework_of(read).partition
-    if own is None and layer_code(read) == "torchtitan" and read.given("engine.framework") != "memcore":
+    if own is None and layer_code(read) == "torchtitan" and read.given(EngineSettings.framework) != "memcore":
         return sparing_the_first if is_early_titan(read, SPARES_THE_FIRST) else weighing_ends
     return own
 
@@ -199,7 +206,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     schedule = _named_schedule(read, looped=looped)
     chunks = _chunks(read, schedule, stages)
     _refuse_schedule(read, schedule, stages, chunks, micro_batches)
-    if (read.given("engine.version") or 2) == 1:
+    if (read.given(EngineSettings.version) or 2) == 1:
         raise UnsupportedError(path, f"found {stages}; pipelines are modelled with FSDP2, found engine.version 1")
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, f"found {stages}; LitGPT's scripts run no pipelines; leave it out")
@@ -225,7 +232,7 @@ def stages_in_all(ranks: int, schedule: str, chunks: int) -> int:
 
 def delays_experts(read: Defaults, *, parallel: bool) -> bool:
     """Whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
-    path = "engine.delay_wgrad_compute"
+    path = MegatronSettings.delay_wgrad_compute
     found = bool(read.given(path))
     if found and not (parallel and pipelined(read)):
         read.refuse(path, "found true; modelled with expert parallelism in a pipeline, as PithTrain delays experts'")
@@ -237,7 +244,7 @@ def _named_schedule(read: Defaults, *, looped: bool) -> str:
     usual = only or ("interleaved-1f1b" if looped else "1f1b")
     schedule: str = read.take(_SCHEDULE, usual, "its own schedule" if only else "as in torchtitan")
     if only is not None and schedule != only:
-        read.refuse(_SCHEDULE, f"found {schedule!r}; {read.given('engine.framework')} runs {only!r} alone")
+        read.refuse(_SCHEDULE, f"found {schedule!r}; {read.given(EngineSettings.framework)} runs {only!r} alone")
     return schedule
 
 
@@ -266,7 +273,7 @@ def _chunks(read: Defaults, schedule: str, stages: int) -> int:
 
 def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, micro_batches: int) -> None:
     """What PyTorch's schedules refuse."""
-    path = "training.gradient_accumulation_steps"
+    path = Training.gradient_accumulation_steps
     rounds = max(1, micro_batches // stages)
     if schedule in ("interleaved-1f1b", "zb-h1") and micro_batches % rounds:
         read.refuse(path, f"found {micro_batches}; {schedule!r} needs a multiple of its {rounds} rounds")
@@ -290,17 +297,17 @@ _BOTH_COPIES = (
 def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
     """How the pipeline runs, as far as all stages share it."""
     if not pipelined(read):
-        for name in ("pipeline_runtime", "return_outputs"):
-            if read.given(f"engine.{name}") is not None:
-                read.refuse(f"engine.{name}", f"needs {STAGES} of 2 or more")
+        for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
+            if read.given(each) is not None:
+                read.refuse(each, f"needs {STAGES} of 2 or more")
         return None
     if read.given(_SCHEDULE) == BOTH_WAYS:
         read.assumptions += _BOTH_COPIES
-        for name in ("pipeline_runtime", "return_outputs"):
-            if read.given(f"engine.{name}"):
-                message = f"found {read.given(f'engine.{name}')!r}; 'dualpipe' has DeepSeek's own, which returns none"
-                read.refuse(f"engine.{name}", message)
+        for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
+            if read.given(each):
+                message = f"found {read.given(each)!r}; 'dualpipe' has DeepSeek's own, which returns none"
+                read.refuse(each, message)
         return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
-    runtime = read.take("engine.pipeline_runtime", "torch", "PyTorch's own")
-    returns = read.take("engine.return_outputs", code.computes_loss, "PyTorch's default; torchtitan asks for none")
+    runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own")
+    returns = read.take(TorchSettings.return_outputs, code.computes_loss, "PyTorch's default; torchtitan asks for none")
     return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=runtime, returns_outputs=returns)

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from memcore.dtypes import FLOATING
-from memcore.trace.engine import Engine
-from memcore.errors import UnsupportedError
-from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.config.defaults import Defaults
-from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import KERNELS
-from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
+from memcore.config.engine import EngineSettings
+from memcore.config.schema import Setting
+from memcore.config.training import Training
+from memcore.dtypes import FLOATING
+from memcore.errors import UnsupportedError
 from memcore.layers.litgpt.model import check as check_litgpt
-from memcore.networks.adapters import ALL, Adapter, adapted, around, learns, linear_names, prefixed, targeted, with_saved, with_trained_rows
 from memcore.layers.litgpt.network import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
+from memcore.networks.adapters import (
+    ALL,
+    Adapter,
+    adapted,
+    around,
+    learns,
+    linear_names,
+    prefixed,
+    targeted,
+    with_saved,
+    with_trained_rows,
+)
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention
 from memcore.networks.quantized import STORAGES
 from memcore.networks.usual_targets import usual_targets
 from memcore.networks.weights import Weight
 from memcore.symbols import Shape, product
+from memcore.trace.engine import Engine
+from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
+from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.frameworks import KERNELS
+from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
 
 
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with what a config adds to it and freezes of it."""
-    if read.given("training.optimizer.name") == "lora-fa" and read.given("training.adapter.type") != "lora":
-        read.refuse("training.optimizer.name", "'lora-fa' freezes LoRA's first matrices; needs training.adapter lora")
+    if read.given(Training.optimizer.name) == "lora-fa" and read.given(Training.adapter.type) != "lora":
+        read.refuse(Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter lora")
     found = trainable_parts(read, quantized_model(read, _adapted(read, model), engine))
     _refuse_mixed(read, found, engine)
     return found
@@ -35,7 +50,7 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
 
 def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
     """FSDP2 takes one dtype of what learns in a group (`_init_mp_dtypes`); copies of modules have the model's."""
-    if engine.name != "fsdp" or engine.key or not read.given("training.adapter.modules_to_save"):
+    if engine.name != "fsdp" or engine.key or not read.given(Training.adapter.modules_to_save):
         return
     stored = stored_dtype(read, engine)
     dtypes = {each.dtype or stored for each in model.network.ends.weights() if learns(each, model.network)}
@@ -43,15 +58,14 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
         message = (
             f"the embedding and the head learn in {' and '.join(sorted(dtypes))}; FSDP2 takes one dtype for a group"
         )
-        raise UnsupportedError("training.adapter.dtype", message)
+        raise UnsupportedError(Training.adapter.dtype, message)
 
 
 def _special(read: Defaults, model: Model, kind: str) -> Model | None:
     """The model with an adapter that is no matrix beside linear layers."""
-    path = "training.adapter"
-    for name in ("modules_to_save", "target_parameters") if kind in _ALONE else ():
-        if read.given(f"{path}.{name}") is not None:
-            read.refuse(f"{path}.{name}", f"modelled beside adapters of linear layers, found {kind!r}")
+    for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters) if kind in _ALONE else ():
+        if read.given(each) is not None:
+            read.refuse(each, f"modelled beside adapters of linear layers, found {kind!r}")
     if kind.startswith("llama-adapter"):
         return _prompted(read, model)
     if kind in PREPENDED:
@@ -60,8 +74,8 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
         return _prefixed(read, model)
     if kind == "trainable-tokens":
         return _with_rows(read, model)
-    if read.given(f"{path}.num_virtual_tokens") is not None:
-        read.refuse(f"{path}.num_virtual_tokens", f"{kind} adds no tokens; leave it out")
+    if read.given(Training.adapter.num_virtual_tokens) is not None:
+        read.refuse(Training.adapter.num_virtual_tokens, f"{kind} adds no tokens; leave it out")
     if kind == "ln-tuning":
         # PEFT trains copies of the norms; their frozen originals are a few kilobytes.
         return replace(model, network=replace(model.network, trainable=("norm",), adapted=True))
@@ -71,86 +85,82 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
 
 def _refuse_layers(read: Defaults, kind: str) -> None:
     """LoRA is modelled beside all layers, DoRA beside bitsandbytes' of transformers too, others beside plain ones."""
-    storage = read.given("training.quantization")
+    storage = read.given(Training.quantization)
     modelled = storage is None or (kind == "dora" and not STORAGES[storage].floating)
     if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
         beside = "unquantized layers of transformers" + (", or those of bitsandbytes" if kind == "dora" else "")
-        raise UnsupportedError("training.adapter.type", f"found {kind!r}; modelled beside {beside}")
+        raise UnsupportedError(Training.adapter.type, f"found {kind!r}; modelled beside {beside}")
 
 
 def _adapted(read: Defaults, model: Model) -> Model:
     """The model with its adapters, if it has any."""
-    path = "training.adapter"
-    if read.given(f"{path}.type") is None:
-        for name in ADAPTER_SETTINGS:
-            if read.given(f"{path}.{name}") is not None:
-                read.refuse(f"{path}.{name}", f"needs {path}.type")
+    if read.given(Training.adapter.type) is None:
+        for each in ADAPTER_SETTINGS:
+            if read.given(each) is not None:
+                read.refuse(each, f"needs {Training.adapter.type}")
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
     kind = _kind(read)
     special = _special(read, model, kind)
     if special is not None:
         return special
     parameters = expert_targets(read, model, kind)
-    alone = parameters and read.given(f"{path}.target_modules") is None
+    alone = parameters and read.given(Training.adapter.target_modules) is None
     targets = () if alone else _targets(read, model, kind)
     targets, parameters, doubled = converted(read, model, kind, targets, parameters)
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
     known = linear_names(model.network)
     for unknown in [each for each in targets if each not in known and each != ALL]:
-        read.refuse(f"{path}.target_modules", f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
+        read.refuse(Training.adapter.target_modules, f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
     _refuse_foreign(read, kind)
     if around(model.network)[1] in targets:
         _refuse_at_head(read, kind)
     if not read.problems and not parameters and not targeted(model.network, targets):
         message = f"found {', '.join(targets)}; {model.name} has no linear layers beside which adapters are modelled"
-        raise UnsupportedError(f"{path}.target_modules", message)
+        raise UnsupportedError(Training.adapter.target_modules, message)
     adapter = Adapter(
         kind=kind,
-        factor=_own(read, kind, "decompose_factor", -1),
+        factor=_own(read, kind, Training.adapter.decompose_factor, -1),
         block=_block(read, model, kind, targets),
-        projections=_own(read, kind, "u", 64),
-        frozen=read.given("training.optimizer.name") == "lora-fa",
+        projections=_own(read, kind, Training.adapter.u, 64),
+        frozen=read.given(Training.optimizer.name) == "lora-fa",
         rank=_rank(read, kind),
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
-        dtype=read.take(f"{path}.dtype", "fp32"),
-        dropout=float(read.take(f"{path}.dropout", 0)),
+        dtype=read.take(Training.adapter.dtype, "fp32"),
+        dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
 
 
 def _targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
     """The linear layers that get an adapter: a framework's choice, where it has one."""
-    found, reason = usual_targets(read.given("engine.framework"), model.network.family, kind)
+    found, reason = usual_targets(read.given(EngineSettings.framework), model.network.family, kind)
     usual, reason = (list(found), reason) if found else (ALL, "as most recipes do")
-    return names_of(read.take("training.adapter.target_modules", usual, reason))
+    return names_of(read.take(Training.adapter.target_modules, usual, reason))
 
 
 def _refuse_at_head(read: Defaults, kind: str) -> None:
     """Kernels of a loss are given the head's matrix, and no adapter beside it."""
-    loss = read.given("training.loss")
+    loss = read.given(Training.loss)
     if loss in KERNELS:
-        read.refuse("training.loss", f"found {loss!r}, which passes an adapter of the head by; leave one of them out")
+        read.refuse(Training.loss, f"found {loss!r}, which passes an adapter of the head by; leave one of them out")
     if kind != "lora" or layer_code(read) == "lit-gpt":
-        raise UnsupportedError(
-            "training.adapter.target_modules", f"of the output head modelled for lora, found {kind!r}"
-        )
+        raise UnsupportedError(Training.adapter.target_modules, f"of the output head modelled for lora, found {kind!r}")
 
 
 def _kind(read: Defaults) -> str:
     """The kind of adapter; rank-stabilized LoRA differs by a number alone."""
-    path = "training.adapter"
-    kind: str = read.given(f"{path}.type")
-    if read.given(f"{path}.use_rslora") and kind not in ("lora", "rslora", "dora"):
-        read.refuse(f"{path}.use_rslora", f"applies to lora and dora, found {kind!r}")
+    kind = str(read.given(Training.adapter.type))
+    if read.given(Training.adapter.use_rslora) and kind not in ("lora", "rslora", "dora"):
+        read.refuse(Training.adapter.use_rslora, f"applies to lora and dora, found {kind!r}")
     return "lora" if kind == "rslora" else kind
 
 
 def _with_saved(read: Defaults, model: Model) -> Model:
     """The model with trained copies of its embedding or head."""
-    path = "training.adapter.modules_to_save"
+    path = Training.adapter.modules_to_save
     names = names_of(read.given(path) or ())
     if not names:
         return model
@@ -159,60 +169,71 @@ def _with_saved(read: Defaults, model: Model) -> Model:
         read.refuse(path, f"found {unknown!r}; trained copies are modelled of {' and '.join(known)}")
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, "LitGPT's LoRA trains no copies of modules; leave it out")
-    if set(names) & set(names_of(read.given("training.adapter.target_modules") or ())):
+    if set(names) & set(names_of(read.given(Training.adapter.target_modules) or ())):
         read.refuse(path, f"found {', '.join(names)}; a module has an adapter or learns as a whole, not both")
     return model if read.problems else with_saved(model, names)
 
 
+_OF = Training.adapter
 _ROWS = ("trainable-tokens",)
-_OWN: Mapping[str, tuple[str, ...]] = {
-    "decompose_factor": ("lokr",),
-    "block_size": ("oft", "boft"),
-    "u": ("tinylora",),
-    "num_trainable_tokens": _ROWS,
+_OWN: Mapping[Setting[int], tuple[str, ...]] = {
+    Training.adapter.decompose_factor: ("lokr",),
+    Training.adapter.block_size: ("oft", "boft"),
+    Training.adapter.u: ("tinylora",),
+    Training.adapter.num_trainable_tokens: _ROWS,
 }
 """Settings that only some adapters have."""
-_WHOLE = ("modules_to_save", "target_parameters", "use_rslora")
+_WHOLE: tuple[Setting[Any], ...] = (
+    Training.adapter.modules_to_save,
+    Training.adapter.target_parameters,
+    Training.adapter.use_rslora,
+)
 """Settings that only adapters beside linear layers have."""
-ADAPTER_SETTINGS = ("rank", "target_modules", "dtype", "dropout", "num_virtual_tokens", "init_r", *_WHOLE, *_OWN)
+ADAPTER_SETTINGS: tuple[Setting[Any], ...] = (
+    Training.adapter.rank,
+    Training.adapter.target_modules,
+    Training.adapter.dtype,
+    Training.adapter.dropout,
+    Training.adapter.num_virtual_tokens,
+    Training.adapter.init_r,
+    *_WHOLE,
+    *_OWN,
+)
 """All of them but the type."""
 _UNDROPPED = ("lokr", "oft", "boft")
 """Adapters whose dropout concerns other things than inputs."""
 
 
-def _own(read: Defaults, kind: str, name: str, default: int) -> int:
+def _own(read: Defaults, kind: str, of: Setting[int], default: int) -> int:
     """A setting of this kind of adapter; the default of others."""
-    if kind not in _OWN[name]:
-        return default
-    found: int = read.take(f"training.adapter.{name}", default, "PEFT's default")
-    return found
+    return read.take(of, default, "PEFT's default") if kind in _OWN[of] else default
 
 
 def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> int:
     """The side of the blocks that turn an input; 0 where there are none, or where the rank is their number."""
-    if kind == "oft" and read.given("training.adapter.rank"):
+    if kind == "oft" and read.given(Training.adapter.rank) is not None:
         return 0
-    side = _own(read, kind, "block_size", _BLOCKS.get(kind, 0))
+    side = _own(read, kind, Training.adapter.block_size, _BLOCKS.get(kind, 0))
     widths = {linear.name: product(linear.inner, model.sizes) for linear in targeted(model.network, targets)}
     for name, width in widths.items() if kind == "boft" else ():
         if width % side:
             message = f"found {side}; {name} is {width} wide, no whole number of blocks"
-            read.refuse("training.adapter.block_size", message)
+            read.refuse(Training.adapter.block_size, message)
     return side
 
 
 def _refuse_foreign(read: Defaults, kind: str) -> None:
     """Settings of other adapters are errors."""
-    path = "training.adapter"
-    for name, kinds in _OWN.items():
-        if kind not in kinds and read.given(f"{path}.{name}") is not None:
-            read.refuse(f"{path}.{name}", f"applies to {' and '.join(kinds)}, found {kind!r}")
-    if kind in _UNDROPPED and read.given(f"{path}.dropout"):
+    for of, kinds in _OWN.items():
+        if kind not in kinds and read.given(of) is not None:
+            read.refuse(of, f"applies to {' and '.join(kinds)}, found {kind!r}")
+    if kind in _UNDROPPED and read.given(Training.adapter.dropout) not in (None, 0):
         raise UnsupportedError(
-            f"{path}.dropout", f"found {read.given(f'{path}.dropout')}; not modelled for {kind}; allowed: 0"
+            Training.adapter.dropout,
+            f"found {read.given(Training.adapter.dropout)}; not modelled for {kind}; allowed: 0",
         )
-    if kind == "oft" and read.given(f"{path}.rank") and read.given(f"{path}.block_size"):
-        read.refuse(f"{path}.block_size", "OFT has either a rank, the number of blocks, or their size")
+    if kind == "oft" and None not in (read.given(Training.adapter.rank), read.given(Training.adapter.block_size)):
+        read.refuse(Training.adapter.block_size, "OFT has either a rank, the number of blocks, or their size")
 
 
 PREPENDED = ("prompt-tuning", "p-tuning")
@@ -226,14 +247,14 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
 
     P-tuning makes them with a network of three layers as wide as the model.
     """
-    path, ends = "training.adapter", model.network.ends
+    ends = model.network.ends
     if layer_code(read) != "transformers" or ends.start != "decoder" or model.network.towers:
-        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled before transformers' decoders only")
-    for name in ("rank", "init_r", "target_modules", "dropout"):
-        if read.given(f"{path}.{name}") is not None:
-            read.refuse(f"{path}.{name}", f"{kind!r} has none; leave it out")
-    tokens = read.take(f"{path}.num_virtual_tokens", 20, "as in PEFT's examples")
-    dtype = read.take(f"{path}.dtype", "fp32")
+        raise UnsupportedError(Training.adapter.type, f"found {kind!r}; modelled before transformers' decoders only")
+    for each in (_OF.rank, _OF.init_r, _OF.target_modules, _OF.dropout):
+        if read.given(each) is not None:
+            read.refuse(each, f"{kind!r} has none; leave it out")
+    tokens = read.take(Training.adapter.num_virtual_tokens, 20, "as in PEFT's examples")
+    dtype = read.take(Training.adapter.dtype, "fp32")
     module = "prompt_encoder.default"
     axes: dict[str, tuple[Shape, ...]] = {"embedding.weight": (("va",), ("h",))}
     for place in (0, 2, 4) if kind == "p-tuning" else ():
@@ -245,25 +266,31 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
 
 def _prefixed(read: Defaults, model: Model) -> Model:
     """The model with learned keys and values (peft/tuners/prefix_tuning, without a projection)."""
-    path, mixers = "training.adapter", [mixer for layer in model.network.kinds for mixer in layer.mixers]
+    mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
     simple = [each for each in mixers if isinstance(each, Attention) and (each.variant, each.mask) == _SIMPLE]
     if layer_code(read) != "transformers" or len(simple) < len(mixers) or model.network.ends.start != "decoder":
-        raise UnsupportedError(f"{path}.type", "found 'prefix-tuning'; modelled with transformers' plain decoders only")
-    if read.given("training.attention") in ("flash", "flex") or read.given("training.quantization") is not None:
-        found = read.given("training.quantization") or read.given("training.attention")
-        raise UnsupportedError(f"{path}.type", f"found 'prefix-tuning' with {found!r}; modelled with sdpa, unquantized")
-    if read.given("engine.type") not in (None, "none", "ddp"):
-        message = f"found 'prefix-tuning' with engine.type {read.given('engine.type')!r}; modelled with none and ddp"
-        raise UnsupportedError(f"{path}.type", message)
-    if read.given("training.activation_checkpointing.policy") not in (None, "none"):
+        raise UnsupportedError(
+            Training.adapter.type, "found 'prefix-tuning'; modelled with transformers' plain decoders only"
+        )
+    if read.given(Training.attention) in ("flash", "flex") or read.given(Training.quantization) is not None:
+        found = read.given(Training.quantization) or read.given(Training.attention)
+        raise UnsupportedError(
+            Training.adapter.type, f"found 'prefix-tuning' with {found!r}; modelled with sdpa, unquantized"
+        )
+    if read.given(EngineSettings.type) not in (None, "none", "ddp"):
+        message = (
+            f"found 'prefix-tuning' with engine.type {read.given(EngineSettings.type)!r}; modelled with none and ddp"
+        )
+        raise UnsupportedError(Training.adapter.type, message)
+    if read.given(Training.activation_checkpointing.policy) not in (None, "none"):
         read.refuse("training.activation_checkpointing", "PEFT's prefix tuning works without checkpoints only")
-    if read.given("training.use_cache") is False:
-        read.refuse("training.use_cache", "prefix tuning fills a cache; leave it out")
-    for name in ("rank", "dropout", "target_modules", "init_r", *_OWN):
-        if read.given(f"{path}.{name}") is not None:
-            read.refuse(f"{path}.{name}", "prefix-tuning has none; leave it out")
-    tokens = read.take(f"{path}.num_virtual_tokens", 20, "as in PEFT's examples")
-    return prefixed(model, tokens, read.take(f"{path}.dtype", "fp32"))
+    if read.given(Training.use_cache) is False:
+        read.refuse(Training.use_cache, "prefix tuning fills a cache; leave it out")
+    for each in (_OF.rank, _OF.dropout, _OF.target_modules, _OF.init_r, *_OWN):
+        if read.given(each) is not None:
+            read.refuse(each, "prefix-tuning has none; leave it out")
+    tokens = read.take(Training.adapter.num_virtual_tokens, 20, "as in PEFT's examples")
+    return prefixed(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
 
 _SIMPLE = ("attention", "full")
@@ -271,20 +298,22 @@ _SIMPLE = ("attention", "full")
 
 def _with_rows(read: Defaults, model: Model) -> Model:
     """The model with rows of its embedding that learn (peft/tuners/trainable_tokens)."""
-    path, embedding = "training.adapter", model.network.ends.embedding.name.removesuffix(".weight")
-    if layer_code(read) != "transformers" or read.given("training.quantization") is not None:
-        raise UnsupportedError(f"{path}.type", "found 'trainable-tokens'; modelled with transformers' layers only")
-    loss = read.given("training.loss")
+    embedding = model.network.ends.embedding.name.removesuffix(".weight")
+    if layer_code(read) != "transformers" or read.given(Training.quantization) is not None:
+        raise UnsupportedError(
+            Training.adapter.type, "found 'trainable-tokens'; modelled with transformers' layers only"
+        )
+    loss = read.given(Training.loss)
     if model.network.ends.tied and loss in KERNELS:
-        raise UnsupportedError("training.loss", f"found {loss!r}; not modelled where rows of the head learn")
-    for name in ("rank", "dropout", *(each for each in ADAPTER_SETTINGS if _OWN.get(each, ()) not in ((), _ROWS))):
-        if read.given(f"{path}.{name}") is not None:
-            read.refuse(f"{path}.{name}", "trainable-tokens has none; leave it out")
-    for target in names_of(read.given(f"{path}.target_modules") or embedding):
+        raise UnsupportedError(Training.loss, f"found {loss!r}; not modelled where rows of the head learn")
+    for each in (_OF.rank, _OF.dropout, *(own for own, kinds in _OWN.items() if kinds != _ROWS)):
+        if read.given(each) is not None:
+            read.refuse(each, "trainable-tokens has none; leave it out")
+    for target in names_of(read.given(Training.adapter.target_modules) or embedding):
         if target.rpartition(".")[2] != embedding.rpartition(".")[2]:
-            read.refuse(f"{path}.target_modules", f"found {target!r}; rows of {embedding} learn; leave it out")
-    tokens = read.take(f"{path}.num_trainable_tokens", 2, "the tokens that begin and end a sequence")
-    return with_trained_rows(model, tokens, read.take(f"{path}.dtype", "fp32"))
+            read.refuse(Training.adapter.target_modules, f"found {target!r}; rows of {embedding} learn; leave it out")
+    tokens = read.take(Training.adapter.num_trainable_tokens, 2, "the tokens that begin and end a sequence")
+    return with_trained_rows(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
 
 _BLOCKS = {"oft": 32, "boft": 4}
@@ -294,38 +323,38 @@ _RANKS = {"vera": 256, "miss": 64, "ia3": 1, "boft": 1, "adalora": 12, "tinylora
 
 def _rank(read: Defaults, kind: str) -> int:
     """The rank that an adapter begins with."""
-    path = "training.adapter"
     for each in ("ia3", "boft"):
-        if kind == each and read.given(f"{path}.rank") is not None:
-            read.refuse(f"{path}.rank", f"{each} has no rank; leave it out")
-    if read.given(f"{path}.init_r") is not None and kind != "adalora":
-        read.refuse(f"{path}.init_r", f"applies to adalora, found {kind!r}")
-    name = "init_r" if kind == "adalora" else "rank"
-    found: int = read.take(f"{path}.{name}", _RANKS.get(kind, 8), None if kind in ("ia3", "boft") else "PEFT's default")
-    return found
+        if kind == each and read.given(Training.adapter.rank) is not None:
+            read.refuse(Training.adapter.rank, f"{each} has no rank; leave it out")
+    if read.given(Training.adapter.init_r) is not None and kind != "adalora":
+        read.refuse(Training.adapter.init_r, f"applies to adalora, found {kind!r}")
+    own = Training.adapter.init_r if kind == "adalora" else Training.adapter.rank
+    return read.take(own, _RANKS.get(kind, 8), None if kind in ("ia3", "boft") else "PEFT's default")
 
 
 def _prompted(read: Defaults, model: Model) -> Model:
     """The model with one of LitGPT's adapters of learned tokens."""
-    path, kind = "training.adapter", read.given("training.adapter.type")
+    kind = str(read.given(Training.adapter.type))
     if layer_code(read) != "lit-gpt":
-        raise UnsupportedError(f"{path}.type", f"found {kind!r}; modelled with LitGPT's layers; allowed: lora")
-    for name in ("rank", "target_modules", "dropout"):
-        if read.given(f"{path}.{name}") is not None:
-            read.refuse(f"{path}.{name}", f"{kind!r} has none; leave it out")
+        raise UnsupportedError(Training.adapter.type, f"found {kind!r}; modelled with LitGPT's layers; allowed: lora")
+    for each in (_OF.rank, _OF.target_modules, _OF.dropout):
+        if read.given(each) is not None:
+            read.refuse(each, f"{kind!r} has none; leave it out")
     if [len(run) for run in model.network.runs] != [1] or model.num_layers <= FIRST_PROMPTED:
-        raise UnsupportedError(f"{path}.type", f"found {kind!r}; {model.name} has several kinds of layers, or too few")
+        raise UnsupportedError(
+            Training.adapter.type, f"found {kind!r}; {model.name} has several kinds of layers, or too few"
+        )
     fused = litgpt(model, ())
     check_litgpt(fused.network)
-    tokens = read.take(f"{path}.num_virtual_tokens", 10)
-    stored = read.given("training.parameter_dtype") or read.given("training.precision") or "bf16"
-    dtype = read.take(f"{path}.dtype", stored if stored in FLOATING else "fp32")
+    tokens = read.take(Training.adapter.num_virtual_tokens, 10)
+    stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or "bf16"
+    dtype = read.take(Training.adapter.dtype, stored if stored in FLOATING else "fp32")
     return prompted(fused, tokens, dtype, second=kind.endswith("v2"))
 
 
 def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequence[str], Model]:
     """LitGPT's network, and which of its linear layers have adapters."""
-    path = "training.adapter.target_modules"
+    path = Training.adapter.target_modules
     for unknown in [each for each in targets if each not in TARGETS]:
         read.refuse(path, f"found {unknown!r}; LitGPT's are {', '.join(TARGETS)}, or {ALL}")
     found = litgpt(model, targets)
@@ -334,7 +363,7 @@ def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequen
 
 def trainable_parts(read: Defaults, model: Model) -> Model:
     """The model with everything frozen but the named parts."""
-    path = "training.trainable"
+    path = Training.trainable
     given = read.given(path)
     if given is None or given == "all":
         return model

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.trainers.deepspeed.settings import DEEPSPEED
-from memcore.dtypes import FLOATING
-from memcore.trace.engine import Engine
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Defaults
-from memcore.trainers.pytorch.frameworks import framework_of
-from memcore.trainers.pytorch.frozen import usual_preset
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.dtypes import FLOATING
+from memcore.errors import UnsupportedError
 from memcore.optimizers.states import Implementation, Optimizer
 from memcore.optimizers.table import OPTIMIZERS
+from memcore.trace.engine import Engine
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.trainers.pytorch.frameworks import framework_of
+from memcore.trainers.pytorch.frozen import usual_preset
+from memcore.trainers.pytorch.settings import TorchSettings
 
 
 def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimizer, Implementation]:
@@ -20,22 +24,22 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
 
     Raises UnsupportedError for one that does not run on what the engine gives it.
     """
-    name = read.take("training.optimizer.name", "adamw", "the usual optimizer for language models")
-    momentum = read.given("training.optimizer.momentum")
+    name = read.take(Training.optimizer.name, "adamw", "the usual optimizer for language models")
+    momentum = read.given(Training.optimizer.momentum)
     with_momentum = [row.removesuffix("-momentum") for row in OPTIMIZERS if row.endswith("-momentum")]
     if momentum is not None and name not in with_momentum:
-        read.refuse("training.optimizer.momentum", f"applies to {' and '.join(with_momentum)}, found {name!r}")
+        read.refuse(Training.optimizer.momentum, f"applies to {' and '.join(with_momentum)}, found {name!r}")
     named = f"{name}-momentum" if name in with_momentum and momentum else name
     row = _row(read, engine, named)
     reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
     usual, reason = framework_of(read).step or row.default, "its own choice" if framework_of(read).step else reason
     chosen = read.take(
-        "training.optimizer.implementation", usual if usual in row.implementations else row.default, reason
+        Training.optimizer.implementation, usual if usual in row.implementations else row.default, reason
     )
     if chosen not in row.implementations:
         others = (each.rpartition("@")[2] for each in OPTIMIZERS if each.startswith(f"{named}@"))
         allowed = ", ".join((*row.implementations, *others))
-        read.refuse("training.optimizer.implementation", f"found {chosen!r}; {row.title} has {allowed}")
+        read.refuse(Training.optimizer.implementation, f"found {chosen!r}; {row.title} has {allowed}")
     how = row.implementations.get(chosen, row.implementations[row.default])
     _refuse_sharded(read, engine, row, how)
     _refuse_half(read, engine, row)
@@ -45,17 +49,22 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     row = replace(
         _with_states(read, engine, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks
     )
-    if read.given("training.offload.optimizer") is None or read.given("engine.type") in ("megatron", "megatron-fsdp"):
+    if read.given(Training.offload.optimizer) is None or read.given(EngineSettings.type) in (
+        "megatron",
+        "megatron-fsdp",
+    ):
         # What has stepped in the backward pass needs nothing at the end of it.
-        return row, Implementation(step_on_device=how.step_on_device) if read.given("engine.optimizer_in_bwd") else how
-    if read.given("engine.optimizer_in_bwd"):
-        read.refuse("training.offload.optimizer", "the step on the host comes after the backward pass")
+        return row, Implementation(step_on_device=how.step_on_device) if read.given(
+            TorchSettings.optimizer_in_bwd
+        ) else how
+    if read.given(TorchSettings.optimizer_in_bwd):
+        read.refuse(Training.offload.optimizer, "the step on the host comes after the backward pass")
     return replace(row, on_host=True, maps=0), Implementation()
 
 
 def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
     """The row of the implementation that is asked for, else of one that steps with what FSDP leaves of matrices."""
-    given = read.given("training.optimizer.implementation")
+    given = read.given(Training.optimizer.implementation)
     if given is None and OPTIMIZERS[named].whole and engine.name == "fsdp" and not engine.key:
         given = _ON_TILES
     return OPTIMIZERS.get(f"{named}@{given}", OPTIMIZERS[named])
@@ -78,7 +87,7 @@ _ON_SHARDS = {
 
 def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Implementation) -> None:
     """An error where a step needs more than an engine that shards parameters gives it."""
-    path, name = "training.optimizer.name", read.given("training.optimizer.name")
+    path, name = Training.optimizer.name, read.given(Training.optimizer.name)
     if row.tile:
         _refuse_tiles(read, engine)
     flat = engine.name in DEEPSPEED or engine.key
@@ -90,14 +99,16 @@ def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Impleme
         raise UnsupportedError(path, message)
     if name in _ON_SHARDS:
         raise UnsupportedError(path, f"{found}; {_ON_SHARDS[name]}; engine.type ddp keeps them whole")
-    if (read.given("parallelism.tensor_parallel_size") or 1) > 1:
+    if (read.given(Parallelism.tensor_parallel_size) or 1) > 1:
         raise UnsupportedError(path, f"{found}; projecting those that tensor parallelism shards too is not modelled")
 
 
 def _refuse_tiles(read: Defaults, engine: Engine) -> None:
     """Distributed Shampoo has a way of its own to share the work for each engine; FSDP2's shares none."""
-    path = "training.optimizer.implementation"
-    shards, ranks = (read.given(f"parallelism.data_parallel_{name}") for name in ("shard_size", "size"))
+    path = Training.optimizer.implementation
+    shards, ranks = (
+        read.given(each) for each in (Parallelism.data_parallel_shard_size, Parallelism.data_parallel_size)
+    )
     if engine.name not in ("fsdp", "none") or engine.key:
         message = f"how it shares tiles among ranks of {engine.title} is not modelled; engine.type: fsdp (FSDP2), none"
         raise UnsupportedError(path, f"found {_ON_TILES!r}; {message}")
@@ -113,12 +124,12 @@ def _refuse_half(read: Defaults, engine: Engine, row: Optimizer) -> None:
         message = (
             f"found {row.title} for parameters in {found}; it factorizes matrices in fp32; bf16-mixed keeps them so"
         )
-        raise UnsupportedError("training.optimizer.name", message)
+        raise UnsupportedError(Training.optimizer.name, message)
 
 
 def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
     """The row with the rank of its projections; GaLore keeps a slice of all singular vectors in fp32, else a copy."""
-    path = "training.optimizer.rank"
+    path = Training.optimizer.rank
     if not row.rank:
         if read.given(path) is not None:
             read.refuse(path, f"{row.title} projects no gradients; leave it out")
@@ -130,7 +141,7 @@ def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
 
 def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
     """The row with the states of an implementation, in the dtype that a config asks for."""
-    path = "training.optimizer.state_dtype"
+    path = Training.optimizer.state_dtype
     row = row if how.states is None else replace(row, states=how.states)
     dtype = read.given(path)
     if dtype is None:
@@ -146,8 +157,8 @@ def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementa
 
 def _learned(read: Defaults, engine: Engine) -> set[str]:
     """The dtypes that learned parameters can have."""
-    if read.given("training.adapter.type") is not None:
-        return {read.given("training.adapter.dtype") or "fp32"}
-    preset = read.given("training.precision") or usual_preset(read, engine)[0]
-    found = read.given("training.parameter_dtype") or preset
+    if read.given(Training.adapter.type) is not None:
+        return {read.given(Training.adapter.dtype) or "fp32"}
+    preset = read.given(Training.precision) or usual_preset(read, engine)[0]
+    found = read.given(Training.parameter_dtype) or preset
     return {found if found in FLOATING else "fp32"}

@@ -6,18 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from memcore.trainers.deepspeed.settings import DEEPSPEED
-from memcore.tensors.float8 import Float8
-from memcore.tensors.quantized import Quantization
-from memcore.tensors.sharded import TensorParallel
-from memcore.trace.engine import Engine
-from memcore.errors import UnsupportedError
-from memcore.trainers.pytorch.budgets import with_budget
 from memcore.config.defaults import Assumption, Defaults
-from memcore.trainers.pytorch.expert_parallel import dispatcher, layer_code
-from memcore.trainers.pytorch.frameworks import KERNELS, compiles_loss, framework_of, is_early_titan, keeps_outputs, upcasts_logits
-from memcore.trainers.pytorch.frozen import usual_preset
-from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
+from memcore.config.engine import EngineSettings
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
@@ -25,61 +17,80 @@ from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer, Model
 from memcore.networks.quantized import STORAGES
 from memcore.optimizers.table import OPTIMIZERS
+from memcore.symbols import Axis, split_over
+from memcore.tensors.float8 import Float8
+from memcore.tensors.quantized import Quantization
+from memcore.tensors.sharded import TensorParallel
+from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
 from memcore.trace.recurrence import is_recurrent, recurrence
-from memcore.symbols import Axis, split_over
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.budgets import with_budget
+from memcore.trainers.pytorch.expert_parallel import dispatcher, layer_code
+from memcore.trainers.pytorch.frameworks import (
+    KERNELS,
+    compiles_loss,
+    framework_of,
+    is_early_titan,
+    keeps_outputs,
+    upcasts_logits,
+)
+from memcore.trainers.pytorch.frozen import usual_preset
+from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
+from memcore.trainers.pytorch.settings import TorchSettings
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
-    name = read.take("training.precision", *usual_preset(read, engine))
+    name = read.take(Training.precision, *usual_preset(read, engine))
     if name not in engine.presets:
-        read.refuse("training.precision", f"found {name!r}; with {engine.title}: {', '.join(engine.presets)}")
+        read.refuse(Training.precision, f"found {name!r}; with {engine.title}: {', '.join(engine.presets)}")
         name = engine.default_preset
     preset = engine.presets[name]
-    stored = read.given("training.parameter_dtype") or preset.parameter
-    given = compute = read.given("training.compute_dtype")
+    stored = read.given(Training.parameter_dtype) or preset.parameter
+    given = compute = read.given(Training.compute_dtype)
     if preset.autocast and compute and compute != stored:
         preset = replace(preset, autocast=compute)
         compute = None
-    if read.given("training.quantization") is not None and engine.name != "fsdp":
+    if read.given(Training.quantization) is not None and engine.name != "fsdp":
         # It is the dtype in which quantized layers compute; the rest computes as it is stored.
-        stored = "fp32" if read.given("engine.prepare_model_for_kbit_training") else stored
+        stored = "fp32" if read.given(TorchSettings.prepare_model_for_kbit_training) else stored
         compute = stored
     compute = compute or (preset.compute if preset.compute != preset.parameter else stored)
     if engine.name != "fsdp" and compute != stored:
         read.refuse(
-            "training.compute_dtype",
+            Training.compute_dtype,
             f"found {compute!r} with parameters in {stored!r}; only FSDP and autocast compute in another dtype",
         )
-    gradient = read.given("training.gradient_dtype")
+    gradient = read.given(Training.gradient_dtype)
     if gradient is not None and gradient != stored and engine.name not in DEEPSPEED:
         read.refuse(
-            "training.gradient_dtype", f"found {gradient!r}; PyTorch's gradients have the parameter dtype {stored!r}"
+            Training.gradient_dtype, f"found {gradient!r}; PyTorch's gradients have the parameter dtype {stored!r}"
         )
-    reduce = read.given("training.reduce_dtype")
+    reduce = read.given(Training.reduce_dtype)
     if reduce is None:
         reduce = preset.reduce if preset.reduce != preset.compute else compute
     autocast = preset.autocast
-    if read.given("engine.autocast") is not None:
-        autocast = (given or _half(compute)) if read.given("engine.autocast") else None
+    if read.given(TorchSettings.autocast) is not None:
+        autocast = (given or _half(compute)) if read.given(TorchSettings.autocast) else None
     return Precision(parameter=stored, compute=compute, reduce=reduce, autocast=autocast)
 
 
 def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
     """Temporaries like a gradient, if the optimizer steps in the backward pass: one parameter at a time."""
-    path = "engine.optimizer_in_bwd"
+    path = TorchSettings.optimizer_in_bwd
     if not read.given(path):
         return None
     if micro_batches > 1:
         read.refuse(path, f"found true with {micro_batches} micro-batches; gradients are gone before they can add up")
-    if (read.given("engine.version") or 2) == 1 or pipelined(read):
+    if (read.given(EngineSettings.version) or 2) == 1 or pipelined(read):
         read.refuse(path, "found true; modelled on one GPU and with FSDP2, without a pipeline")
-    if read.given("training.gradient_clipping"):
-        read.refuse("training.gradient_clipping", f"found true; with {path} no moment has all gradients")
-    name = read.given("training.optimizer.name") or "adamw"
+    if read.given(Training.gradient_clipping):
+        read.refuse(Training.gradient_clipping, f"found true; with {path} no moment has all gradients")
+    name = read.given(Training.optimizer.name) or "adamw"
     row = OPTIMIZERS[name]
-    how = row.implementations.get(read.given("training.optimizer.implementation") or row.default)
+    how = row.implementations.get(read.given(Training.optimizer.implementation) or row.default)
     return 0 if how is None else how.temporaries + how.own
 
 
@@ -90,13 +101,13 @@ def _half(dtype: str) -> str:
 
 def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
     """How frozen matrices are computed with. What is prepared for few bits was loaded in the dtype of the products."""
-    storage = read.given("training.quantization")
+    storage = read.given(Training.quantization)
     if storage is None:
         return None
     row = STORAGES[storage]
-    given = read.given("training.compute_dtype")
-    if read.given("engine.prepare_model_for_kbit_training"):
-        half = precision.autocast or ("fp16" if "fp16" in (read.given("training.precision") or "") else "bf16")
+    given = read.given(Training.compute_dtype)
+    if read.given(TorchSettings.prepare_model_for_kbit_training):
+        half = precision.autocast or ("fp16" if "fp16" in (read.given(Training.precision) or "") else "bf16")
         compute = stored = given or half
     else:
         compute, stored = given or precision.autocast or precision.compute, precision.compute
@@ -109,52 +120,50 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
     own = "its fused loss makes no logits" if code.loss in KERNELS else None
-    kind = read.take("training.loss", code.loss, own)
+    kind = read.take(Training.loss, code.loss, own)
     word, _, chunks = kind.partition(":")
-    tokens = read.given("engine.lm_head_chunk_size")
+    tokens = read.given(TorchSettings.lm_head_chunk_size)
     if tokens is not None:
         count = str(-(-sizes["s"] // tokens))
         if word in KERNELS or (chunks and chunks != count):
             read.refuse(
-                "engine.lm_head_chunk_size", f"found {tokens}, which makes {count} chunks of {sizes['s']} tokens"
+                TorchSettings.lm_head_chunk_size, f"found {tokens}, which makes {count} chunks of {sizes['s']} tokens"
             )
         word, chunks = "chunked", count
     outside = pipelined(read)
-    shift = read.take("training.loss_shift", "model" if code.computes_loss and not outside else "labels-preshifted")
+    shift = read.take(Training.loss_shift, "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:
         message = "a pipeline's schedule computes the loss, outside the model; allowed: labels-preshifted"
-        read.refuse("training.loss_shift", message)
+        read.refuse(Training.loss_shift, message)
     if shift == "model" and not code.computes_loss:
-        read.refuse("training.loss_shift", f"{code.title} leaves the loss to the trainer; allowed: labels-preshifted")
+        read.refuse(Training.loss_shift, f"{code.title} leaves the loss to the trainer; allowed: labels-preshifted")
     if word == "chunked" and (outside or (shift != "model" and code.default_wrap != "torchtitan")):
         read.refuse(
-            "training.loss", "chunked is modelled inside the model only; allowed: cross-entropy-fp32, cross-entropy"
+            Training.loss, "chunked is modelled inside the model only; allowed: cross-entropy-fp32, cross-entropy"
         )
     if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
-        read.refuse(
-            "training.loss", f"found {kind!r}, into which {sizes['s'] * sizes['b']} tokens cannot be cut equally"
-        )
+        read.refuse(Training.loss, f"found {kind!r}, into which {sizes['s'] * sizes['b']} tokens cannot be cut equally")
     if word in KERNELS and shift != "model":
-        read.refuse("training.loss", f"{word!r} is part of the model; leave out training.loss_shift")
+        read.refuse(Training.loss, f"{word!r} is part of the model; leave out training.loss_shift")
     return Loss(
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
         compiled=_compiles_loss(read, word, family),
         model_upcasts=upcasts_logits(read, word),
         shifts_labels=shift == "model",
-        keeps_outputs=read.take("training.outputs_kept", keeps_outputs(read)),
+        keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
     )
 
 
 def _refuse_cut(read: Defaults, precision: Precision) -> None:
     """The kernels of cut cross-entropy take half precision alone (`cce_backward_kernel`)."""
     found = "autocast" if precision.autocast else precision.compute
-    if read.given("training.loss") == "cut-cross-entropy" and found not in ("bf16", "fp16"):
-        read.refuse("training.loss", f"found 'cut-cross-entropy' with hidden states in {found}; it takes bf16 and fp16")
+    if read.given(Training.loss) == "cut-cross-entropy" and found not in ("bf16", "fp16"):
+        read.refuse(Training.loss, f"found 'cut-cross-entropy' with hidden states in {found}; it takes bf16 and fp16")
 
 
 def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
-    path = "training.compile_loss"
+    path = Training.compile_loss
     found: bool = read.take(path, *compiles_loss(read, kind, family))
     if found and kind in KERNELS:
         read.refuse(path, f"found true; training.loss {kind!r} has kernels of its own")
@@ -164,25 +173,25 @@ def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
 def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precision) -> str:
     supported = code.has_sdpa(model.network)
     reason = None if supported else f"{code.title} has no SDPA for {model.network.family}"
-    kernel = str(read.take("training.attention", "sdpa" if supported else "math", reason))
+    kernel = str(read.take(Training.attention, "sdpa" if supported else "math", reason))
     offered = code.kernels(model.network)
     if kernel not in offered:
         allowed = ", ".join(offered)
-        read.refuse("training.attention", f"{code.title} has no {kernel!r} for this family; allowed: {allowed}")
+        read.refuse(Training.attention, f"{code.title} has no {kernel!r} for this family; allowed: {allowed}")
     elif kernel == "sdpa" and not supported:
         kernel = "flash"
         read.assumptions.append(
-            Assumption("training.attention", kernel, f"{reason}: its soft cap needs flash attention", notable=True)
+            Assumption(Training.attention, kernel, f"{reason}: its soft cap needs flash attention", notable=True)
         )
     compute = precision.autocast or precision.compute
     if kernel in ("flash", "cudnn") and compute == "fp32":
-        read.refuse("training.attention", f"{kernel!r} has no fp32 kernel; allowed: sdpa, efficient, math")
+        read.refuse(Training.attention, f"{kernel!r} has no fp32 kernel; allowed: sdpa, efficient, math")
     return kernel
 
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
     """Whose layers run, if they can."""
-    path, reason = "training.implementation", "its layers share routed experts" if parallel else None
+    path, reason = Training.implementation, "its layers share routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
         read.refuse(path, f"found {found!r}; expert parallelism is modelled with 'torchtitan'")
@@ -230,7 +239,7 @@ def recipe_of(
         use_cache=_use_cache(read, code) or _prefixed(model),
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
-        offloads_activations=read.given("training.offload.activations") is not None,
+        offloads_activations=read.given(Training.offload.activations) is not None,
         steps_in_backward=_steps_in_backward(read, micro_batches),
         ring_turns=ring(read, model, implementation, kernel),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
@@ -250,17 +259,15 @@ def recipe_of(
 
 def _padded(read: Defaults, kernel: str) -> bool:
     """Whether attention is given a mask: of padding, or of packed documents where the kernel knows no bounds."""
-    padded = read.take("training.attention_mask", "none") == "padded"
-    packed = bool(read.take("training.packed_sequences", False))
+    padded = read.take(Training.attention_mask, "none") == "padded"
+    packed = bool(read.take(Training.packed_sequences, False))
     if padded and kernel in ("flash", "cudnn"):
-        read.refuse(
-            "training.attention_mask", f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math"
-        )
+        read.refuse(Training.attention_mask, f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math")
     return padded or (packed and kernel not in ("flash", "cudnn"))
 
 
 def _compiled(read: Defaults, model: Model, implementation: str, precision: Precision, kernel: str) -> bool:
-    path = "training.compile"
+    path = Training.compile
     if not read.take(path, False):
         return False
     found = obstacles(model.network) if implementation == "transformers" else []
@@ -275,15 +282,15 @@ def _compiled(read: Defaults, model: Model, implementation: str, precision: Prec
 
 def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | None:
     """torchao's float8 for the linear layers of blocks."""
-    paths = "engine.fp8_recipe", "engine.enable_fsdp_float8_all_gather"
-    if read.given("training.precision") != "fp8-mixed":
+    paths = MegatronSettings.fp8_recipe, TorchSettings.enable_fsdp_float8_all_gather
+    if read.given(Training.precision) != "fp8-mixed":
         for path in paths:
             if read.given(path):
                 read.refuse(path, f"found {read.given(path)!r}; needs training.precision 'fp8-mixed'")
         return None
     if implementation != "torchtitan":
         message = f"found 'fp8-mixed'; modelled for 'torchtitan' layers only, found {implementation!r}"
-        raise UnsupportedError("training.precision", message)
+        raise UnsupportedError(Training.precision, message)
     recipe = read.take(paths[0], "tensorwise", "torchtitan's default")
     if recipe not in FLOAT8_RECIPES:
         read.refuse(paths[0], f"found {recipe!r}; torchao has {', '.join(FLOAT8_RECIPES)}")
@@ -298,10 +305,10 @@ FLOAT8_RECIPES = ("tensorwise", "rowwise", "mxfp8")
 
 def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: str) -> Recurrence:
     if not is_recurrent(model):
-        if read.given("training.kernels") is not None:
-            read.refuse("training.kernels", f"{model.name} has no recurrent mixers")
+        if read.given(Training.kernels) is not None:
+            read.refuse(Training.kernels, f"{model.name} has no recurrent mixers")
         return Recurrence()
-    return recurrence(read.take("training.kernels", "fused"), model, sizes, stored)
+    return recurrence(read.take(Training.kernels, "fused"), model, sizes, stored)
 
 
 _AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "bi", "A", "B", "G", "H", "hg", "bg"})
@@ -326,17 +333,17 @@ def _prefixed(model: Model) -> bool:
 
 
 def _use_cache(read: Defaults, code: LayerCode) -> bool:
-    used = bool(read.take("training.use_cache", False))
+    used = bool(read.take(Training.use_cache, False))
     if used and not code.has_cache:
-        read.refuse("training.use_cache", f"{code.title} has no KV cache in training; allowed: false")
-    if used and read.given("training.activation_checkpointing.policy") not in (None, "none"):
-        read.refuse("training.use_cache", "found true; transformers turns the cache off under checkpointing")
+        read.refuse(Training.use_cache, f"{code.title} has no KV cache in training; allowed: false")
+    if used and read.given(Training.activation_checkpointing.policy) not in (None, "none"):
+        read.refuse(Training.use_cache, "found true; transformers turns the cache off under checkpointing")
     return used
 
 
 def with_dropout(read: Defaults, model: Model) -> Model:
     """The model with the dropout probabilities of the job instead of its own."""
-    hidden, attention = read.given("training.dropout.hidden"), read.given("training.dropout.attention")
+    hidden, attention = read.given(Training.dropout.hidden), read.given(Training.dropout.attention)
     return model if hidden is None and attention is None else _dropping(model, hidden, attention)
 
 
@@ -355,7 +362,7 @@ def _dropping(model: Model, hidden: float | None, attention: float | None) -> Mo
 
 def _wrap(read: Defaults, code: LayerCode) -> str:
     """FSDP's units: torchtitan's are those of its version."""
-    wrap: str = read.take("engine.wrap", code.default_wrap)
+    wrap: str = read.take(TorchSettings.wrap, code.default_wrap)
     return "torchtitan-2024" if wrap == "torchtitan" and is_early_titan(read) else wrap
 
 
@@ -363,7 +370,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
     shards = sizes["z"]
     piped, parallel = pipelined(read), sizes.get("ep", 1) > 1
     keeps = piped and code.default_wrap == "torchtitan"
-    path, reason = "engine.reshard_after_forward", "torchtitan's default in a pipeline" if keeps else None
+    path, reason = TorchSettings.reshard_after_forward, "torchtitan's default in a pipeline" if keeps else None
     reshards = read.take(path, not keeps, reason)
     if piped and parallel and reshards is not False:
         read.refuse(
@@ -373,15 +380,15 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         engine=engine.key or engine.name,
         wrap=_wrap(read, code),
         reshard_after_forward=reshards,
-        root_reshards=read.take("engine.root_reshard_after_forward", False),
+        root_reshards=read.take(TorchSettings.root_reshard_after_forward, False),
         replicated=shards < ranks,
-        offloaded=read.take("engine.cpu_offload", read.given("training.offload.parameters") is not None),
-        syncs_every_micro_batch=not read.take("engine.no_sync", framework_of(read).skips_sync),
+        offloaded=read.take(TorchSettings.cpu_offload, read.given(Training.offload.parameters) is not None),
+        syncs_every_micro_batch=not read.take(TorchSettings.no_sync, framework_of(read).skips_sync),
         gathers=shards > 1,
-        original_parameters=read.take("engine.use_orig_params", framework_of(read).original_parameters),
-        prefetches_backward=read.take("engine.backward_prefetch", "pre") == "pre",
+        original_parameters=read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
+        prefetches_backward=read.take(TorchSettings.backward_prefetch, "pre") == "pre",
         gathers_experts=sizes.get("ze", 1) > 1,
         prefetches=parallel,
         delays_experts=delays_experts(read, parallel=parallel),
-        bucket_views=read.take("engine.gradient_as_bucket_view", False),
+        bucket_views=read.take(TorchSettings.gradient_as_bucket_view, False),
     )

@@ -5,36 +5,55 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from memcore.memory.communicators import node, opened
-from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.config.defaults import Assumption, Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
-from memcore.trainers import ENGINES
-from memcore.trace.engine import Engine
+from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
-from memcore.trainers.pytorch.checkpointing import checkpointing
-from memcore.trainers.deepspeed.resolve import keeps_gradients, with_zero, zero_engine
-from memcore.config.defaults import Assumption, Defaults
-from memcore.trainers.pytorch.expert_parallel import as_kept, expert_ranks, expert_share, expert_sizes, layer_code, worst_imbalance
-from memcore.trainers.pytorch.layout import STAGES, context_ranks, gpus_and_shards, partition, pipeline_stages, stages_in_all, unscheduled
-from memcore.trainers.pytorch.learning import PREPENDED, learning_model
-from memcore.trainers.megatron_deepspeed.resolve import converted, megatron_deepspeed_job
-from memcore.trainers.nanotron.resolve import groups, nanotron_job
-from memcore.trainers.pytorch.optimizing import optimizer_of
-from memcore.trainers.pytorch.recipes import recipe_of
-from memcore.trainers.pytorch.synonyms import understood
-from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
 from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.fused_loss import chunk_sizes
+from memcore.memory.communicators import node, opened
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.stages import Partition, stage_of
 from memcore.networks.tensor_parallel import parallelized
 from memcore.optimizers.states import Implementation, Optimizer
+from memcore.trace.engine import Engine, engine_of
 from memcore.trace.pictures import image_sizes
 from memcore.trace.recipe import HEAD, TAIL, Recipe
 from memcore.trace.step import run_name
+from memcore.trainers.deepspeed.resolve import keeps_gradients, with_zero, zero_engine
+from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.trainers.megatron_deepspeed.resolve import converted, megatron_deepspeed_job
+from memcore.trainers.nanotron.resolve import groups, nanotron_job
+from memcore.trainers.pytorch.checkpointing import checkpointing
+from memcore.trainers.pytorch.expert_parallel import (
+    as_kept,
+    expert_ranks,
+    expert_share,
+    expert_sizes,
+    layer_code,
+    worst_imbalance,
+)
+from memcore.trainers.pytorch.layout import (
+    STAGES,
+    context_ranks,
+    gpus_and_shards,
+    partition,
+    pipeline_stages,
+    stages_in_all,
+    unscheduled,
+)
+from memcore.trainers.pytorch.learning import PREPENDED, learning_model
+from memcore.trainers.pytorch.optimizing import optimizer_of
+from memcore.trainers.pytorch.recipes import recipe_of
+from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.synonyms import understood
+from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
 from memcore.units import GiB
 
 
@@ -76,7 +95,7 @@ class Job:
         plan = self.recipe.nanotron
         if plan is None:
             return communicators(self.engine.communicators)
-        near = node(self.accelerator, self.config.hardware.gpus_per_node)
+        near = node(self.accelerator, self.config[Hardware.gpus_per_node])
         return opened(groups(self.sizes, self.stages, near, ties=plan.ties), self.accelerator)
 
     def staged(self, model: Model, number: int, stages: int) -> Model:
@@ -102,9 +121,9 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
     experts, model = expert_ranks(read, engine, model, shards * tensors), as_kept(read, model)
     sequence = _sequence(read, model)
-    micro_batch = read.take("training.micro_batch_size", 1, "one sequence")
+    micro_batch = read.take(Training.micro_batch_size, 1, "one sequence")
     images, side = images_of(read, model, sequence, IMPLEMENTATIONS[layer_code(read)])
-    micro_batches = read.take("training.gradient_accumulation_steps", read.given(STAGES) or 1)
+    micro_batches = read.take(Training.gradient_accumulation_steps, read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
     keeps = keeps_gradients(read, engine)
@@ -140,7 +159,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         stages_each=chunks,
         partition=shares,
         worst_imbalance=worst_imbalance(read, experts, sizes),
-        clips=read.take("training.gradient_clipping", recipe.steps_in_backward is None),
+        clips=read.take(Training.gradient_clipping, recipe.steps_in_backward is None),
         num_gpus=num_gpus,
         accelerator=accelerator,
         capacity=capacity,
@@ -173,11 +192,11 @@ def _sizes(
 
 def _sequence(read: Defaults, model: Model) -> int:
     """Tokens of a sequence, with those that an adapter puts before it."""
-    path, most = "training.sequence_length", model.sizes["P"]
+    path, most = Training.sequence_length, model.sizes["P"]
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.ends.positions is not None and sequence > most:
         read.refuse(path, f"found {sequence}; {model.name} has {most} learned positions")
-    return sequence + (model.sizes["va"] if read.given("training.adapter.type") in PREPENDED else 0)
+    return sequence + (model.sizes["va"] if read.given(Training.adapter.type) in PREPENDED else 0)
 
 
 def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
@@ -188,7 +207,7 @@ def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
 
 def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> tuple[int, int]:
     """Images of a sequence, and the pixels along their sides."""
-    paths = "training.images_per_sequence", "training.image_size"
+    paths = Training.images_per_sequence, Training.image_size
     if model.images is None:
         for path in paths:
             if read.given(path):
@@ -213,7 +232,7 @@ def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> t
         return images, model.images.usual
     tokens = images * model.images.sizes(side)["nm"]
     if tokens > sequence:
-        where = "training.sequence_length" if images == 1 else paths[0]
+        where = Training.sequence_length if images == 1 else paths[0]
         read.refuse(where, f"found {sequence if images == 1 else images}; the images alone are {tokens} tokens")
     return images, side
 
@@ -224,60 +243,61 @@ def _concerns(path: str, engine: Engine) -> bool:
 
 
 _MEGATRONS = {
-    "training.loss": ("vocab-parallel",),
-    "training.implementation": ("transformer-engine", "megatron-local"),
-    "engine.moe_token_dispatcher": ("allgather", "flex"),
+    Training.loss: ("vocab-parallel",),
+    Training.implementation: ("transformer-engine", "megatron-local"),
+    TorchSettings.moe_token_dispatcher: ("allgather", "flex"),
 }
 """Values that only Megatron-Core has; the loss is nanotron's too."""
 
 
 def _refuse_megatrons(read: Defaults) -> None:
-    name = read.given("engine.type")
-    own = {"nanotron": ("training.loss",), "megatron-deepspeed": ("training.loss", "training.implementation")}
+    name = read.given(EngineSettings.type)
+    own = {"nanotron": (Training.loss,), "megatron-deepspeed": (Training.loss, Training.implementation)}
     for path, values in _MEGATRONS.items():
-        if read.given(path) in values and path not in own.get(name, ()):
+        if read.given(path) in values and path not in own.get(str(name), ()):
             raise ConfigError([Problem(path, f"found {read.given(path)!r}; needs engine.type 'megatron'")])
 
 
 def _engine_name(read: Defaults) -> str:
-    given, data = read.given("hardware.num_gpus") or 1, read.given("parallelism.data_parallel_size") or 1
+    given, data = read.given(Hardware.num_gpus) or 1, read.given(Parallelism.data_parallel_size) or 1
     several = max(given // tensor_ranks(read), data) > 1
     reason = "several GPUs" if several else "one GPU"
-    name: str = read.take("engine.type", "fsdp" if several else "none", reason)
+    name: str = read.take(EngineSettings.type, "fsdp" if several else "none", reason)
     return name
 
 
 def _engine(read: Defaults) -> Engine:
-    name, version = _engine_name(read), read.given("engine.version")
+    name, version = _engine_name(read), read.given(EngineSettings.version)
     if version is not None and (name != "fsdp" or version not in (1, 2)):
         reason = "allowed: 1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
-        read.refuse("engine.version", f"found {version!r}; {reason}")
+        read.refuse(EngineSettings.version, f"found {version!r}; {reason}")
     key = "fsdp1" if name == "fsdp" and version == 1 else name
     if name in DEEPSPEED:
         key = zero_engine(read)
-    engine = ENGINES[key]
-    first, second = ("use_orig_params", "limit_all_gathers", "backward_prefetch"), ("reshard_after_forward",)
-    for key in (*(first if not engine.key else (*second, "root_reshard_after_forward")),):
-        if name == "fsdp" and read.given(f"engine.{key}") is not None:
-            read.refuse(f"engine.{key}", f"applies to engine.version {2 if engine.key else 1}")
-    if read.given("engine.limit_all_gathers") is False:
+    engine = engine_of(key)
+    first = (TorchSettings.use_orig_params, TorchSettings.limit_all_gathers, TorchSettings.backward_prefetch)
+    second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
+    for each in second if engine.key else first:
+        if name == "fsdp" and read.given(each) is not None:
+            read.refuse(each, f"applies to engine.version {2 if engine.key else 1}")
+    if read.given(TorchSettings.limit_all_gathers) is False:
         message = "how far ahead of the GPU all-gathers are issued is not modelled; allowed: true"
-        raise UnsupportedError("engine.limit_all_gathers", message)
+        raise UnsupportedError(TorchSettings.limit_all_gathers, message)
     return engine
 
 
 def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
     """Settings of other engines, and layers that this one cannot shard."""
     if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
-        read.refuse("engine.type", f"fully_shard takes no parameters that several layers use, as in {model.name}")
+        read.refuse(EngineSettings.type, f"fully_shard takes no parameters that several layers use, as in {model.name}")
     read.refuse_foreign(engine.name)
 
 
 def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
     """The accelerator, and the bytes of it that a job can use."""
-    given = read.given("hardware.accelerator")
+    given = read.given(Hardware.accelerator)
     accelerator = find_accelerator(given) if given is not None else None
-    memory = read.given("hardware.gpu_memory_gb")
+    memory = read.given(Hardware.gpu_memory_gb)
     if memory is not None:
         return accelerator, int(memory * GiB)
     return accelerator, accelerator.usable if accelerator else None

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from memcore.trainers.deepspeed.settings import DEEPSPEED
-from memcore.config.settings import Config
-from memcore.errors import ConfigError, Problem
 from memcore.config.defaults import Assumption, Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.settings import Config
+from memcore.config.training import Training
+from memcore.errors import ConfigError, Problem
+from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
+from memcore.trainers.megatron.settings import MegatronSettings
 
 _OFFLOAD: Mapping[str, str] = {
-    "training.offload.optimizer": "engine.offload_optimizer",
-    "training.offload.parameters": "engine.offload_param",
+    Training.offload.optimizer: DeepSpeedSettings.offload_optimizer,
+    Training.offload.parameters: DeepSpeedSettings.offload_param,
 }
 """Where the format says what is on the host, and where DeepSpeed does."""
-_COMPUTE, _PRECISION, _RECIPE = "training.compute_dtype", "training.precision", "engine.fp8_recipe"
-_MASTER = "training.master_dtype"
+_COMPUTE, _PRECISION, _RECIPE = Training.compute_dtype, Training.precision, MegatronSettings.fp8_recipe
+_MASTER = Training.master_dtype
 _FP8: Mapping[str, str | None] = {"fp8": None, "mxfp8": "mxfp8"}
 """Dtypes of products that `fp8-mixed` computes, and the recipe that they name."""
 _COPIES_NOTHING = ("none", "ddp", "fsdp")
@@ -47,7 +50,7 @@ def understood(config: Config) -> tuple[Config, Defaults]:
 
 def _offloading(config: Config, problems: list[Problem]) -> Mapping[str, object]:
     """DeepSpeed's own settings for what is offloaded."""
-    if config.engine.type not in DEEPSPEED:
+    if config[EngineSettings.type] not in DEEPSPEED:
         return {}
     found: dict[str, object] = {}
     for path, own in _OFFLOAD.items():
@@ -61,12 +64,14 @@ def _offloading(config: Config, problems: list[Problem]) -> Mapping[str, object]
 
 
 def _without_disk(config: Config) -> Iterator[Problem]:
-    if config.engine.type in DEEPSPEED:
+    if config[EngineSettings.type] in DEEPSPEED:
         return
     for path in _OFFLOAD:
         if config.get(path) == "nvme":
             only = "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)"
-            yield Problem(path, f"found 'nvme' with engine.type {config.engine.type!r}; {only}; allowed here: cpu")
+            yield Problem(
+                path, f"found 'nvme' with engine.type {config[EngineSettings.type]!r}; {only}; allowed here: cpu"
+            )
 
 
 def _in_fp8(config: Config, problems: list[Problem]) -> Mapping[str, object]:
@@ -88,13 +93,13 @@ def _masters(config: Config) -> Iterator[Problem]:
 
     Source: deepspeed/runtime/zero/stage_1_and_2.py and stage3.py (`.clone().float()`), fp16/fused_optimizer.py.
     """
-    wanted, engine = config.get(_MASTER), config.engine.type
+    wanted, engine = config.get(_MASTER), config[EngineSettings.type]
     if wanted is None:
         return
     if wanted != "none" and (engine is None or engine in _COPIES_NOTHING):
         own = "PyTorch's optimizers read the parameters themselves, which 'bf16-mixed' has in fp32"
         yield Problem(_MASTER, f"found {wanted!r}; {own}; allowed: none; engines with a copy: deepspeed, megatron")
     halves = config.get(_PRECISION) not in ("fp32", "tf32")
-    if engine == "deepspeed" and (wanted == "fp32") != (halves or (config.get("engine.zero_stage") or 0) > 0):
+    if engine == "deepspeed" and (wanted == "fp32") != (halves or (config.get(DeepSpeedSettings.zero_stage) or 0) > 0):
         has = "an fp32 copy" if wanted == "none" else "no copy of fp32 parameters without ZeRO"
         yield Problem(_MASTER, f"found {wanted!r}; DeepSpeed's optimizer has {has} here; leave it out")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from memcore.tensors.sharded import TensorParallel
-from memcore.trace.engine import Engine
-from memcore.errors import UnsupportedError
 from memcore.config.defaults import Defaults
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, FeedForward
 from memcore.networks.tensor_parallel import obstacles, uneven
+from memcore.tensors.sharded import TensorParallel
+from memcore.trace.engine import Engine
+from memcore.trainers.pytorch.settings import TorchSettings
 
-_SIZE = "parallelism.tensor_parallel_size"
-_EXPERTS = "parallelism.expert_parallel_size"
-_SEQUENCE = "parallelism.sequence_parallel"
-_LOSS = "parallelism.loss_parallel"
+_SIZE = Parallelism.tensor_parallel_size
+_EXPERTS = Parallelism.expert_parallel_size
+_SEQUENCE = Parallelism.sequence_parallel
+_LOSS = Parallelism.loss_parallel
 
 
 def tensor_ranks(read: Defaults) -> int:
@@ -34,8 +37,8 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
         _refuse_adapters(read, engine, model)
     by_sequence = read.take(_SEQUENCE, True, "as torchtitan does")
     if by_sequence and sequence % ranks:
-        read.refuse("training.sequence_length", f"found {sequence}, which {ranks} ranks cannot share equally")
-    titan = read.given("training.implementation") == "torchtitan"
+        read.refuse(Training.sequence_length, f"found {sequence}, which {ranks} ranks cannot share equally")
+    titan = read.given(Training.implementation) == "torchtitan"
     by_vocabulary = read.take(_LOSS, titan, "torchtitan's default" if titan else "the loss takes all logits")
     return TensorParallel(sequence=by_sequence, loss=by_vocabulary)
 
@@ -43,7 +46,7 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
 def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
     if engine.name not in ("none", "fsdp"):
         read.refuse(_SIZE, f"found {ranks}; modelled with engine.type 'none' and 'fsdp', found {engine.name!r}")
-    titan = read.given("training.implementation") == "torchtitan"
+    titan = read.given(Training.implementation) == "torchtitan"
     found = obstacles(model.network, titan=titan)
     if found:
         message = f"found {ranks}; tensor parallelism is not modelled for {', '.join(found)} ({model.name})"
@@ -55,23 +58,23 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
     for axis in uneven(model.network, model.sizes, ranks):
         read.refuse(_SIZE, f"found {ranks}; {model.name}'s {axis} = {model.sizes[str(axis)]} cannot be shared equally")
     for path, value in (
-        ("training.attention_mask", "padded"),
-        ("training.attention", "math"),
+        (Training.attention_mask, "padded"),
+        (Training.attention, "math"),
     ):
         if read.given(path) == value:
             read.refuse(path, f"found {value!r}, which is not modelled under tensor parallelism")
-    reshard = read.given("engine.reshard_after_forward")
+    reshard = read.given(TorchSettings.reshard_after_forward)
     if isinstance(reshard, int) and not isinstance(reshard, bool):
         read.refuse(
-            "engine.reshard_after_forward", f"found {reshard}; FSDP2 cannot with DTensors; allowed: true, false"
+            TorchSettings.reshard_after_forward, f"found {reshard}; FSDP2 cannot with DTensors; allowed: true, false"
         )
-    loss = str(read.given("training.loss"))
+    loss = str(read.given(Training.loss))
     chunked = loss.startswith("chunked") and not titan
     if chunked or loss.startswith("fused"):
-        read.refuse("training.loss", f"found {loss!r}, which is not modelled under tensor parallelism")
+        read.refuse(Training.loss, f"found {loss!r}, which is not modelled under tensor parallelism")
     masks = {mixer.mask for layer in model.network.kinds for mixer in layer.mixers}
-    if masks != {"full"} and read.given("training.attention") != "flash":
-        read.refuse("training.attention", "tensor parallelism with sliding windows is modelled for 'flash' only")
+    if masks != {"full"} and read.given(Training.attention) != "flash":
+        read.refuse(Training.attention, "tensor parallelism with sliding windows is modelled for 'flash' only")
 
 
 def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
@@ -79,17 +82,18 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
 
     PEFT's follows transformers' own plan, which sums over ranks behind each matrix of a pair.
     """
-    path = "training.adapter"
-    if read.given("training.implementation") != "torchtitan" or engine.name != "fsdp":
+    if read.given(Training.implementation) != "torchtitan" or engine.name != "fsdp":
         modelled = "under tensor parallelism modelled as torchtitan has it, with engine.type fsdp"
         message = f"{modelled}: PEFT hangs hooks of transformers' own plan on its matrices, which are not"
-        raise UnsupportedError(f"{path}.type", f"found {read.given(f'{path}.type')!r}; {message}")
-    if read.given(f"{path}.type") not in ("lora", "rslora") or read.given(f"{path}.dropout"):
-        read.refuse(f"{path}.type", "torchtitan has LoRA without dropout; allowed: lora")
-    for name in ("modules_to_save", "target_parameters"):
-        if read.given(f"{path}.{name}"):
-            read.refuse(f"{path}.{name}", "torchtitan's LoRA has none; leave it out")
+        raise UnsupportedError(Training.adapter.type, f"found {read.given(Training.adapter.type)!r}; {message}")
+    if read.given(Training.adapter.type) not in ("lora", "rslora") or bool(read.given(Training.adapter.dropout)):
+        read.refuse(Training.adapter.type, "torchtitan has LoRA without dropout; allowed: lora")
+    for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters):
+        if read.given(each):
+            read.refuse(each, "torchtitan's LoRA has none; leave it out")
     parts = [part for layer in model.network.kinds for part in (layer.mixer, layer.feed_forward)]
     if model.network.ends.head.adapter_dtype or not all(isinstance(part, Attention | FeedForward) for part in parts):
         where = "attention over heads and dense feed-forward layers"
-        raise UnsupportedError(f"{path}.target_modules", f"under tensor parallelism modelled beside {where} alone")
+        raise UnsupportedError(
+            Training.adapter.target_modules, f"under tensor parallelism modelled beside {where} alone"
+        )

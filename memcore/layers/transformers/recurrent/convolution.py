@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from memcore.tensors.basics import contiguous, permute, split
-from memcore.tensors.operations import mul
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
 from memcore.networks.parts import SpecialMixer
+from memcore.tensors.basics import contiguous, permute, split
+from memcore.tensors.operations import mul
+from memcore.tensors.tensor import Tensor
 
 
 def short_convolution(

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from memcore.tensors.arithmetic import sigmoid, total
-from memcore.tensors.basics import narrow, new, permute, to
-from memcore.tensors.contractions import solve_triangular
-from memcore.tensors.loops import iterations
-from memcore.tensors.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, silu, sub
-from memcore.tensors.reshaping import contiguous_to, cropped, fold, folded, insert, join, pad, pieces, regroup, repeat_interleave, select, store
-from memcore.tensors.running import cumsum, exp, masked_fill, softplus, triangle
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.recurrent.kernels_delta import chunk_gated_delta_rule
 from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
 from memcore.symbols import Quotient, Shape
+from memcore.tensors.arithmetic import sigmoid, total
+from memcore.tensors.basics import narrow, new, permute, to
+from memcore.tensors.contractions import solve_triangular
+from memcore.tensors.loops import iterations
+from memcore.tensors.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, silu, sub
+from memcore.tensors.reshaping import (
+    contiguous_to,
+    cropped,
+    fold,
+    folded,
+    insert,
+    join,
+    pad,
+    pieces,
+    regroup,
+    repeat_interleave,
+    select,
+    store,
+)
+from memcore.tensors.running import cumsum, exp, masked_fill, softplus, triangle
+from memcore.tensors.tensor import Tensor
 
 _CHUNKED: Shape = (DELTA_CHUNKS, DELTA_CHUNK)
 

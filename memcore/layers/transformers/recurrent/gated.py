@@ -7,6 +7,9 @@ stays, too.
 
 from __future__ import annotations
 
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.recurrent.shared import projection
+from memcore.networks.parts import SpecialMixer
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import elementwise, like, narrow, new, only, permute, to
@@ -17,9 +20,6 @@ from memcore.tensors.operations import add, gelu, mul, scale
 from memcore.tensors.reshaping import fold, insert, regroup, select, store
 from memcore.tensors.running import exp, logical_not, softplus
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.recurrent.shared import projection
-from memcore.networks.parts import SpecialMixer
 
 
 def recurrent_gemma(

@@ -6,12 +6,12 @@ Local variables live as long here as they do there. Tiles are those of a GPU wit
 
 from __future__ import annotations
 
+from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
+from memcore.symbols import Axis, Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Tensor
-from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
-from memcore.symbols import Axis, Quotient, Shape
 
 _TILE = 128
 """Elements of a key that one program takes, at most (fla/ops/common/chunk_o.py, CONST_TILING)."""

@@ -6,12 +6,12 @@ new values are computed again. Local variables live as long here as they do ther
 
 from __future__ import annotations
 
-from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import contiguous, like, new, only
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.recurrent.kernels_delta import normalized
 from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
 from memcore.symbols import Quotient
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import contiguous, like, new, only
+from memcore.tensors.tensor import Tensor
 
 _PART = 16
 """Tokens of a part of a chunk (chunk_intra.py, BC)."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from memcore.layers.transformers.recurrent.kernels_convolution import parameter_gradients
+from memcore.networks.parts import SpecialMixer
+from memcore.symbols import Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, contiguous, like, new, only
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.layers.transformers.recurrent.kernels_convolution import parameter_gradients
-from memcore.networks.parts import SpecialMixer
-from memcore.symbols import Quotient, Shape
 
 _CHANNELS: Shape = ("b", "D", "s")
 _WIDE_FIRST = (1, 0, 2)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import autocast, new
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.transformers.recurrent.kernels_convolution import parameter_gradients
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.recurrences import MULTIPROCESSORS
 from memcore.symbols import Quotient, Shape, Smaller, split_over
+from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.basics import autocast, new
+from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Parameter, Tensor
 
 CHUNKS = Quotient(("s",), "q")
 """Chunks of a sequence; the last one may be padded."""

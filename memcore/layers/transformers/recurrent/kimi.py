@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.recurrent.kernels_kda import chunk_kda
+from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
+from memcore.symbols import Shape
 from memcore.tensors.arithmetic import divide, sigmoid, total
 from memcore.tensors.basics import clone, contiguous, like, narrow, new, permute, to
 from memcore.tensors.loops import iterations
@@ -10,12 +16,6 @@ from memcore.tensors.pointwise import where
 from memcore.tensors.reshaping import cropped, fold, folded, insert, join, pad, pieces, regroup, select, store
 from memcore.tensors.running import cumsum, exp, log, masked_fill, triangle
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.recurrent.kernels_kda import chunk_kda
-from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
-from memcore.networks.parts import SpecialMixer
-from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
-from memcore.symbols import Shape
 
 _CHUNKED: Shape = (DELTA_CHUNKS, DELTA_CHUNK)
 _HEADS: Shape = ("B", "dk")

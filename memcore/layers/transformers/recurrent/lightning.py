@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.recurrent.shared import constant, projection, without_padding
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Norm
+from memcore.symbols import Axis, Quotient, Shifted
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.basics import narrow, new, permute, split
 from memcore.tensors.loops import iterations
@@ -9,12 +15,6 @@ from memcore.tensors.operations import add, matmul, mul, scale, silu
 from memcore.tensors.reshaping import fold, join, regroup
 from memcore.tensors.running import exp
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.recurrent.shared import constant, projection, without_padding
-from memcore.networks.parts import SpecialMixer
-from memcore.networks.weights import Norm
-from memcore.symbols import Axis, Quotient, Shifted
 
 _BUFFERS = ("slope_rate", "query_decay", "key_decay", "diagonal_decay")
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.recurrent.kernels_mamba import mamba_inner, selective_scan
+from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Norm
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, new, only, permute, split, to
 from memcore.tensors.loops import iterations
@@ -9,12 +15,6 @@ from memcore.tensors.operations import add, add_scalar, matmul, mean, mul, power
 from memcore.tensors.reshaping import insert, pieces, select, stack
 from memcore.tensors.running import exp, softplus
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.recurrent.kernels_mamba import mamba_inner, selective_scan
-from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
-from memcore.networks.parts import SpecialMixer
-from memcore.networks.weights import Norm
 
 
 def mamba(

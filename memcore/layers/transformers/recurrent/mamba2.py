@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from memcore.tensors.basics import contiguous, narrow, new, permute, to
-from memcore.tensors.contractions import einsum
-from memcore.tensors.operations import add, add_scalar, mean, mul, power, rsqrt, scale, silu, sub
-from memcore.tensors.reshaping import cropped, expand, folded, insert, join, pad, pieces, regroup, repeat_interleave, select
-from memcore.tensors.running import clamp, cumsum, exp, logical_not, masked_fill, softplus, triangle
-from memcore.tensors.tensor import Parameter, Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.recurrent.kernels_mamba2 import CHUNKS, split_conv1d_scan
 from memcore.layers.transformers.recurrent.shared import causal_convolution, constant, projection, without_padding
 from memcore.networks.parts import SpecialMixer
 from memcore.symbols import Quotient, Shape, Shifted
+from memcore.tensors.basics import contiguous, narrow, new, permute, to
+from memcore.tensors.contractions import einsum
+from memcore.tensors.operations import add, add_scalar, mean, mul, power, rsqrt, scale, silu, sub
+from memcore.tensors.reshaping import (
+    cropped,
+    expand,
+    folded,
+    insert,
+    join,
+    pad,
+    pieces,
+    regroup,
+    repeat_interleave,
+    select,
+)
+from memcore.tensors.running import clamp, cumsum, exp, logical_not, masked_fill, softplus, triangle
+from memcore.tensors.tensor import Parameter, Tensor
 
 _GROUPS: Shape = ("G", Quotient(("D",), "G"))
 _AND_ONE = Shifted(CHUNKS, 1, 1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.recurrent.kernels_convolution import causal_conv1d
+from memcore.networks.parts import SpecialMixer
 from memcore.tensors.basics import narrow, to
 from memcore.tensors.convolution import conv1d
 from memcore.tensors.operations import linear, mul, silu
 from memcore.tensors.reshaping import insert
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.recurrent.kernels_convolution import causal_conv1d
-from memcore.networks.parts import SpecialMixer
 
 
 def without_padding(hidden_states: Tensor, context: Context) -> Tensor:

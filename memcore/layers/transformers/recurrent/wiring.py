@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.tensors.basics import identity, to
-from memcore.tensors.operations import ACTIVATIONS, add, mul, scale
-from memcore.tensors.reshaping import join
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.feeds import feed, run_feed
 from memcore.layers.transformers.mixers import mix, run_mixer
@@ -17,6 +13,10 @@ from memcore.layers.transformers.recurrent.zamba import zamba2_feed
 from memcore.networks.network import Layer
 from memcore.networks.parts import FeedForward
 from memcore.networks.weights import Norm
+from memcore.tensors.basics import identity, to
+from memcore.tensors.operations import ACTIVATIONS, add, mul, scale
+from memcore.tensors.reshaping import join
+from memcore.tensors.tensor import Tensor
 
 _SHARED = "shared_transformer"
 

@@ -5,14 +5,14 @@ Low-rank matrices beside the shared ones belong to a single use (`memcore.trace.
 
 from __future__ import annotations
 
-from memcore.tensors.basics import contiguous, permute, split, unmerged
-from memcore.tensors.operations import ACTIVATIONS, add, mul
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.recurrent.shared import projection
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.networks.parts import Attention, FeedForward
+from memcore.tensors.basics import contiguous, permute, split, unmerged
+from memcore.tensors.operations import ACTIVATIONS, add, mul
+from memcore.tensors.tensor import Tensor
 
 
 def attend_zamba2(

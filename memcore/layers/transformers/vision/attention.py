@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.tensors.basics import contiguous, permute, to, unmerged
-from memcore.tensors.complex import complex_product
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.attention import interface
 from memcore.layers.transformers.chunked import eager_uncast
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.norms import norm
 from memcore.networks.parts import Attention
+from memcore.tensors.basics import contiguous, permute, to, unmerged
+from memcore.tensors.complex import complex_product
+from memcore.tensors.tensor import Tensor
 
 
 def attend_llama4_vision(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memcore.networks.network import Network
-from memcore.trace.recipe import Buffer
 from memcore.symbols import Quotient, Shape
+from memcore.trace.recipe import Buffer
 
 _POSITIONS = (("position_ids", "embeddings.position_ids", (1, "nt"), "int64"),)
 

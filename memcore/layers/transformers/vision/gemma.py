@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.vision.masks import image_masks, prefix_masks
+from memcore.layers.transformers.vision.seen import Embed, Seen, layer_norm, linear_layer, placeholder_mask, put_among
+from memcore.layers.transformers.vision.vits import siglip
 from memcore.tensors.basics import contiguous, like, new, permute, to
 from memcore.tensors.images import average_pool
 from memcore.tensors.operations import linear
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.vision.masks import image_masks, prefix_masks
-from memcore.layers.transformers.vision.seen import Embed, Seen, layer_norm, linear_layer, placeholder_mask, put_among
-from memcore.layers.transformers.vision.vits import siglip
 from memcore.trace.step import Batch, Step
 
 _PROJECTOR = "model.multi_modal_projector"

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from memcore.errors import UnsupportedError
+from memcore.layers.transformers.vision.buffers import root_of
+from memcore.layers.transformers.vision.seen import (
+    Embed,
+    Features,
+    Seen,
+    context_of,
+    layer_norm,
+    linear_layer,
+    pixel_shuffle,
+    placeholder_mask,
+    put_among,
+    run_layers,
+)
+from memcore.layers.transformers.vision.vits import patches
+from memcore.networks.network import Tower
+from memcore.symbols import Quotient
 from memcore.tensors.basics import narrow, to
 from memcore.tensors.images import joined, reshape
 from memcore.tensors.operations import ACTIVATIONS, add, dropout
 from memcore.tensors.slices import expand
 from memcore.tensors.tensor import Tensor
-from memcore.errors import UnsupportedError
-from memcore.layers.transformers.vision.buffers import root_of
-from memcore.layers.transformers.vision.seen import Embed, Features, Seen, context_of, layer_norm, linear_layer, pixel_shuffle, placeholder_mask, put_among, run_layers
-from memcore.layers.transformers.vision.vits import patches
-from memcore.networks.network import Tower
 from memcore.trace.step import Batch, Step
-from memcore.symbols import Quotient
 
 _PROJECTOR = "model.multi_modal_projector"
 

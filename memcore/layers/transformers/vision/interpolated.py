@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from memcore.symbols import Shape
 from memcore.tensors.arithmetic import total
 from memcore.tensors.basics import new
 from memcore.tensors.operations import embedding, mul
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Step
-from memcore.symbols import Shape
 
 _RULE = "vision_positions"
 _ROWS: Shape = ("nq",)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.vision.seen import (
+    Embed,
+    Seen,
+    context_of,
+    layer_norm,
+    linear_layer,
+    pixel_shuffle,
+    placeholder_mask,
+    put_among,
+    run_layers,
+)
 from memcore.tensors.basics import narrow, permute, to
 from memcore.tensors.images import buffer, joined, reshape, unfolded
 from memcore.tensors.operations import ACTIVATIONS, add, dropout
 from memcore.tensors.slices import expand, unsqueeze
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.vision.seen import Embed, Seen, context_of, layer_norm, linear_layer, pixel_shuffle, placeholder_mask, put_among, run_layers
 from memcore.trace.step import Batch, Step
 
 _ROOT = "vision_model"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from memcore.errors import UnsupportedError
+from memcore.layers.transformers.vision.seen import Embed, Features, Seen, linear_layer, placeholder_mask, put_among
+from memcore.layers.transformers.vision.towers import TOWERS
+from memcore.symbols import Shape
 from memcore.tensors.basics import narrow, to
 from memcore.tensors.images import divided, joined, rejoined
 from memcore.tensors.operations import ACTIVATIONS
 from memcore.tensors.slices import squeeze, unsqueeze
 from memcore.tensors.tensor import Tensor
-from memcore.errors import UnsupportedError
-from memcore.layers.transformers.vision.seen import Embed, Features, Seen, linear_layer, placeholder_mask, put_among
-from memcore.layers.transformers.vision.towers import TOWERS
 from memcore.trace.step import Batch, Step
-from memcore.symbols import Shape
 
 
 def llava(step: Step, batch: Batch, embed: Embed) -> Seen:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.symbols import Shape
 from memcore.tensors.basics import elementwise, new
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Step
-from memcore.symbols import Shape
 
 _RULE = "attention_mask"
 _SQUARE: Shape = (1, 1, "s", "s")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from memcore.errors import UnsupportedError
+from memcore.layers.transformers.vision.pixtral import pixtral
+from memcore.layers.transformers.vision.seen import Embed, Seen, layer_norm, linear_layer, placeholder_mask, put_among
+from memcore.symbols import Axis, Quotient
 from memcore.tensors.basics import to
 from memcore.tensors.images import divided, joined, rejoined, unfolded_rows
 from memcore.tensors.loops import iterations, returns
 from memcore.tensors.operations import ACTIVATIONS
 from memcore.tensors.slices import split_sizes, squeeze
 from memcore.tensors.tensor import Tensor
-from memcore.errors import UnsupportedError
-from memcore.layers.transformers.vision.pixtral import pixtral
-from memcore.layers.transformers.vision.seen import Embed, Seen, layer_norm, linear_layer, placeholder_mask, put_among
 from memcore.trace.step import Batch, Step
-from memcore.symbols import Axis, Quotient
 
 _PROJECTOR = "model.multi_modal_projector"
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.vision.seen import Embed, Seen, context_of, layer_norm, linear_layer, run_layers
+from memcore.layers.transformers.vision.vits import patches
+from memcore.symbols import Rounded, Shape, Shifted
 from memcore.tensors.basics import like, narrow, new, to
 from memcore.tensors.images import joined, padded_rows, reshape, stacked
 from memcore.tensors.operations import add, embedding, mul, scale, tanh
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.vision.seen import Embed, Seen, context_of, layer_norm, linear_layer, run_layers
-from memcore.layers.transformers.vision.vits import patches
 from memcore.trace.step import Batch, Step
-from memcore.symbols import Rounded, Shape, Shifted
 
 _ROOT = "model.vision_model"
 _RULE = "attention_mask"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from memcore.tensors.basics import new
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
 from memcore.layers.transformers.vision.internvl import internvl
 from memcore.layers.transformers.vision.llava import llava
@@ -13,8 +11,10 @@ from memcore.layers.transformers.vision.mistral3 import mistral3
 from memcore.layers.transformers.vision.seen import Embed, Seen
 from memcore.layers.transformers.vision.towers import TOWERS
 from memcore.networks.network import Network
-from memcore.trace.step import Batch, Step
 from memcore.symbols import Shape
+from memcore.tensors.basics import new
+from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Batch, Step
 
 SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
     "gemma3": gemma.gemma3,

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memcore.layers.transformers.attention import interface
+from memcore.layers.transformers.context import Context, Weights, project
+from memcore.layers.transformers.rotations import rotate_half
+from memcore.networks.parts import Attention
+from memcore.symbols import Axis
 from memcore.tensors.basics import permute, to
 from memcore.tensors.images import joined, reshape, unbound
 from memcore.tensors.loops import iterations, returns
 from memcore.tensors.operations import add, mul
 from memcore.tensors.slices import split_sizes, unsqueeze
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.attention import interface
-from memcore.layers.transformers.context import Context, Weights, project
-from memcore.layers.transformers.rotations import rotate_half
-from memcore.networks.parts import Attention
-from memcore.symbols import Axis
 
 Piece = tuple[Axis, Axis, int]
 """The length of what is attended to on its own, how many there are, and how many of them are recorded."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.vision.buffers import root_of
+from memcore.layers.transformers.vision.seen import Features, context_of, layer_norm, run_layers
+from memcore.symbols import half
 from memcore.tensors.basics import cat, like, new, to
 from memcore.tensors.images import convolution, divided, rejoined
 from memcore.tensors.loops import iterations
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.vision.buffers import root_of
-from memcore.layers.transformers.vision.seen import Features, context_of, layer_norm, run_layers
 from memcore.trace.step import Step
-from memcore.symbols import half
 
 _POSITIONS = "vision_positions"
 

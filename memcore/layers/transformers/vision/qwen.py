@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.vision.interpolated import interpolated, taps_and_weights
+from memcore.layers.transformers.vision.places import multimodal_positions
+from memcore.layers.transformers.vision.seen import (
+    Embed,
+    Features,
+    Seen,
+    context_of,
+    layer_norm,
+    linear_layer,
+    placeholder_mask,
+    put_among,
+    run_layers,
+)
+from memcore.symbols import Quotient
 from memcore.tensors.basics import cat, like, new, to
 from memcore.tensors.images import buffer, convolution, divided, rejoined, reshape
 from memcore.tensors.indexing import take
 from memcore.tensors.loops import iterations
 from memcore.tensors.operations import ACTIVATIONS, add
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.vision.interpolated import interpolated, taps_and_weights
-from memcore.layers.transformers.vision.places import multimodal_positions
-from memcore.layers.transformers.vision.seen import Embed, Features, Seen, context_of, layer_norm, linear_layer, placeholder_mask, put_among, run_layers
 from memcore.trace.step import Batch, Step
-from memcore.symbols import Quotient
 
 _ROOT = "model.visual"
 

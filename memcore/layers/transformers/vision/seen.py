@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from memcore.layers.transformers.context import Context
+from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.wiring import decoder_layer
+from memcore.networks.weights import Norm
 from memcore.tensors.basics import clone, contiguous, new, permute, to
 from memcore.tensors.images import masked_scatter, put_rows, rows_at, viewed
 from memcore.tensors.operations import add, linear
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.context import Context
-from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.wiring import decoder_layer
-from memcore.networks.weights import Norm
 from memcore.trace.step import Slot, Step
 
 Tap = Callable[[int, Tensor], Tensor]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.vision.buffers import root_of
+from memcore.layers.transformers.vision.seen import Features, context_of, layer_norm, run_layers
 from memcore.tensors.basics import narrow, permute, to
 from memcore.tensors.images import buffer, convolution, joined
 from memcore.tensors.operations import add, embedding
 from memcore.tensors.tensor import Tensor
-from memcore.layers.transformers.vision.buffers import root_of
-from memcore.layers.transformers.vision.seen import Features, context_of, layer_norm, run_layers
 from memcore.trace.step import Step
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from memcore.tensors.operations import add, dropout, mul, tanh
-from memcore.tensors.tensor import Tensor
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.feeds import feed
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
 from memcore.networks.network import Layer
+from memcore.tensors.operations import add, dropout, mul, tanh
+from memcore.tensors.tensor import Tensor
 
 
 def _qwen(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:

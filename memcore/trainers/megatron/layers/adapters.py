@@ -7,13 +7,13 @@ low rank; beside one sharded by rows the second one gathers all of its result, o
 
 from __future__ import annotations
 
+from memcore.networks.weights import Linear
+from memcore.symbols import Shape, split_over
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, view
 from memcore.tensors.operations import add, dropout
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.networks.weights import Linear
 from memcore.trainers.megatron.told import MegatronPlan
-from memcore.symbols import Shape, split_over
 
 
 def adapted(out: Tensor, x: Tensor, part: Linear, matrices: tuple[Parameter, Parameter], how: MegatronPlan) -> Tensor:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.networks.parts import Attention, LatentAttention
+from memcore.networks.weights import Linear, Norm
+from memcore.symbols import Axis, Rounded, Shape, half
 from memcore.tensors.attention import Heads
 from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import cat, clone, contiguous, like, new, only, to, view
@@ -18,10 +21,7 @@ from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, local_linear, local_row_linear, norm_linear
 from memcore.trainers.megatron.layers.offloading import Groups, opened
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.networks.parts import Attention, LatentAttention
-from memcore.networks.weights import Linear, Norm
 from memcore.trainers.megatron.told import MegatronPlan
-from memcore.symbols import Axis, Rounded, Shape, half
 
 
 @dataclass(frozen=True, slots=True)

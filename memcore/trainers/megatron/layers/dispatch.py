@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.networks.parts import Experts
+from memcore.symbols import Axis, Shape, split_over
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import new, only, view
 from memcore.tensors.tensor import Tensor
-from memcore.networks.parts import Experts
 from memcore.trainers.megatron.told import Experts as Plan
-from memcore.symbols import Axis, Shape, split_over
 
 ROWS = "nr"
 _ARRIVED = split_over(ROWS, "etp")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from memcore.networks.weights import Norm
+from memcore.symbols import Axis
 from memcore.tensors.basics import new, permute
 from memcore.tensors.operations import add, dropout, embedding, gelu
 from memcore.tensors.operations import linear as plain_linear
 from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.megatron.layers.attention import Around
 from memcore.trainers.megatron.layers.ends import embedded
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.heads import head, plan
 from memcore.trainers.megatron.layers.layer import layer
-from memcore.networks.weights import Norm
-from memcore.trace.step import Batch, Slot, Step
-from memcore.symbols import Axis
 
 _INPUTS = 6
 """Tokens, their types, order of sentences, labels and two masks, all int64."""

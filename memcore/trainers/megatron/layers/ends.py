@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memcore.networks.network import Ends
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, new, only, permute, view
 from memcore.tensors.operations import add, dropout, embedding, scale
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.linear import Weights, part_of, sum_to_parts
-from memcore.networks.network import Ends
 from memcore.trainers.megatron.told import MegatronPlan
 
 

@@ -6,6 +6,8 @@ transformer_engine/pytorch/module/grouped_linear.py.
 
 from __future__ import annotations
 
+from memcore.networks.parts import Experts
+from memcore.symbols import Shape
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, to
@@ -22,10 +24,8 @@ from memcore.trainers.megatron.layers.linear import Weights, linear
 from memcore.trainers.megatron.layers.offloading import opened
 from memcore.trainers.megatron.layers.recompute import discarded, recomputes, run_again
 from memcore.trainers.megatron.layers.routing import route
-from memcore.networks.parts import Experts
 from memcore.trainers.megatron.told import Experts as Plan
 from memcore.trainers.megatron.told import MegatronPlan
-from memcore.symbols import Shape
 
 
 def experts(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tensor:

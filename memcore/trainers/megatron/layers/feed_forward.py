@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from memcore.networks.parts import FeedForward
+from memcore.networks.weights import Norm
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.attention import Around
 from memcore.trainers.megatron.layers.fused import bias_gelu, norm, spelled_out, swiglu
 from memcore.trainers.megatron.layers.linear import Weights, linear, local_linear, local_row_linear, norm_linear
-from memcore.networks.parts import FeedForward
-from memcore.networks.weights import Norm
 
 
 def feed_forward(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from memcore.networks.weights import Norm
+from memcore.symbols import Axis
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, view
 from memcore.tensors.operations import ACTIVATIONS, add, mul
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.linear import clear
-from memcore.networks.weights import Norm
-from memcore.symbols import Axis
 
 Backward: TypeAlias = Callable[[list[Gradient], list[Tensor], list[Parameter]], list[Gradient]]
 """A norm's gradients from those of its result, what it kept, and its parameters."""

@@ -8,12 +8,12 @@ their inputs in the pool too, and read there what an earlier graph has left.
 
 from __future__ import annotations
 
+from memcore.networks.network import Layer
+from memcore.networks.parts import Experts, FeedForward, SpecialMixer
 from memcore.tensors.autograd import Kept, attach, memory_of, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import CAPTURED
 from memcore.tensors.tensor import Tensor
-from memcore.networks.network import Layer
-from memcore.networks.parts import Experts, FeedForward, SpecialMixer
 from memcore.trainers.megatron.told import Graphs
 
 

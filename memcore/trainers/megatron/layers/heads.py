@@ -6,11 +6,11 @@ from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute
 from memcore.tensors.operations import mul
 from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Step
 from memcore.trainers.megatron.layers.linear import local_linear
 from memcore.trainers.megatron.layers.losses import vocab_parallel_cross_entropy
 from memcore.trainers.megatron.layers.prediction import with_loss
 from memcore.trainers.megatron.told import MegatronPlan
-from memcore.trace.step import Step
 
 
 def plan(step: Step) -> MegatronPlan:

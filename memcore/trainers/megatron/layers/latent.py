@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memcore.networks.parts import LatentAttention
+from memcore.networks.weights import Linear, Norm
+from memcore.symbols import Axis, Shape, half
 from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import cat, clone, contiguous, new, only, view
 from memcore.tensors.discarding import discard
@@ -15,9 +18,6 @@ from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, local_linear, norm_linear, parts_to_all
 from memcore.trainers.megatron.layers.offloading import Group, opened
 from memcore.trainers.megatron.layers.recompute import discarded, recomputes
-from memcore.networks.parts import LatentAttention
-from memcore.networks.weights import Linear, Norm
-from memcore.symbols import Axis, Shape, half
 
 
 def latent_attention(

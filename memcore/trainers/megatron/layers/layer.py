@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
+from memcore.networks.weights import Norm
 from memcore.tensors.tensor import Parameter, Tensor
+from memcore.trace.step import Slot
 from memcore.trainers.megatron.layers.attention import Around, attention, cross_attention
 from memcore.trainers.megatron.layers.experts import experts
 from memcore.trainers.megatron.layers.feed_forward import feed_forward
@@ -13,9 +16,6 @@ from memcore.trainers.megatron.layers.linear import Weights
 from memcore.trainers.megatron.layers.mamba import mamba
 from memcore.trainers.megatron.layers.offloading import Group, opened
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
-from memcore.networks.weights import Norm
-from memcore.trace.step import Slot
 
 
 def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None, angles: Tensor | None = None) -> Tensor:

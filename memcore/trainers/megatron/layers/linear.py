@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.networks.weights import Linear, Norm
+from memcore.symbols import Shape, split_over, whole
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, view
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.adapters import adapted
-from memcore.networks.weights import Linear, Norm
 from memcore.trainers.megatron.told import MegatronPlan
-from memcore.symbols import Shape, split_over, whole
 
 Weights = Mapping[str, Parameter]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from memcore.layers.transformers.recurrent.kernels_mamba2 import split_conv1d_scan
+from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Linear, Norm
 from memcore.tensors.basics import contiguous, new, permute
 from memcore.tensors.tensor import Tensor
 from memcore.trainers.megatron.layers.attention import Around
 from memcore.trainers.megatron.layers.dispatch import view_of
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, norm_linear
-from memcore.layers.transformers.recurrent.kernels_mamba2 import split_conv1d_scan
-from memcore.networks.parts import SpecialMixer
-from memcore.networks.weights import Linear, Norm
 
 
 def mamba(x: Tensor, part: SpecialMixer, before: Norm, weights: Weights, around: Around) -> Tensor:

@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.layers.transformers.vision.buffers import tower_buffers
+from memcore.networks.network import Network
+from memcore.networks.parts import Attention, SpecialMixer
 from memcore.tensors.basics import new
 from memcore.tensors.tensor import Tensor
-from memcore.errors import UnsupportedError
+from memcore.trace.recipe import Buffer
+from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.megatron.layers.attention import Around
 from memcore.trainers.megatron.layers.encoders import bert, t5
 from memcore.trainers.megatron.layers.ends import embedded
@@ -21,13 +27,8 @@ from memcore.trainers.megatron.layers.layer import layer
 from memcore.trainers.megatron.layers.offloading import Groups
 from memcore.trainers.megatron.layers.prediction import predicted, split
 from memcore.trainers.megatron.layers.towers import deepened, embedded_with_images, frequencies, rotates
-from memcore.layers.transformers.vision.buffers import tower_buffers
 from memcore.trainers.megatron.networks.parts import DEEP, ENCODER, PREDICTION, WIRING
 from memcore.trainers.megatron.networks.towers import MULTIMODAL
-from memcore.networks.network import Network
-from memcore.networks.parts import Attention, SpecialMixer
-from memcore.trace.recipe import Buffer
-from memcore.trace.step import Batch, Slot, Step
 
 _WIRINGS = (WIRING, PREDICTION, ENCODER, DEEP)
 
@@ -41,7 +42,7 @@ def check(network: Network) -> None:
         missing += [] if one.residual in _WIRINGS else [f"layers wired as {one.residual!r}"]
         if missing:
             message = f"Megatron's activations are not modelled yet for {' and '.join(missing)}"
-            raise UnsupportedError("training.implementation", message)
+            raise UnsupportedError(Training.implementation, message)
 
 
 def buffers(network: Network) -> Sequence[Buffer]:

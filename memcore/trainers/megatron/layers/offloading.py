@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
+from memcore.networks.network import Layer
+from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.symbols import Shape, product
 from memcore.tensors.autograd import Gradient, Kept, Saved, attach, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import Storage, Tape
 from memcore.tensors.tensor import Tensor
-from memcore.networks.network import Layer
-from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.trainers.megatron.told import MegatronPlan, Offload
-from memcore.symbols import Shape, product
 
 _WHOLE = 0.5
 """A view of at least this part of its storage takes all of it along (`BASE_OFFLOAD_MIN_COVERAGE`)."""

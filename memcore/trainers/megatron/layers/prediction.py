@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from memcore.networks.network import Ends
+from memcore.networks.parts import Extra
+from memcore.networks.weights import Linear, Norm
+from memcore.symbols import Shape, whole
 from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import like, new, only, view
 from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Slot, Step
 from memcore.trainers.megatron.layers.dispatch import view_of
 from memcore.trainers.megatron.layers.ends import embedded
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import linear, part_of
-from memcore.networks.network import Ends
-from memcore.networks.parts import Extra
-from memcore.networks.weights import Linear, Norm
 from memcore.trainers.megatron.told import MegatronPlan
-from memcore.trace.step import Slot, Step
-from memcore.symbols import Shape, whole
 
 _EMBEDDING = "mtp.embedding.word_embeddings.weight"
 """The copy of the embedding that a later stage has."""

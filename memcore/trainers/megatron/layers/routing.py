@@ -5,14 +5,14 @@ Source: Megatron-LM, core/transformer/moe/{router,moe_utils}.py.
 
 from __future__ import annotations
 
+from memcore.networks.parts import Experts
+from memcore.symbols import Shape
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, to
 from memcore.tensors.operations import mul, softmax
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.networks.parts import Experts
 from memcore.trainers.megatron.told import Experts as Plan
-from memcore.symbols import Shape
 
 
 def route(x: Tensor, weight: Parameter, part: Experts, plan: Plan) -> tuple[Tensor, Tensor]:

@@ -10,25 +10,25 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from memcore.tensors.autograd import attach, tracked
-from memcore.tensors.basics import cat, clone, contiguous, new, only, permute, to, view
-from memcore.tensors.images import put_rows, rejoined, rows_at
-from memcore.tensors.operations import add
-from memcore.tensors.tensor import Tensor
-from memcore.trainers.megatron.layers.ends import embedded
-from memcore.trainers.megatron.layers.linear import part_of
-from memcore.trainers.megatron.layers.vision import qwen3_tower
 from memcore.layers.transformers.vision import internvl
 from memcore.layers.transformers.vision.models import inputs
 from memcore.layers.transformers.vision.places import multimodal_positions
 from memcore.layers.transformers.vision.qwen import image_features, tower
 from memcore.layers.transformers.vision.seen import placeholder_mask, put_among
-from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, MULTIMODAL
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention
-from memcore.trainers.megatron.told import MegatronPlan
-from memcore.trace.step import Batch, Step
 from memcore.symbols import Axis, Quotient, Shape, Smaller, half, split_over
+from memcore.tensors.autograd import attach, tracked
+from memcore.tensors.basics import cat, clone, contiguous, new, only, permute, to, view
+from memcore.tensors.images import put_rows, rejoined, rows_at
+from memcore.tensors.operations import add
+from memcore.tensors.tensor import Tensor
+from memcore.trace.step import Batch, Step
+from memcore.trainers.megatron.layers.ends import embedded
+from memcore.trainers.megatron.layers.linear import part_of
+from memcore.trainers.megatron.layers.vision import qwen3_tower
+from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, MULTIMODAL
+from memcore.trainers.megatron.told import MegatronPlan
 
 _SEEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", *DIVIDED_VARIANTS)
 """Towers that are modelled with images, by `Tower.variant`."""

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.weights import Linear, Norm
+from memcore.symbols import Quotient
 from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import contiguous, new, only, permute, to
 from memcore.tensors.images import convolution, divided, rejoined, viewed
 from memcore.tensors.operations import ACTIVATIONS, add, embedding, mul
 from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Parameter, Tensor
+from memcore.trace.step import Slot, Step
 from memcore.trainers.megatron.layers.attention import Around, heads_of, heads_split, projected, rotated
 from memcore.trainers.megatron.layers.core_attention import Core, cudnn, flash_kernel
 from memcore.trainers.megatron.layers.feed_forward import feed_forward
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, norm_linear
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.networks.parts import Attention, FeedForward
-from memcore.networks.weights import Linear, Norm
 from memcore.trainers.megatron.told import MegatronPlan, Recompute
-from memcore.trace.step import Slot, Step
-from memcore.symbols import Quotient
 
 _ROOT = "model.visual"
 _RULE = "vision_positions"

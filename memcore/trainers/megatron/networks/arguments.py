@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memcore.limits import INTEGER_DIGITS, LAYERS
-from memcore.trainers.megatron.networks import parts
-from memcore.trainers.megatron.networks.parts import ENCODER, PATH, PREDICTION, WIRING, Routing, Style
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Feed, Heads, Mixer
 from memcore.networks.patterns import compress
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Weight
+from memcore.trainers.megatron.networks import parts
+from memcore.trainers.megatron.networks.parts import ENCODER, PATH, PREDICTION, WIRING, Routing, Style
 
 ARCHITECTURES = ("gpt", "bert", "t5", "hybrid")
 _NORMS = {"LayerNorm": "layer", "RMSNorm": "rms"}

@@ -12,13 +12,13 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from memcore.errors import UnsupportedError
+from memcore.networks.network import Layer, Model, Network, Tower
+from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
+from memcore.symbols import Axis
 from memcore.trainers.megatron.networks import parts
 from memcore.trainers.megatron.networks.arguments import ends
 from memcore.trainers.megatron.networks.parts import PATH, PREDICTION, WIRING, Routing, Style, prediction, repeated
 from memcore.trainers.megatron.networks.towers import MULTIMODAL, MULTIMODAL_FAMILIES, deep_layers, deepened, placed
-from memcore.networks.network import Layer, Model, Network, Tower
-from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
-from memcore.symbols import Axis
 
 _ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "swish": "silu"}
 

@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from memcore.limits import INTEGER_DIGITS, LAYOUT_PARTS, NESTING
-from memcore.trainers.megatron.networks.parts import PREDICTION
 from memcore.networks.network import Layer, Model
 from memcore.networks.stages import cut
+from memcore.trainers.megatron.networks.parts import PREDICTION
 from memcore.units import approximate
 
 

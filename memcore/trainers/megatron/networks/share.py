@@ -10,11 +10,11 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS
 from memcore.networks.network import Ends, Layer, Model, Network, Tower
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Shape, split_over
+from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS
 
 TENSOR, EXPERT, EXPERT_TENSOR = "tp", "ep", "etp"
 """Symbols for the ranks that share matrices, experts, and the matrices of an expert."""

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from memcore.trainers.megatron.networks.parts import DEEP, WIRING, Style, attention, dense
 from memcore.networks.network import Layer, Model, Network, Tower
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis
+from memcore.trainers.megatron.networks.parts import DEEP, WIRING, Style, attention, dense
 
 WHOLE, DIVIDED = "whole", "divided"
 """transformers' own module on every tensor-parallel rank; or layers of Megatron-Core, which those ranks share."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memcore.trainers.megatron.published.arguments import MegatronArguments
+from memcore.config.parallelism import Parallelism
 from memcore.errors import ConfigError, Problem
+from memcore.trainers.megatron.published.arguments import MegatronArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def _stages(of: MegatronArguments) -> list[list[int]] | None:
         found[-1] = last
     if count < 2 or sum(found) != of.num_layers or any(each < 1 or each % chunks for each in found):
         message = f"found {found} layers, which must be {of.num_layers} together, in {chunks} equal chunks for each"
-        raise ConfigError([Problem("parallelism.pipeline_layout", message)])
+        raise ConfigError([Problem(Parallelism.pipeline_layout, message)])
     layers: list[list[int]] = [[] for _ in found]
     start = 0
     for _ in range(chunks):

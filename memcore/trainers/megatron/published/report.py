@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from memcore.trainers.megatron.published import bridge
-from memcore.trainers.megatron.published import earlier
+from memcore.trainers.megatron.published import bridge, earlier
 from memcore.trainers.megatron.published import megatron_lm as megatron
 from memcore.trainers.megatron.published.arguments import MegatronArguments, of_container
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from memcore.networks.adapters import learns
+from memcore.networks.weights import Weight
+from memcore.symbols import Axis, Quotient, Shape, Total, split_over
 from memcore.tensors.tape import Storage, Tape
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.engine import Engine, Runtime, precision
-from memcore.networks.adapters import learns
-from memcore.networks.weights import Weight
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.deepspeed.told import ZeroPlan
-from memcore.symbols import Axis, Quotient, Shape, Total, split_over
 
 Weights = Sequence[tuple[Weight, int]]
 
@@ -342,3 +342,4 @@ def _megatron(engine: Engine) -> Engine:
 
 MEGATRON = tuple(map(_megatron, (ENGINE, STAGE_3, OFFLOADED)))
 """The three of them for Megatron's layers."""
+ENGINES: Mapping[str, Engine] = {each.key or each.name: each for each in (ENGINE, STAGE_3, OFFLOADED)}

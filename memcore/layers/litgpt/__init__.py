@@ -1,0 +1,1 @@
+"""LitGPT's layers, and what its networks have that transformers' have not."""

@@ -1,0 +1,1 @@
+"""What people ask of estimates: changes, layouts, limits, logs, costs."""

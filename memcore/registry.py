@@ -1,0 +1,65 @@
+"""Which trainers and servers there are, and where each is found.
+
+Nothing but this table knows them. Whatever depends on an engine is asked of a room in the folder of its trainer or
+server: `room("fsdp", "settings")` is `memcore.trainers.pytorch.settings`. Rooms are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+
+class Home(NamedTuple):
+    """Where an engine is known."""
+
+    folder: str
+    """Below `memcore/trainers/` or `memcore/servers/`."""
+    meaning: str
+    """What the engine is, for people."""
+
+
+TRAINERS: Mapping[str, Home] = {
+    "none": Home("pytorch", "one GPU"),
+    "ddp": Home("pytorch", "DistributedDataParallel: a full copy on every GPU"),
+    "fsdp": Home("pytorch", "FSDP2: fully sharded"),
+    "deepspeed": Home("deepspeed", "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded"),
+    "megatron-deepspeed": Home("megatron_deepspeed", "Megatron-DeepSpeed: tensor parallelism or Ulysses under ZeRO"),
+    "megatron": Home("megatron", "Megatron-Core: tensor, pipeline, context and expert parallelism"),
+    "megatron-fsdp": Home("megatron", "the same with parameters sharded by Megatron-FSDP"),
+    "nanotron": Home("nanotron", "nanotron: tensor, pipeline and data parallelism with ZeRO-1"),
+}
+"""Engines that train, by the value of `engine.type`."""
+SERVERS: Mapping[str, Home] = {
+    "transformers": Home("generate", "serving with generate() of transformers, or a script like it"),
+    "vllm": Home("vllm", "serving with vLLM"),
+    "sglang": Home("sglang", "serving with SGLang"),
+    "tensorrt-llm": Home("tensorrt_llm", "serving with TensorRT-LLM"),
+    "llama.cpp": Home("llamacpp", "serving a GGUF file with llama.cpp"),
+}
+"""Engines that serve."""
+_SHARED: Mapping[str, str] = {"trainers": "memcore.layers", "servers": "memcore.serving"}
+"""What several trainers or several servers have in common."""
+ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
+
+
+def room(engine: str, name: str) -> Any:
+    """A module of an engine's folder; None where the folder has no such room."""
+    kind = "trainers" if engine in TRAINERS else "servers"
+    return _module(f"memcore.{kind}.{ENGINES[engine].folder}.{name}")
+
+
+def rooms(name: str) -> Iterator[Any]:
+    """The rooms of this name in the order of the tables, those that trainers or servers share first."""
+    for kind, homes in (("trainers", TRAINERS), ("servers", SERVERS)):
+        folders = (f"memcore.{kind}.{home.folder}" for home in homes.values())
+        for folder in dict.fromkeys((_SHARED[kind], *folders)):
+            found = _module(f"{folder}.{name}")
+            if found is not None:
+                yield found
+
+
+def _module(name: str) -> Any:
+    return import_module(name) if find_spec(name) is not None else None

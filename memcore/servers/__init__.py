@@ -1,0 +1,1 @@
+"""Servers: a folder for each program that serves models; `memcore.registry` names them."""

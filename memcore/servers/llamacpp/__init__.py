@@ -1,0 +1,1 @@
+"""llama.cpp: GGUF files, its graphs and its buffers."""

@@ -1,0 +1,1 @@
+"""Formulas of memory that Megatron Bridge and Megatron-LM publish."""

@@ -1,0 +1,1 @@
+"""Megatron-DeepSpeed: Megatron-LM of 2023 under ZeRO."""
