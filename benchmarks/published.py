@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from memcore import Config, MemcoreError, estimate, search
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.estimation import Estimate
 from memcore.faces.render.search import policy_of
 from memcore.questions.costs import Cost, cost_of, roofline_of
@@ -150,7 +152,7 @@ def report(run: Run) -> Iterator[str]:
         return
     if not isinstance(found, Estimate):
         raise TypeError(run.title)
-    roofline = roofline_of(config.hardware.accelerator, config.hardware.gpus_per_node)
+    roofline = roofline_of(config[Hardware.accelerator], config[Hardware.gpus_per_node])
     own, step = cost_of(found.job, roofline), sequences_of(found.job)
     fits = "fits" if found.fits else "does not fit"
     yield (
@@ -185,7 +187,7 @@ def report(run: Run) -> Iterator[str]:
 def _variant(questions: list[Question], found: Estimate, cheapest: Cost) -> Iterator[str]:
     """The cheapest that fits of the layouts with the same division."""
     sizes = found.job.sizes
-    division = sizes["tp"], found.job.stages, sizes["cp"], found.job.config.parallelism.expert_parallel_size or 1
+    division = sizes["tp"], found.job.stages, sizes["cp"], found.job.config[Parallelism.expert_parallel_size] or 1
     alike = [
         (question.cost(each).per_token, each, question)
         for question in questions

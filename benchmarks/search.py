@@ -27,7 +27,7 @@ from memcore.questions.searching.questions import questions_of
 from memcore.questions.searching.spaces import Space, Tried
 from memcore.questions.searching.tasks import Task
 from memcore.questions.searching.totals import Totals
-from memcore.trainers import report_theoretical_memory
+from memcore.trainers.megatron.published.report import report_theoretical_memory
 
 DENSE = {
     "model": "llama-3.1-70b",

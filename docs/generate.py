@@ -13,6 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
+from typing import Any
+
 import accuracy_page
 import costs_page
 
@@ -116,7 +118,7 @@ def reference() -> str:
     )
 
 
-def values(kind: Kind) -> str:
+def values(kind: Kind[Any]) -> str:
     """What a setting can be."""
     match kind:
         case Flag():

@@ -17,6 +17,8 @@ from xml.etree import ElementTree as ET
 import yaml  # type: ignore[import-untyped]
 
 from fuzzing.answers import BrokenError, answered, expect, never_refused, said, settled, strict
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.quick import quick
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
@@ -119,7 +121,7 @@ def of_exports(given: Any) -> None:
     found = answered(settled(given))
     config = found.job.config
     taken = {each.path: each.value for each in found.assumptions}
-    engine = config.engine.type or "none"
+    engine = config[EngineSettings.type] or "none"
     for name, tool in TOOLS.items():
         if engine not in tool.engines:
             continue
@@ -156,7 +158,7 @@ def _parsed(syntax: str, written: str) -> None:
 
 def _comes_back(config: Config, written: str) -> None:
     """What claims to say everything says the same job when it is read."""
-    gpus = config.hardware.num_gpus
+    gpus = config[Hardware.num_gpus]
     with never_refused("import of its own export"):
         back = imported(written, gpus)
         again = Config.from_dict({"model": config.model, **back.config})

@@ -128,11 +128,13 @@ _SIZED: Mapping[str, Sequence[Any]] = {
 }
 
 
-def value(kind: Kind, rng: Random) -> Any:
+def value(kind: Kind[Any], rng: Random) -> Any:
     """A value for a setting, mostly one that it takes."""
     if isinstance(kind, ModelName):
         return model(rng)
-    make: Callable[[Kind, Random], Any] = rng.choices([right, extreme, lambda kind, rng: wrong(rng)], [90, 6, 4])[0]
+    make: Callable[[Kind[Any], Random], Any] = rng.choices([right, extreme, lambda kind, rng: wrong(rng)], [90, 6, 4])[
+        0
+    ]
     return make(kind, rng)
 
 
@@ -148,5 +150,5 @@ def put(tree: Tree, path: str, found: Any) -> None:
 
 
 def _applies(path: str, engine: str) -> bool:
-    setting: Setting = SETTINGS[path]
+    setting: Setting[Any] = SETTINGS[path]
     return setting.engines is None or engine in setting.engines

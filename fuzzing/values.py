@@ -31,12 +31,12 @@ LAYOUTS = ("Et*3|(tt|)*29m|L", "Et|t|t|tL", "2,2", "1,3", "Et*9|L", "E|L", "()*9
 VERSIONS = ("0.19.0", "0.6.3.post1", "v0.9.2", "2.1", "4.57.1", "1", "0.0", 1, 2, 3)
 
 
-def right(kind: Kind, rng: Random) -> Any:
+def right(kind: Kind[Any], rng: Random) -> Any:
     """A value that a setting takes."""
     return RIGHT[type(kind).__name__](kind, rng)
 
 
-def extreme(kind: Kind, rng: Random) -> Any:
+def extreme(kind: Kind[Any], rng: Random) -> Any:
     """A value at the edge of what a setting takes, or the right one of a kind that has no edges."""
     name = type(kind).__name__
     return (_EXTREME.get(name) or RIGHT[name])(kind, rng)

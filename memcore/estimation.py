@@ -16,10 +16,11 @@ from memcore.memory.rank import Rank, ranks_of
 from memcore.memory.readings import Reading
 from memcore.serving.estimate import ServingEstimate, estimate_serving
 from memcore.serving.job import given_below, is_serving
+from memcore.trace.job import Job
 from memcore.trace.program import Moment
 from memcore.trainers.megatron.settings import MEGATRON
 from memcore.trainers.megatron.stages import stages_of
-from memcore.trainers.pytorch.resolve import Job, resolve
+from memcore.trainers.pytorch.resolve import resolve
 from memcore.trainers.pytorch.settings import TorchSettings
 
 

@@ -153,7 +153,7 @@ def _values(kind):
 @st.composite
 def any_configs(draw):
     """A config with any settings, also such that contradict each other."""
-    config = Config(model=draw(_values(ModelName())))
+    config = Config({"model": draw(_values(ModelName()))})
     for path in draw(st.sets(st.sampled_from([path for path in SETTINGS if path != "model"]))):
         config = config.replaced(path, draw(_values(SETTINGS[path].kind)))
     return config

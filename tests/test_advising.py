@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from memcore import advise, estimate
+from memcore.config.hardware import Hardware
 from memcore.faces.cli import main
 from memcore.faces.render.advice import advice_data, advice_html, advice_text
 from memcore.hardware import ACCELERATORS
@@ -131,7 +132,7 @@ def test_advice_for_servers(engine):
     halved = titles["Weights in fp8"]
     assert halved.slowdown < -0.4
     assert 24 * 2**30 < halved.saves < 36 * 2**30
-    assert titles["Twice the GPUs, which share every matrix"].config.hardware.num_gpus == 4
+    assert titles["Twice the GPUs, which share every matrix"].config[Hardware.num_gpus] == 4
 
 
 def test_the_ladder_of_a_server():

@@ -25,17 +25,41 @@ from memcore.questions.advising.server_changes import SERVER_CHANGES
 
 ROOT = Path(__file__).parent.parent / "memcore"
 SILENT = (
-    *("__init__", "__main__", "cli", "data", "decisions", "torchtitan_commits", "words"),
-    *("render/accuracy", "render/formulas", "render/search", "render/serving_text", "render/solution", "render/text"),
-    *("engines/theoretical", "formulas", "ranks/host_phases", "ranks/phases", "serving/presets"),  # the command line's
-    *("config/json_schema", "config/quick", "eager", "symbols"),
     *(
-        "advising/names",
+        "__init__",
+        "__main__",
+        "faces/cli",
+        "faces/decisions",
+        "trainers/pytorch/torchtitan_commits",
+        "i18n",
+        "registry",
+    ),
+    *(
+        "faces/render/accuracy",
+        "faces/render/formulas",
+        "faces/render/search",
+        "faces/render/serving_text",
+        "faces/render/solution",
+        "faces/render/text",
+    ),
+    *(
+        "trainers/megatron/published",
+        "questions/formulas",
+        "memory/host_phases",
+        "memory/phases",
+        "serving/presets",
+    ),  # the command line's
+    *("config/json_schema", "config/quick", "tensors", "symbols"),
+    *(
         "formats/names",
-        "page/exchanging",
-        "page/presets",
+        "faces/page/exchanging",
+        "faces/page/presets",
     ),  # other tools' names, and files to take away
-    *("reconciling/lines", "rules"),  # what logs look like; rules have a table of their own
+    *(
+        "questions/reconciling/lines",
+        "rules",
+        "trainers/megatron/rules",
+    ),  # what logs look like; rules have a table of their own
     *("serving/gguf_mixes", "serving/gguf_types"),
 )
 """Modules that never speak to a page in sentences."""

@@ -5,10 +5,12 @@ import json
 import pytest
 
 from memcore import Config, ConfigError, UnsupportedError, estimate
+from memcore.config.hardware import Hardware
 from memcore.config.json_schema import json_schema
 from memcore.config.kinds import Integer, Number
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import FLAGS, from_texts, to_texts
+from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 
 JOB = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
@@ -131,7 +133,7 @@ def test_short_forms():
     """An optimizer and a checkpointing policy may be given as just their names, and come back so."""
     plain = {"model": "gpt2", "training": {"optimizer": "sgd", "activation_checkpointing": "full", "batch_size": 2}}
     config = Config.from_dict(plain)
-    assert config.training.micro_batch_size == 2
+    assert config[Training.micro_batch_size] == 2
     assert config.to_dict()["training"] == {
         "optimizer": "sgd",
         "activation_checkpointing": "full",
@@ -235,7 +237,7 @@ def test_old_links(link):
 def test_a_pasted_model_travels_in_the_link():
     """A config.json is deflated into the link, and Llama-3.1-8B's stays short."""
     model = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "_name": "<b>mine</b>"}
-    link = encode_fragment(Config(model=model))
+    link = encode_fragment(Config({"model": model}))
     assert len(link) < 200
     assert "<" not in link
     assert decode_fragment(link).model == model
@@ -272,7 +274,7 @@ def test_broken_links(link, message):
 
 def test_a_deflated_bomb_is_refused():
     """A small link cannot grow to gigabytes in memory."""
-    bomb = Config(model={"model_type": "llama", "padding": " " * 20_000_000})
+    bomb = Config({"model": {"model_type": "llama", "padding": " " * 20_000_000}})
     assert len(encode_fragment(bomb)) < 65536
     with pytest.raises(ConfigError, match="damaged"):
         decode_fragment(encode_fragment(bomb))
@@ -320,6 +322,6 @@ def test_numbers_of_any_setting_as_people_write_them():
 @pytest.mark.parametrize(("text", "gib"), [("80GiB", 80), ("80 gb", 80e9 / 2**30), ("81920MiB", 80), ("80", 80)])
 def test_memory_may_have_a_unit(text, gib):
     """Of a GPU, in files and on the command line; a bare number is GiB."""
-    assert Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": text}}).hardware.gpu_memory_gb == gib
+    assert Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": text}})[Hardware.gpu_memory_gb] == gib
     with pytest.raises(ConfigError, match="expected a number, or a size such as 80GiB, found '80 apples'"):
         Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": "80 apples"}})

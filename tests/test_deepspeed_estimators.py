@@ -3,12 +3,12 @@
 import pytest
 
 from memcore.networks.catalog import find_model
-from memcore.trainers import (
+from memcore.trainers.deepspeed.estimators import (
     estimate_zero2_model_states_mem_needs,
     estimate_zero3_model_states_mem_needs,
     estimate_zero_model_states,
+    model_to_params,
 )
-from memcore.trainers.deepspeed.estimators import model_to_params
 
 T5_3B, LARGEST = 2_851_598_336, 32_899_072
 """t5-3b, the model of DeepSpeed's documentation, with rounded sizes that it prints as 2851M and 32M."""

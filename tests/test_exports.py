@@ -13,6 +13,7 @@ from strategies import setting_values
 from test_session import Visit
 
 from memcore import Config, estimate
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, MemcoreError
 from memcore.escaping import csv_line, in_markdown
@@ -74,7 +75,7 @@ def applies(path, engine):
 @st.composite
 def jobs(draw, engine):
     """A job of an engine with any of its settings, also such as contradict each other."""
-    config = Config(model=MODELS.get(engine, "llama-3.1-8b")).replaced("engine.type", engine)
+    config = Config({"model": MODELS.get(engine, "llama-3.1-8b")}).replaced("engine.type", engine)
     paths = [path for path in SETTINGS if applies(path, engine)]
     for path in draw(st.lists(st.sampled_from(paths), max_size=12, unique=True)):
         config = config.replaced(path, draw(setting_values(path)))
@@ -186,7 +187,7 @@ def runs(draw, engine, name):
     model = MODELS.get(engine, draw(st.sampled_from(["gpt2", "qwen3-0.6b"])))
     if name == "torchtitan":
         values["training.implementation"], model = "torchtitan", "llama-3.1-8b"
-    config = Config(model=model)
+    config = Config({"model": model})
     for path, value in values.items():
         config = config.replaced(path, value)
     return config
@@ -409,7 +410,7 @@ def test_the_dialog_of_every_engine_opens(engine):
     """With everything that can be taken away, and the tool's file under its own name."""
     length = "max-len=1024" if engine in SERVERS else "seq=128"
     visit = Visit(f"#v1&model=llama-3.1-8b&{length}&engine={engine}&accelerator=h100-sxm-80gb&gpus=1")
-    assert visit.session.config.engine.type == engine
+    assert visit.session.config[EngineSettings.type] == engine
     visit.do("exports", base="https://example.org/")
     assert visit.last("open") == "exports"
     kinds = {kind for kind in ("flags", "cli", "python", "markdown", "json", "csv")

@@ -2,9 +2,11 @@
 
 import pytest
 
+from memcore.config.engine import EngineSettings
 from memcore.config.imported import imported
 from memcore.config.quick import quick
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.estimation import estimate_training
 from memcore.networks.catalog import find_model
@@ -41,10 +43,10 @@ DDP = {
 def test_a_file_is_accepted_as_it_is():
     """Its words become this project's, and the sizes are what they say."""
     config = Config.from_dict(DDP)
-    assert config.engine.type == "ddp"
-    assert config.training.precision == "bf16-mixed"
-    assert config.training.activation_checkpointing.policy == "none"
-    assert config.training.sequence_length == 2048
+    assert config[EngineSettings.type] == "ddp"
+    assert config[Training.precision] == "bf16-mixed"
+    assert config[Training.activation_checkpointing.policy] == "none"
+    assert config[Training.sequence_length] == 2048
     found = estimate_training(config)
     assert found.capacity == 40 * 2**30
     assert abs(found.job.model.parameters - 10**9) < 10**7

@@ -12,11 +12,11 @@ from memcore import Config, estimate
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
 from memcore.faces.render import html, svg
-from memcore.layers import IMPLEMENTATIONS
 from memcore.memory.ledger import CATEGORIES
+from memcore.trace.code import code_of
+from memcore.trace.engine import engine_of
 from memcore.trace.program import Program
 from memcore.trace.step import Step
-from memcore.trainers import ENGINES
 
 settings.register_profile("memcore", deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 settings.load_profile("memcore")
@@ -35,8 +35,8 @@ def recorded_in_full(found):
     """The program of a job with every layer recorded on its own."""
     recipe = replace(found.job.recipe, repeats=found.job.model.repeats)
     with patch("memcore.trace.step.repetitions", lambda run, count: [None] * count):
-        step = Step(recipe, ENGINES[recipe.sharding.engine].runtime)
-        code = IMPLEMENTATIONS[recipe.implementation]
+        step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
+        code = code_of(recipe.implementation)
         step.record(code.forward, code.inputs)
     return Program(step.tape)
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from memcore import estimate
-from memcore.layers import IMPLEMENTATIONS
 from memcore.networks.read import read_model
 from memcore.networks.stages import stage_of
 from memcore.symbols import split_over
 from memcore.tensors.autograd import attach, backward
 from memcore.tensors.basics import new
+from memcore.trace.code import code_of
 from memcore.trace.engine import Runtime, precision
 from memcore.trace.program import Program
 from memcore.trace.recipe import Loss, Recipe, Sharding
@@ -95,7 +95,7 @@ def recorded(config, plan=PLAN, kernel="cudnn", ranks=1, dropout=0.0, implementa
         megatron=plan,
     )
     step = Step(recipe, DistributedDataParallel)
-    step.record(IMPLEMENTATIONS[implementation].forward, lambda step: {})
+    step.record(code_of(implementation).forward, lambda step: {})
     return Program(step.tape).moments(sizes)
 
 
@@ -328,7 +328,7 @@ def _last_stage(model, plan, kernel, ranks):
     labels = new(step.tape, ("b", "s"), "int64", "inputs")
     hidden = new(step.tape, (split_over("s") if plan.sequence else "s", "b", "h"), "bf16", "received_activation")
     attach([hidden], [], [], lambda g, s: [])
-    loss, _ = IMPLEMENTATIONS["transformer-engine"].forward(step, Batch(hidden, labels, None, {}))
+    loss, _ = code_of("transformer-engine").forward(step, Batch(hidden, labels, None, {}))
     step.tape.enter("loss", "gradient of the loss")
     backward(loss)
     step.tape.finish()

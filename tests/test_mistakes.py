@@ -6,6 +6,7 @@ import math
 import pytest
 
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.config.url import decode_fragment
 from memcore.errors import ConfigError, MemcoreError, meaning, nearest
 from memcore.estimation import estimate
@@ -14,6 +15,7 @@ from memcore.faces.cli import main
 from memcore.faces.render.page import EXAMPLE
 from memcore.formats.sources import read_source
 from memcore.networks.catalog import content_of, find_model
+from memcore.trainers.nanotron.settings import NanotronSettings
 
 
 @pytest.fixture
@@ -209,7 +211,7 @@ def test_nanotron_reads_its_mode_in_any_letters(mode):
     found, _ = read_source(
         f"tokens:\n  batch_accumulation_per_replica: 1\nparallelism:\n  dp: 2\n  tp: 2\n  pp: 1\n  tp_mode: {mode}\n"
     )
-    assert Config.from_dict({**found, "model": "gpt2"}).engine.tp_mode == "REDUCE_SCATTER"
+    assert Config.from_dict({**found, "model": "gpt2"})[NanotronSettings.tp_mode] == "REDUCE_SCATTER"
 
 
 MIXTRAL, LLAMA = "mistralai/Mixtral-8x7B-v0.1", "llama-3.1-8b"
@@ -354,7 +356,7 @@ def test_null_means_absent(given, same):
 def test_a_config_json_is_no_other_calculators_model():
     """Old ones have `top_k` for sampling, and its words for experts are those of others' networks."""
     model = {**SMALL, "top_k": 50, "num_experts": 4, "sliding_window": None}
-    assert Config.from_dict({"model": model}).training.precision is None
+    assert Config.from_dict({"model": model})[Training.precision] is None
     assert Config.from_dict({"model": model, "training": {"dtype": "bf16"}}).model == model
 
 

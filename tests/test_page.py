@@ -11,6 +11,9 @@ from threading import Thread
 import pytest
 
 from memcore import estimate
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.training import Training
 from memcore.config.url import decode_fragment
 from memcore.faces.render.page import EXAMPLE
 
@@ -150,8 +153,8 @@ def test_an_edit_is_answered_and_remembered(watched, site):
     expect(watched).to_have_url(re.compile("engine=ddp"))
     expect(watched.locator("#verdict")).to_have_attribute("data-fits", "false")
     config = decode_fragment(watched.url)
-    assert config.training.sequence_length == 32768
-    assert config.engine.type == "ddp"
+    assert config[Training.sequence_length] == 32768
+    assert config[EngineSettings.type] == "ddp"
     answered(watched, config)
 
 
@@ -562,7 +565,7 @@ def test_from_a_blank_page_to_a_link(context, watched, site):
     watched.locator("#copy").click()
     expect(watched.locator("#notice")).to_have_text("Link copied.")
     config = decode_fragment(watched.evaluate("navigator.clipboard.readText()"))
-    assert config.hardware.num_gpus == 64
+    assert config[Hardware.num_gpus] == 64
     answered = str(estimate(config).device.expected)
     expect(watched.locator("#verdict")).to_have_attribute("data-device-bytes", answered)
     watched.locator("#undo").click()

@@ -105,7 +105,7 @@ def test_an_answer_and_its_form_agree():
     answer = page.answer(page.fill(config))
     assert answer.attributes["data-allocated-bytes"] == str(estimate(config).allocated.expected)
     assert page.fill(decode_fragment(answer.fragment)) == page.fill(config)
-    pasted = page.fill(Config(model=TINY))
+    pasted = page.fill(Config({"model": TINY}))
     assert pasted.texts["model"] == ""
     assert decode_fragment(page.answer(pasted).fragment).model == TINY
 

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from memcore import ConfigError, MemcoreError, estimate, search
+from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.faces.cli import main
 from memcore.faces.render.search import flags_of, scatter, search_data, search_text
 from memcore.questions.searching import tasks
@@ -299,7 +301,7 @@ OPEN = {
 def engines(config):
     """What a search of a config looks at, and the layers of each."""
     questions, _ = questions_of(Config.from_dict(config), None, None, None, None, Tried(micro_batches=(1,)))
-    return {each.title: each.config.training.implementation for each in questions}
+    return {each.title: each.config[Training.implementation] for each in questions}
 
 
 def test_engines_that_are_left_open():
@@ -493,7 +495,7 @@ def test_a_layout_is_a_config():
     """Sizes of 1 are left out, and the shard group where it is all ranks."""
     config = config_of(Config.from_dict(DENSE), Layout(2, 2, 1, 1, 2, 1, 1, 4, 0), ({},))
     assert config.to_dict()["parallelism"] == {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
-    assert (config.hardware.num_gpus, config.training.gradient_accumulation_steps) == (8, 4)
+    assert (config[Hardware.num_gpus], config[Training.gradient_accumulation_steps]) == (8, 4)
 
 
 def test_faces(capsys, tmp_path):

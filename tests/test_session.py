@@ -8,7 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from memcore import Config, estimate
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS
+from memcore.config.training import Training
 from memcore.config.url import decode_fragment
 from memcore.errors import UnsupportedError
 from memcore.estimation import Estimate
@@ -38,6 +41,7 @@ from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.rules.table import RULES
 from memcore.serving.estimate import ServingEstimate
 from memcore.trace.record import program_of
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.units import format_bytes
 
 OPENING = ("values", "answered", "fragment", "entry", "task", "live")
@@ -130,7 +134,7 @@ def test_a_newer_edit_ends_the_older():
         handle(session, {"do": "edit", "texts": {"model": "gpt2", "training.sequence_length": "256"}, "entry": 1})
     )
     assert list(first) == []
-    assert session.config.training.sequence_length == 256
+    assert session.config[Training.sequence_length] == 256
     assert second[-1] == {"answered": True}
 
 
@@ -264,8 +268,8 @@ def test_numbers_as_people_write_them():
     visit.do(
         "edit", texts={"model": "gpt2", "training.sequence_length": "1k", "training.micro_batch_size": "2x4"}, entry=1
     )
-    assert visit.session.config.training.sequence_length == 1024
-    assert visit.session.config.training.micro_batch_size == 8
+    assert visit.session.config[Training.sequence_length] == 1024
+    assert visit.session.config[Training.micro_batch_size] == 8
 
 
 def test_how_far_a_number_goes():
@@ -373,7 +377,7 @@ def test_side_by_side():
     assert visit.html["compare"].count('<text x="0%"') == 2
     assert "−" in visit.html["compare"]
     visit.do("propose", key="pin-A", entry=2)
-    assert visit.session.config.training.sequence_length == 8192
+    assert visit.session.config[Training.sequence_length] == 8192
     assert visit.html["compare"].count('class="capacity"') == 1
     small = Visit().do("pin").do("set", path="hardware.accelerator", value="rtx-4090", entry=1)
     assert small.html["compare"].count('class="capacity"') == 2, "each against its own GPU"
@@ -484,7 +488,7 @@ def test_a_number_on_the_page():
 def test_a_link_with_unknown_parts_applies_the_rest():
     """What is not understood is said; everything else of the link applies."""
     visit = Visit("#v1&model=gpt2&seq=512&colour=blue&micro-batch=many")
-    assert visit.session.config.training.sequence_length == 512
+    assert visit.session.config[Training.sequence_length] == 512
     assert "colour" in visit.html["problems"]
     assert "The rest of the link was applied." in visit.html["problems"]
 
@@ -584,7 +588,7 @@ def test_two_files_are_one_job():
     after.do("import", name="other", files=[json.dumps(zero)], entry=2)
     for visit in (together, after):
         assert visit.session.config.model == model
-        assert visit.session.config.engine.zero_stage == 2
+        assert visit.session.config[DeepSpeedSettings.zero_stage] == 2
         assert visit.fields["training.micro_batch_size"]["origin"] == "file"
     together.do("set", path="training.micro_batch_size", value="2", entry=3)
     assert together.fields["training.micro_batch_size"]["origin"] == "yours"
@@ -637,8 +641,8 @@ def test_other_tools_files_are_read():
     visit = Visit().do(
         "import", name="x", files=["vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2"], entry=1
     )
-    assert visit.session.config.engine.type == "vllm"
-    assert visit.session.config.parallelism.tensor_parallel_size == 2
+    assert visit.session.config[EngineSettings.type] == "vllm"
+    assert visit.session.config[Parallelism.tensor_parallel_size] == 2
     assert "1 keys read" in visit.said[-1]
 
 

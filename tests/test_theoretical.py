@@ -7,9 +7,9 @@ import pytest
 import memcore
 from memcore.faces.cli import main
 from memcore.questions.formulas import arguments_of, compare
-from memcore.trainers import (
+from memcore.trainers.megatron.published.arguments import MegatronArguments
+from memcore.trainers.megatron.published.report import (
     FORMULAS,
-    MegatronArguments,
     compute_activation_memory,
     compute_activation_memory_without_sp,
     compute_weight_and_optimizer_memory,

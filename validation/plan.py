@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from memcore.errors import MemcoreError
-from memcore.layers import IMPLEMENTATIONS
 from memcore.networks.catalog import catalog, find_model, nickname
+from memcore.trace.code import code_of
 from memcore.trace.recurrence import is_recurrent
 
 OPTIMIZERS = (
@@ -234,7 +234,7 @@ def _generation(read: Reader, model: Mapping[str, Any]) -> Generation:
 def _needs_eager(model: Mapping[str, Any]) -> bool:
     """Families without SDPA in transformers, as memcore knows them."""
     try:
-        return not IMPLEMENTATIONS["transformers"].has_sdpa(find_model(model).network)
+        return not code_of("transformers").has_sdpa(find_model(model).network)
     except MemcoreError:
         return False
 

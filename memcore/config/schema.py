@@ -1,7 +1,7 @@
 """What a setting is, and the sections in which settings are declared.
 
 A setting is its path, such as `training.sequence_length`: a text that carries what is known about it. It is declared
-once, as an attribute of a section, and named by that attribute everywhere else, so that a misspelled one is a type error.
+once, as an attribute of a section, and named by that attribute everywhere else: a misspelled one is a type error.
 """
 
 from __future__ import annotations

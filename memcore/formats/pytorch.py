@@ -87,10 +87,10 @@ TORCHTITAN = Tool(
         Key(path=Training.activation_memory_budget, name=BUDGET),
     ),
     meanings=(
-        Meaning(sets={Training.activation_checkpointing.mode: "op"}, keys={"activation_checkpoint.selective_ac_option": "op"}
+        Meaning(sets={_CHECKPOINTS.mode: "op"}, keys={"activation_checkpoint.selective_ac_option": "op"}
         ),
-        Meaning(sets={Training.activation_checkpointing.every: 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
-        Meaning(sets={Training.activation_checkpointing.every: 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
+        Meaning(sets={_CHECKPOINTS.every: 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
+        Meaning(sets={_CHECKPOINTS.every: 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
         *_COMPILED,
         Meaning(sets={Training.precision: "fp32"}, keys={"training.mixed_precision_param": "float32"}),
         Meaning(sets={Training.precision: "fp8-mixed"}, keys={"model.converters": ["quantize.linear.float8"]}),

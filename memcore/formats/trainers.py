@@ -64,7 +64,8 @@ _SAID_ZERO = (
 _OF_ZERO = tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size"))
 _UNSAID: Mapping[str, Any] = dict.fromkeys((
     DeepSpeedSettings.zero_stage, Training.precision, Training.optimizer.name, Training.optimizer.implementation,
-    Training.sequence_length, Training.activation_checkpointing.policy, Training.activation_checkpointing.use_reentrant, Training.adapter.rank,
+    Training.sequence_length, Training.activation_checkpointing.policy,
+    Training.activation_checkpointing.use_reentrant, Training.adapter.rank,
     Training.adapter.dropout, Training.adapter.target_modules,
 ))  # fmt: skip
 """Settings whose defaults differ by release, or between transformers, TRL and what is built on them."""
@@ -268,7 +269,11 @@ LLAMA_FACTORY = Tool(
         ),
     ),
     settled=factory,
-    defaults={Training.micro_batch_size: 8, Training.sequence_length: 2048, Training.activation_checkpointing.policy: "full"},
+    defaults={
+        Training.micro_batch_size: 8,
+        Training.sequence_length: 2048,
+        Training.activation_checkpointing.policy: "full",
+    },
     unsaid=_UNSAID,
     ignored=(*_TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",

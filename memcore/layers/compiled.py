@@ -2,7 +2,7 @@
 
 Source: torch/_functorch/partitioners.py (`min_cut_rematerialization_partition`, `default_partition`): fusible
 operations are computed again from what stays anyway; selective checkpoints mark what must stay, of what the backward
-pass reads, and a memory budget decides about costlier ones (`memcore.trainers.pytorch.partitioner`). That is a block's set of saved
+pass reads, and a memory budget decides about costlier ones (`partitioner.py`). That is a block's set of saved
 tensors. How the compiler orders its kernels, and so the temporaries of a block, is taken from eager execution.
 """
 

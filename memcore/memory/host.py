@@ -14,8 +14,8 @@ from memcore.memory.ledger import Entry, entry_of
 from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
 from memcore.symbols import Shape, product
+from memcore.trace.job import Job
 from memcore.trace.record import program_of
-from memcore.trainers.pytorch.resolve import Job
 
 ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"
@@ -27,7 +27,7 @@ def host_entries(job: Job) -> Iterator[Entry]:
     for buffer in job.engine.host(weights, job.recipe):
         yield _entry(job, buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, ALWAYS)
     sharding, optimizer = job.recipe.sharding, job.optimizer
-    if job.engine.name in ("none", "ddp", "fsdp"):
+    if job.engine.native:
         for weight, path, count in job.share.tensors:
             yield from _hosted(job, weight, path, count, parameters=sharding.offloaded or optimizer.on_host)
     checkpoints = job.recipe.checkpoints

@@ -17,7 +17,7 @@ from memcore.memory.communicators import node
 from memcore.memory.host import ALWAYS
 from memcore.memory.rank import Rank
 from memcore.symbols import product
-from memcore.trainers.pytorch.resolve import Job
+from memcore.trace.job import Job
 
 FILE = 50 * 10**9
 """Bytes of the largest file that transformers writes."""
@@ -52,7 +52,7 @@ def processes(job: Job) -> int:
 def _phases(rank: Rank) -> Iterator[HostPhase]:
     job, count = rank.job, processes(rank.job)
     kept = sum(each.bytes for each in rank.host)
-    if job.engine.name not in ("none", "ddp", "fsdp") or job.recipe.pipeline is not None or job.sizes["tp"] > 1:
+    if not job.engine.native or job.recipe.pipeline is not None or job.sizes["tp"] > 1:
         yield _during(kept, count)
         return
     yield _loading(job, sum(each.bytes for each in rank.host if each.lifetime == ALWAYS), count)
@@ -75,7 +75,7 @@ def _loading(job: Job, kept: int, count: int) -> HostPhase:
         single = largest * ITEMSIZE[job.recipe.quantization.stored]
         return HostPhase("load", title, single * count, single, "a matrix at a time, on its way to the GPU")
     whole = _whole(job)
-    if job.engine.name == "fsdp":
+    if job.engine.shards:
         because = "the whole model in the first process of a node, which the others get it from"
         return HostPhase("load", title, whole + kept * count, whole + kept, because)
     because = "the whole model in every process, before it goes to the GPU"
@@ -83,7 +83,7 @@ def _loading(job: Job, kept: int, count: int) -> HostPhase:
 
 
 def _saving(job: Job, kept: int, count: int) -> HostPhase:
-    sharded = job.engine.name == "fsdp" and job.sizes["z"] > 1
+    sharded = job.engine.shards and job.sizes["z"] > 1
     written = _whole(job) if sharded else min(_whole(job), FILE)
     because = "the full state dict in rank 0" if sharded else "a file's tensors in the process that writes"
     return HostPhase("save", "Saving", written + kept * count, written + kept, because)

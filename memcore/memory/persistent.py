@@ -8,7 +8,6 @@ from functools import partial
 
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
-from memcore.layers import IMPLEMENTATIONS
 from memcore.memory.allocator import Surroundings
 from memcore.memory.ledger import Entry, entry_of
 from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
@@ -18,10 +17,11 @@ from memcore.networks.quantized import beside
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, State
 from memcore.symbols import Shape, measure, product, split_over
+from memcore.trace.code import code_of
+from memcore.trace.job import Job
 from memcore.trace.program import aligned
 from memcore.trace.recipe import Buffer
 from memcore.trace.recurrence import constants
-from memcore.trainers.pytorch.resolve import Job
 
 _ALWAYS = "the whole job"
 _FROM_FIRST_STEP = "from the first optimizer step on"
@@ -174,9 +174,9 @@ class Persistent:
         """What one parameter needs while it is updated on its own, for the one that needs most."""
         row, sizes = self.job.optimizer, self.job.sizes
         if how.times:
-            needed = sharded_projections if row.rank and self.job.engine.name == "fsdp" else temporaries
+            needed = sharded_projections if row.rank and self.job.engine.shards else temporaries
             found = needed(row, how, self._in_order(most=2, learning=True), sizes)
-        elif how.matrix and self.job.engine.name == "fsdp":
+        elif how.matrix and self.job.engine.shards:
             found = sharded_newton_schulz(row, [each for each in self.stored if each.learning], sizes)
         else:
             yield from self._one_matrix(how)
@@ -325,7 +325,7 @@ def persistent(job: Job) -> Persistent:
     weights = list(job.share.tensors)
     tensors = [
         *job.engine.buffers([(weight, count) for weight, _, count in weights], recipe),
-        *IMPLEMENTATIONS[recipe.implementation].buffers(network),
+        *code_of(recipe.implementation).buffers(network),
         *constants(job.share, recipe.precision.parameter),
         *_beside_quantized(job.share),
     ]

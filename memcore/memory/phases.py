@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.rank import Rank
 from memcore.symbols import product
+from memcore.trace.job import Job
 from memcore.trace.program import aligned
 from memcore.trace.record import evaluation_of
-from memcore.trainers.pytorch.resolve import Job
 from memcore.units import format_bytes
 
 
@@ -55,7 +55,7 @@ def _phases(rank: Rank) -> Iterator[Phase]:
         "torch/optim: states are made when a parameter is first updated",
     )
     yield Phase("step", "Every later step", rank.peak.peak, "states are there from the start", "the recorded step")
-    if job.engine.name not in ("none", "ddp", "fsdp") or job.recipe.pipeline is not None:
+    if not job.engine.native or job.recipe.pipeline is not None:
         return
     yield _evaluation(rank)
     yield _saving(rank)
@@ -87,8 +87,8 @@ def _evaluation(rank: Rank) -> Phase:
 def _saving(rank: Rank) -> Phase:
     """A full state dict: of FSDP's shards one parameter, or one flat one, is gathered at a time."""
     job = rank.job
-    gathered = _largest(job, quantized=False) if job.engine.name == "fsdp" and job.sizes["z"] > 1 else 0
-    if gathered and job.engine.key == "fsdp1":
+    gathered = _largest(job, quantized=False) if job.engine.shards and job.sizes["z"] > 1 else 0
+    if gathered and job.engine.flat:
         gathered = max(product((axis,), job.sizes) for axis in _units(job)) * ITEMSIZE[job.recipe.precision.parameter]
     return Phase(
         "save",

@@ -11,14 +11,12 @@ from dataclasses import replace
 from memcore.networks.network import Model
 from memcore.networks.regrouping import counted_anew, skipped
 from memcore.networks.stages import joined
+from memcore.trace.job import Job
 from memcore.trace.looped import TURNS, in_flight
 from memcore.trace.pipelined import IN_FLIGHT, MICRO_BATCHES, UNRECORDED
 from memcore.trace.recipe import HEAD, TAIL, Recipe
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, facing, fullest
 from memcore.trace.step import run_name
-from memcore.trainers.deepspeed.resolve import of_stage
-from memcore.trainers.nanotron.network import waits
-from memcore.trainers.pytorch.resolve import Job
 
 COUNTED = 3
 """Micro-batches in flight that are recorded one by one; with more, the last of these stands for the rest."""
@@ -63,13 +61,13 @@ def stage_job(job: Job, number: int) -> Job:
             stands=more > 0,
             runs=runs,
             skips=runs + more < job.micro_batches,
-            waits=plan.runtime == "nanotron" and waits(job.model, number, job.stages),
+            waits=job.engine.waits(job.model, number, job.stages),
         ),
     )
     runs_of_layers = {run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)}
     counts = {IN_FLIGHT: more, MICRO_BATCHES: job.micro_batches, UNRECORDED: job.micro_batches - runs - more}
     sizes = {**job.sizes, **runs_of_layers, **counts}
-    sizes |= of_stage(share, sizes) if job.recipe.zero is not None else {}
+    sizes |= job.engine.stage_sizes(share, sizes)
     return replace(job, model=model, share=share, recipe=recipe, sizes=sizes)
 
 

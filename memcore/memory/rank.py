@@ -23,9 +23,9 @@ from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.persistent import persistent
 from memcore.memory.pipeline import stage_jobs, stages_of_rank
+from memcore.trace.job import Job
 from memcore.trace.program import Moment, Program, Sample
 from memcore.trace.record import program_of
-from memcore.trainers.pytorch.resolve import Job
 
 
 class Keeps(Protocol):

@@ -10,8 +10,8 @@ from memcore.dtypes import ITEMSIZE
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, Needs, Optimizer, as_one
 from memcore.symbols import Axis, Factors, Quotient, Shape, Smaller, Total, product, spell, triangle, whole
+from memcore.trace.job import Job
 from memcore.trace.program import aligned
-from memcore.trainers.pytorch.resolve import Job
 
 
 class Updated(Protocol):
@@ -53,7 +53,7 @@ def states_of(job: Job, each: Updated) -> Iterator[tuple[str, Shape, str | None]
     """The optimizer's states of a parameter on the GPU: rule, shape and dtype of each."""
     kind, name, gradient = each.weight.kind, each.weight.name, _whole_gradient(job, each)
     row, projected = job.optimizer, None
-    if row.rank and job.engine.name == "fsdp" and row.is_matrix(len(each.axes), kind):
+    if row.rank and job.engine.shards and row.is_matrix(len(each.axes), kind):
         projection = _projection(row, each, job.sizes)
         projected = projection.low, projection.side
     return row.states_of(each.axes, job.sizes, kind, name, gradient, projected)

@@ -33,11 +33,11 @@ from memcore.memory.allocator import (
 )
 from memcore.speeds import SPEEDS, TERA
 from memcore.symbols import product
+from memcore.trace.job import Job
 from memcore.trace.pipelined import IN_FLIGHT, SENT
 from memcore.trace.program import Program, Span
 from memcore.trace.recipe import Pipeline
 from memcore.trace.record import program_of
-from memcore.trainers.pytorch.resolve import Job
 
 STEPS = 3
 """The first is without optimizer states, the second has them, the third finds what the second left."""
@@ -257,8 +257,8 @@ def _products(job: Job) -> float | None:
 
 
 def apply(job: Job) -> bool:
-    """Whether micro-batches are all alike: nanotron's leave no gradients but in a buffer that is there."""
-    return job.recipe.nanotron is not None and job.recipe.nanotron.fp32_gradients
+    """Whether micro-batches are all alike."""
+    return job.engine.alike(job.recipe)
 
 
 def hosts(job: Job) -> Sequence[tuple[float, bool]]:
@@ -275,13 +275,13 @@ def assumed(job: Job) -> str | None:
     if not apply(job):
         return None
     said = []
-    if job.recipe.nanotron is not None and job.recipe.nanotron.tensor:
+    if job.engine.overlaps(job.recipe):
         time = LAUNCH * 1e6
         said.append(
             f"it is assumed that the driver queues {AHEAD:,} launches, and that the host needs {time:g} µs for each"
         )
     if len(hosts(job)) > 1:
-        said.append("of two versions of nanotron that were measured, the mean is expected")
+        said.append(f"of two versions of {job.engine.title} that were measured, the mean is expected")
     return "; ".join(said) or None
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
+from memcore import registry
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
@@ -33,12 +34,9 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.speeds import GIGA, SPEEDS, TERA
 from memcore.symbols import measure
+from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
-from memcore.trainers.deepspeed.settings import DEEPSPEED
-from memcore.trainers.megatron.resolve import MegatronJob
-from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.budgets import computed_again
-from memcore.trainers.pytorch.resolve import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,14 +300,20 @@ def _turns(job: Job) -> tuple[int, float]:
     """
     if job.schedule == BOTH_WAYS:
         return 1, IDLE["dualpipev"] * (job.stages / 2 - 1) / (job.stages - 1)
-    return len(job.layout[0]) if isinstance(job, MegatronJob) else job.stages_each, IDLE.get(job.schedule, 1.0)
+    return job.stages_each, IDLE.get(job.schedule, 1.0)
+
+
+def _traffic(job: Job) -> tuple[int, int, int]:
+    """Over how many ranks parameters or states are sharded, how often a step gathers, and how often it reduces."""
+    traffic: Mapping[str, Callable[[Job], tuple[int, int, int]]] = registry.room(job.engine.name, "costs").TRAFFIC
+    return traffic[job.recipe.sharding.engine](job)
 
 
 def plan_of(job: Job) -> Plan:
     """How a job divides the work."""
     recipe, sizes = job.recipe, job.sizes
     ranks = job.num_gpus // (job.stages * sizes["tp"])
-    shards, gathers, reduces = TRAFFIC[recipe.sharding.engine](job)
+    shards, gathers, reduces = _traffic(job)
     products, attention = recomputed(job)
     chunks, idle = _turns(job)
     return Plan(
@@ -327,7 +331,7 @@ def plan_of(job: Job) -> Plan:
         reduces=reduces,
         computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
         sums=int(ITEMSIZE[recipe.precision.reduce]),
-        offloaded=recipe.sharding.offloaded or (recipe.zero is not None and recipe.zero.offloads_optimizer != "none"),
+        offloaded=job.engine.offloads(recipe),
         chunks=chunks if job.stages > 1 else 1,
         idle=idle,
         experts=sizes.get("ep", 1),
@@ -345,56 +349,3 @@ def recomputed(job: Job) -> tuple[float, float]:
 
 
 _BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}
-
-
-def _fsdp(job: Job) -> tuple[int, int, int]:
-    """Each micro-batch gathers for its forward pass, and again for its backward pass if it has let go.
-
-    Stages of a pipeline reduce once, and gather once if they keep what they have (torchtitan, pipeline_llama).
-    """
-    sharding, count = job.recipe.sharding, job.micro_batches
-    again = 2 if sharding.reshard_after_forward is not False else 1
-    if job.stages > 1:
-        return job.sizes["z"], count * again if again > 1 else 1, 1
-    return job.sizes["z"], count * again, count if sharding.syncs_every_micro_batch else 1
-
-
-def _ddp(job: Job) -> tuple[int, int, int]:
-    """Nothing is sharded; gradients are summed."""
-    return 1, 0, job.micro_batches if job.recipe.sharding.syncs_every_micro_batch else 1
-
-
-def _nanotron(job: Job) -> tuple[int, int, int]:
-    """Gradients are summed once; under ZeRO-1 parameters are gathered after the step."""
-    return (job.sizes["z"], 1, 1) if job.recipe.nanotron is not None and job.recipe.nanotron.zero_stage else (1, 0, 1)
-
-
-def _megatron(job: Job) -> tuple[int, int, int]:
-    """Gradients are summed once; with the distributed optimizer parameters are gathered after the step.
-
-    Megatron-FSDP's last strategies reduce in every micro-batch, and gather for every pass.
-    """
-    count, strategy = job.micro_batches, job.config.get(MegatronSettings.data_parallel_sharding_strategy)
-    often = {"optim": (1, 1), "optim_grads": (1, count), "optim_grads_params": (2 * count, count)}.get(strategy)
-    if often is not None:
-        return (job.sizes["z"], *often)
-    return (job.sizes["z"], 1, 1) if job.config.get(MegatronSettings.distributed_optimizer) else (1, 0, 1)
-
-
-def _zero(job: Job) -> tuple[int, int, int]:
-    """Stage 2 reduces in every micro-batch, stage 1 once; stage 3 gathers for each forward and backward pass."""
-    stage, count = job.recipe.zero.stage if job.recipe.zero is not None else 0, job.micro_batches
-    return ((1, 0, 1), (job.sizes["z"], 1, 1), (job.sizes["z"], 1, count), (job.sizes["z"], 2 * count, count))[stage]
-
-
-TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
-    "none": lambda job: (1, 0, 0),
-    "ddp": _ddp,
-    "fsdp": _fsdp,
-    "fsdp1": _fsdp,
-    "megatron": _megatron,
-    "megatron-fsdp": _megatron,
-    "nanotron": _nanotron,
-    **{f"{each}{stage}": _zero for each in DEEPSPEED for stage in ("", "3", "3-offload")},
-}
-"""By engine: ranks that share parameters, and how often a step gathers all parameters and reduces all gradients."""

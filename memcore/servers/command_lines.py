@@ -50,7 +50,11 @@ VLLM = Tool(
         Key(path=VllmSettings.max_num_batched_tokens, name="--max-num-batched-tokens"),
         Key(path=VllmSettings.enforce_eager, name="--enforce-eager", off="--no-enforce-eager"),
         Key(path=VllmSettings.enable_prefix_caching, name="--enable-prefix-caching", off="--no-enable-prefix-caching"),
-        Key(path=ServerSettings.enable_expert_parallel, name="--enable-expert-parallel", off="--no-enable-expert-parallel"),
+        Key(
+            path=ServerSettings.enable_expert_parallel,
+            name="--enable-expert-parallel",
+            off="--no-enable-expert-parallel",
+        ),
         Key(
             path=VllmSettings.disable_hybrid_kv_cache_manager,
             name="--disable-hybrid-kv-cache-manager",

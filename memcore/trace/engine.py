@@ -23,6 +23,9 @@ class Runtime:
     The base class is one GPU with nothing to share.
     """
 
+    steps_itself = False
+    """An optimizer in the backward pass steps in these hooks, not where a gradient is complete."""
+
     def __init__(self, tape: Tape, recipe: Recipe) -> None:
         self.tape = tape
         self.recipe = recipe
@@ -80,6 +83,14 @@ class Runtime:
         """After the backward pass of a micro-batch."""
 
 
+def _nothing_more(model: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    return {}
+
+
+def _never(model: Model, number: int, stages: int) -> bool:
+    return False
+
+
 def _nothing(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
     return ()
 
@@ -106,10 +117,26 @@ class Engine:
     """The part of a model that a stage of a pipeline has, given its number and how many there are."""
     host: Callable[[Sequence[tuple[Weight, int]], Recipe], Sequence[Buffer]] = _nothing
     """What one process keeps in host memory."""
+    stage_sizes: Callable[[Model, Mapping[str, int]], Mapping[str, int]] = _nothing_more
+    """Sizes that follow from what a stage has, given that and the job's sizes."""
+    waits: Callable[[Model, int, int], bool] = _never
+    """Whether a stage's host waits for what the stage receives, given its number and how many there are."""
+    alike: Callable[[Recipe], bool] = lambda recipe: False
+    """Every micro-batch leaves as much as the others: gradients go into a buffer that is there."""
+    overlaps: Callable[[Recipe], bool] = lambda recipe: False
+    """Collectives run on a stream of their own beside the products."""
+    offloads: Callable[[Recipe], bool] = lambda recipe: recipe.sharding.offloaded
+    """The optimizer's states are on the host."""
     distributed: bool = True
     """Runs on several GPUs."""
+    native: bool = False
+    """PyTorch's own: how it loads, saves and fills host memory is known."""
+    shards: bool = False
+    """Parameters are sharded module by module (FSDP), and gathered to be read as a whole."""
     communicators: int = 1
     """NCCL communicators that it opens."""
+    flat: bool = False
+    """What is sharded is one flat parameter for each unit."""
     key: str = ""
     """Where several versions share a name: the version's own."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from memcore.tensors.basics import new
 from memcore.tensors.tensor import Tensor
-from memcore.trace.pipelined import IN_FLIGHT, RUNTIMES, SENT, Flight, PipeliningRuntime, Runtime, fly, land, standing
+from memcore.trace.pipelined import IN_FLIGHT, SENT, Flight, PipeliningRuntime, Runtime, fly, land, runtime_of, standing
 from memcore.trace.recipe import Pipeline
 from memcore.trace.schedules import BOTH_WAYS
 from memcore.trace.step import Forward, Step
@@ -63,13 +63,13 @@ class BothWaysRuntime(LoopedRuntime):
         return new(self.step.tape, flight.output.shape, flight.output.dtype, "received_gradient")
 
 
-_RUNTIMES = {**RUNTIMES, "torch": LoopedRuntime, BOTH_WAYS: BothWaysRuntime}
+_RUNTIMES = {"torch": LoopedRuntime, BOTH_WAYS: BothWaysRuntime}
 
 
 def record_rank(steps: Sequence[Step], forward: Forward, plan: Pipeline) -> Sequence[Runtime]:
     """Run the micro-batches of a step on the stages of a rank; the runtimes keep what outlives the step."""
     tape = steps[0].tape
-    runtimes = [_RUNTIMES[plan.runtime](step) for step in steps]
+    runtimes = [(_RUNTIMES.get(plan.runtime) or runtime_of(plan.runtime))(step) for step in steps]
     tape.enter("forward", "inputs")
     for runtime in runtimes:
         runtime.begin()

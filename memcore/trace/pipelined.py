@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from memcore.symbols import Axis, Shape, split_over
+from memcore import registry
+from memcore.symbols import Shape, split_over
 from memcore.tensors.autograd import Gradient, attach, backward
 from memcore.tensors.basics import like, new
 from memcore.tensors.tape import Storage
@@ -166,125 +167,24 @@ class PipeliningRuntime(Runtime):
         self._output = self._whole = None
 
 
-class MegatronRuntime(Runtime):
-    """Megatron-Core: an output goes as soon as it is sent (`deallocate_output_tensor`)."""
-
-    def __init__(self, step: Step) -> None:
-        super().__init__(step)
-        plan = step.recipe.megatron
-        divided = plan is not None and plan.sequence
-        self.shape = (split_over("s") if divided else "s", "b", "h")
-
-    def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
-        """What was sent is a scalar from now on."""
-        if not self.last:
-            self.step.tape.enter("forward", SENT)
-            output.storage = None
-
-    def received_gradient(self, flight: Flight) -> Tensor:
-        """From the stage after."""
-        return new(self.step.tape, flight.output.shape, flight.output.dtype, "received_gradient")
-
-
-class NanotronRuntime(Runtime):
-    """nanotron keeps no outputs: they go when they are sent. Sequences come first (parallel/pipeline_parallel)."""
-
-    def __init__(self, step: Step) -> None:
-        super().__init__(step)
-        ends, plan = step.recipe.network.ends, step.recipe.nanotron
-        words: Axis = "V"
-        if plan is not None and plan.tensor:
-            words = split_over("V")
-        tokens: Axis = split_over("s") if plan is not None and plan.scatters else "s"
-        self.last = ends.finish.endswith("loss") or (ends.predicts and ends.finish != "logits")
-        logits = ends.finish in ("cast", "loss", "cast loss")
-        self.shape = ("s", "b", words) if logits else (tokens, "b", "h")
-        self.dtype = "fp32" if ends.finish == "cast loss" else self.dtype
-
-    def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
-        """The graph goes on from what was sent, whose memory is free when NCCL has sent it (`recordStream`)."""
-        tape = self.step.tape
-        if not self.last and output.storage is not None:
-            tape.enter("forward", SENT)
-            self._communicated(output)
-            output.storage = None
-
-    def _communicated(self, tensor: Tensor) -> None:
-        """NCCL sends or receives it."""
-        tape = self.step.tape
-        if tensor.storage is not None:
-            tape.collectives.append((len(tape.events), {tensor.storage.block}))
-
-    def received_gradient(self, flight: Flight) -> Tensor:
-        """It is a view of the bytes that were received (`P2PTensorMetaData.create_empty_storage`)."""
-        found = super().received_gradient(flight)
-        found.viewed = True
-        self._communicated(found)
-        return found
-
-    def received(self) -> Tensor:
-        """Bytes that NCCL writes on a stream of its own (`recordStream`)."""
-        found = super().received()
-        self._communicated(found)
-        return found
-
-
-class DeepSpeedRuntime(Runtime):
-    """DeepSpeed's PipelineEngine: a stage keeps what came, the copy of it that it computes with, and its output.
-
-    Tensor-parallel ranks send a part each, and keep that of an output alone until its backward pass.
-    """
-
-    def __init__(self, step: Step) -> None:
-        super().__init__(step)
-        plan = step.recipe.megatron
-        self._partitioned = plan is not None and plan.tensor
-        divided = plan is not None and plan.sequence
-        self.shape = (split_over("s") if divided else "s", "b", "h")
-        self._kept: deque[Tensor] = deque()
-        """`pipe_buffers` of the micro-batches in flight: inputs, or parts of outputs."""
-
-    def received(self) -> Tensor:
-        """Cloned out of a buffer that stays, and once more before the forward pass; parts are gathered instead."""
-        if not self._partitioned:
-            self._kept.append(new(self.step.tape, self.shape, self.dtype, "received_activation"))
-        return new(self.step.tape, self.shape, self.dtype, "received_activation")
-
-    def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
-        """Of an output that was sent in parts, its own part stays."""
-        if self._partitioned and not self.last:
-            self.step.tape.enter("forward", SENT)
-            part = (split_over(self.shape[0]), *self.shape[1:])
-            self._kept.append(new(self.step.tape, part, self.dtype, "partitioned_activation"))
-            output.storage = None
-
-    def received_gradient(self, flight: Flight) -> Tensor:
-        """It lies in a buffer that stays; parts are gathered, and those of the output too."""
-        output, tape = flight.output, self.step.tape
-        if not self._partitioned:
-            return Tensor(tape, None, output.shape, output.dtype)
-        output.storage = tape.allocate(output.shape, output.dtype, "gathered_activation")
-        return like(output, "received_gradient")
-
-    def landed(self, flight: Flight) -> None:
-        """The buffers of a micro-batch are free."""
-        if self._kept:
-            self._kept.popleft()
-
-
 RUNTIMES: Mapping[str, type[Runtime]] = {
     "ideal": Runtime,
     "torch": PipeliningRuntime,
-    "megatron": MegatronRuntime,
-    "nanotron": NanotronRuntime,
-    "deepspeed": DeepSpeedRuntime,
 }
-"""By name."""
+"""PyTorch's own, by name."""
+
+
+def runtime_of(name: str) -> type[Runtime]:
+    """The runtime of a pipeline: PyTorch's own, or a trainer's."""
+    if name in RUNTIMES:
+        return RUNTIMES[name]
+    found: type[Runtime] = next(room.RUNTIMES[name] for room in registry.rooms("pipeline") if name in room.RUNTIMES)
+    return found
 
 
 def record_stage(step: Step, forward: Forward, plan: Pipeline) -> Runtime:
     """Run the micro-batches of a step on one stage; the runtime keeps what outlives the step."""
-    runtime = RUNTIMES[plan.runtime](step)
+    runtime = runtime_of(plan.runtime)(step)
     live: deque[Flight] = deque()
     done = 0
     step.tape.enter("forward", "inputs")

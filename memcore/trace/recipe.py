@@ -5,8 +5,9 @@ Two jobs with the same recipe leave the same tape, whatever their width, depth, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from memcore.networks.network import Layer, Network
 from memcore.symbols import Axis, Shape
@@ -15,9 +16,8 @@ from memcore.tensors.quantized import Quantization
 from memcore.tensors.selection import Selection
 from memcore.tensors.sharded import TensorParallel
 from memcore.trace.ulysses import Ulysses
-from memcore.trainers.deepspeed.told import ZeroPlan
-from memcore.trainers.megatron.told import MegatronPlan
-from memcore.trainers.nanotron.told import NanotronPlan
+
+PlanT = TypeVar("PlanT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,20 +220,24 @@ class Recipe:
     """Linear layers of blocks multiply in float8."""
     dispatcher: str = "local"
     """How rows reach their experts in torchtitan's layers: a key of `layers.torchtitan.dispatch.DISPATCHERS`."""
-    nanotron: NanotronPlan | None = None
-    """The layers are nanotron's."""
-    zero: ZeroPlan | None = None
-    """The engine is DeepSpeed."""
+    plans: tuple[Hashable, ...] = ()
+    """What trainers tell their own hooks and layers: at most one plan of each type."""
     ulysses: Ulysses | None = None
     """Ranks share a sequence, and heads in attention."""
     positioned: bool = False
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
-    megatron: MegatronPlan | None = None
-    """The layers are Megatron-Core's."""
     ragged: bool = False
     """Learned prefixes and the sequence are together no multiple of 16."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
+
+    def plan(self, of: type[PlanT]) -> PlanT | None:
+        """What a trainer told its hooks and layers; None where it is another trainer's step."""
+        return next((each for each in self.plans if isinstance(each, of)), None)
+
+    def planned(self, plan: Hashable) -> Recipe:
+        """The recipe with a trainer's plan in place of one of the same type."""
+        return replace(self, plans=(*(each for each in self.plans if not isinstance(each, type(plan))), plan))
 
     @property
     def last_unit(self) -> str:

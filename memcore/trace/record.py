@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from memcore.layers import IMPLEMENTATIONS
+from memcore.trace.code import code_of
 from memcore.trace.engine import engine_of
 from memcore.trace.looped import record_rank
 from memcore.trace.pipelined import record_stage
@@ -39,7 +39,7 @@ def _surely(recorded: Callable[[], Program]) -> Program:
 
 def _ahead(recipe: Recipe) -> Program:
     step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
-    code = IMPLEMENTATIONS[recipe.implementation]
+    code = code_of(recipe.implementation)
     kept = step.ahead(code.forward, code.inputs)
     program = Program(step.tape)
     del kept
@@ -47,7 +47,7 @@ def _ahead(recipe: Recipe) -> Program:
 
 
 def _recorded(recipe: Recipe) -> Program:
-    runtime, code = engine_of(recipe.sharding.engine).runtime, IMPLEMENTATIONS[recipe.implementation]
+    runtime, code = engine_of(recipe.sharding.engine).runtime, code_of(recipe.implementation)
     step = Step(recipe, runtime)
     if recipe.pipeline is None:
         step.record(code.forward, code.inputs)
@@ -67,6 +67,6 @@ def _recorded(recipe: Recipe) -> Program:
 def evaluation_of(recipe: Recipe) -> Program:
     """Record a forward pass without gradients."""
     step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
-    code = IMPLEMENTATIONS[recipe.implementation]
+    code = code_of(recipe.implementation)
     step.evaluate(code.forward, code.inputs)
     return Program(step.tape)

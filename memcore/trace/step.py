@@ -60,9 +60,8 @@ class Step:
     def __init__(self, recipe: Recipe, runtime: Callable[[Tape, Recipe], Runtime], tape: Tape | None = None) -> None:
         self.recipe = recipe
         self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
-        # FSDP's hooks come after gradients are reduced (engines/fsdp_group.py).
-        self.tape.steps = None if recipe.sharding.engine == "fsdp" else recipe.steps_in_backward
         self.runtime = runtime(self.tape, recipe)
+        self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward
         self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
         for tower in recipe.network.towers if recipe.pictures else ():
             for unit in tower.units:

@@ -1,4 +1,4 @@
-"""Every way to split a training job over its GPUs: `memcore.questions.searching` on the page, with progress and cancel."""
+"""Every way to split a training job over its GPUs: a search on the page, with progress and cancel."""
 
 from __future__ import annotations
 

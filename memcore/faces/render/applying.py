@@ -150,7 +150,8 @@ NEEDS: Mapping[str, Need] = {
 
 _CHOICES_OF_CHECKPOINTS = (Training.activation_checkpointing.mode, Training.activation_checkpointing.every)
 _MEGATRON = (
-    *_CHOICES_OF_CHECKPOINTS, Training.activation_checkpointing.early_stop, Training.activation_checkpointing.use_reentrant, Training.activation_checkpointing.entry,
+    *_CHOICES_OF_CHECKPOINTS, Training.activation_checkpointing.early_stop,
+    Training.activation_checkpointing.use_reentrant, Training.activation_checkpointing.entry,
     Training.activation_memory_budget,
 )  # fmt: skip
 _ZERO = (

@@ -12,8 +12,8 @@ from memcore.memory.places import PHASES, place
 from memcore.memory.rank import outside
 from memcore.questions.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.rules.table import RULES
+from memcore.trace.job import Job
 from memcore.trace.program import Moment
-from memcore.trainers.pytorch.resolve import Job
 from memcore.units import format_bytes, format_count
 
 

@@ -12,8 +12,8 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.trace.job import Job
 from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
-from memcore.trainers.pytorch.resolve import Job
 from memcore.trainers.pytorch.settings import TorchSettings
 
 Changes = Mapping[str, object]

@@ -18,7 +18,7 @@ from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import Kind, config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
 from memcore.questions.searching.spaces import Floor, Space, Tried, floor_of, plan, sequences_of, space_of
-from memcore.trainers.pytorch.resolve import Job
+from memcore.trace.job import Job
 
 
 @dataclass(frozen=True, slots=True)

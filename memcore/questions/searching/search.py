@@ -48,7 +48,7 @@ def search(
     """Look at all layouts of a training job, and yield progress with what was found until now.
 
     Model, training and hardware are the config's; the division of ranks, micro-batches, checkpointing and the engine's
-    policies vary, and engine and layers where the config leaves them open (`memcore.questions.searching.kinds`). All layouts have
+    policies vary, and engine and layers where the config leaves them open (`kinds.py`). All layouts have
     the same step of `sequences` sequences (default: the config's). `gpus` and `accelerators` try several clusters;
     `schedules` other pipelines than 1F1B in PyTorch, `offload` parameters or the optimizer on the host. With
     `every`, each layout is measured, not only what can be among the best `keep`; an `executor` then shares the work,

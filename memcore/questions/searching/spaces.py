@@ -16,9 +16,9 @@ from memcore.networks.parts import Attention, Experts
 from memcore.questions.costs import IDLE, Plan
 from memcore.questions.searching.layouts import Layout, Settings
 from memcore.questions.searching.rows import ROWS, SCHEDULE, SCHEDULES, Policy, Row
+from memcore.trace.job import Job
 from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.pytorch.resolve import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

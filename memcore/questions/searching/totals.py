@@ -27,10 +27,11 @@ from memcore.questions.searching.growth import RUN, grown
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
 from memcore.questions.searching.spaces import Space
+from memcore.trace.job import Job
 from memcore.trace.program import Program
 from memcore.trace.record import forward_of, program_of
 from memcore.trace.schedules import LOOPED
-from memcore.trainers.pytorch.resolve import Job, resolve
+from memcore.trainers.pytorch.resolve import resolve
 
 Sizes = Mapping[str, int]
 

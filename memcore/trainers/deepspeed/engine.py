@@ -13,22 +13,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memcore.networks.adapters import learns
+from memcore.networks.network import Model
 from memcore.networks.weights import Weight
-from memcore.symbols import Axis, Quotient, Shape, Total, split_over
+from memcore.symbols import Axis, Quotient, Shape, Total, product, split_over
 from memcore.tensors.tape import Storage, Tape
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.engine import Engine, Runtime, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.trainers.megatron.told import MegatronPlan
 
 Weights = Sequence[tuple[Weight, int]]
 
 
 def plan_of(recipe: Recipe) -> ZeroPlan:
     """What ZeRO was told."""
-    if recipe.zero is None:
+    plan = recipe.plan(ZeroPlan)
+    if plan is None:
         raise TypeError(recipe)
-    return recipe.zero
+    return plan
 
 
 class DeepSpeed(Runtime):
@@ -285,6 +288,15 @@ _PRESETS = {
     "bf16-mixed": precision("bf16"),
     "fp16-mixed": precision("fp16"),
 }
+
+
+def of_stage(share: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """The numbers of elements of one stage of a pipeline, under ZeRO-1."""
+    counted = [(product(weight.shape, sizes), count) for weight, _, count in share.tensors]
+    learned = sum(size * count for size, count in counted)
+    return {"zp": learned, "zf": min(sizes["zr"], learned), "zx": max(size for size, _ in counted)}
+
+
 ENGINE = Engine(
     name="deepspeed",
     title="DeepSpeed",
@@ -296,6 +308,8 @@ ENGINE = Engine(
     optimized=optimized,
     stepping=stepping,
     host=host,
+    stage_sizes=of_stage,
+    offloads=lambda recipe: recipe.sharding.offloaded or plan_of(recipe).offloads_optimizer != "none",
     communicators=2,
 )
 STAGE_3 = replace(ENGINE, runtime=DeepSpeed3, stored=part_of, key="deepspeed3")
@@ -306,7 +320,7 @@ OFFLOADED = replace(STAGE_3, stored=lambda weight: ((0,),), key="deepspeed3-offl
 
 def _with_megatrons(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
     """What ZeRO keeps, and the buffer in which Megatron's matrix products gather sequences or put scores."""
-    found, plan = list(buffers(weights, recipe)), recipe.megatron
+    found, plan = list(buffers(weights, recipe)), recipe.plan(MegatronPlan)
     dtype = recipe.precision.compute
     if plan is not None and plan.sequence:
         found.append(Buffer(rule="gather_buffer", module="mpu", shape=("s", "b", "h"), dtype=dtype))
@@ -320,7 +334,7 @@ def _with_megatrons(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
 
 def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
     """What a stage receives in, and the mask that all micro-batches share, whether attention takes it or not."""
-    plan, ends = recipe.megatron, recipe.network.ends
+    plan, ends = recipe.plan(MegatronPlan), recipe.network.ends
     if recipe.pipeline is None or plan is None:
         return
     tokens: Axis = split_over("s") if plan.tensor else "s"

@@ -18,6 +18,7 @@ from memcore.trainers.deepspeed.engine import shared_by
 from memcore.trainers.deepspeed.estimators import model_to_params
 from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
 from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.trainers.megatron.told import MegatronPlan
 
 _STAGE, _OPTIMIZER, _PARAM = (
     DeepSpeedSettings.zero_stage,
@@ -105,10 +106,11 @@ def with_zero(
     if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
         plan = replace(plan, quantized_gradients=False)  # within a node gradients are reduced as they are
     found = {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}
-    if recipe.megatron is not None and recipe.megatron.experts is not None:
+    layers = recipe.plan(MegatronPlan)
+    if layers is not None and layers.experts is not None:
         plan = replace(plan, experts=True)
         found["zw"] = _own_part(model, found)
-    return replace(recipe, zero=plan), {**found, **_quantized(found, plan, recipe.precision, node)}
+    return recipe.planned(plan), {**found, **_quantized(found, plan, recipe.precision, node)}
 
 
 def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, node: int) -> Mapping[str, int]:
@@ -134,13 +136,6 @@ def _own_part(share: Model, sizes: Mapping[str, int]) -> int:
         for weight, _, count in share.tensors
         if learns(weight, share.network)
     )
-
-
-def of_stage(share: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """The numbers of elements of one stage of a pipeline, under ZeRO-1."""
-    counted = [(product(weight.shape, sizes), count) for weight, _, count in share.tensors]
-    learned = sum(size * count for size, count in counted)
-    return {"zp": learned, "zf": min(sizes["zr"], learned), "zx": max(size for size, _ in counted)}
 
 
 def zero_ranks(read: Defaults, ranks: int) -> int:

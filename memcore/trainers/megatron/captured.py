@@ -24,6 +24,7 @@ from memcore.trainers.megatron.layers.graphs import captured, covers, module_of,
 from memcore.trainers.megatron.persistent import MegatronPersistent
 from memcore.trainers.megatron.rank import MegatronRank, Recorded, recorded
 from memcore.trainers.megatron.resolve import ChunkJob
+from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.megatron.workspaces import total
 
 _FROM_CAPTURE = "from the capture on"
@@ -41,11 +42,12 @@ class Parts:
 
 def parts_of(job: ChunkJob, capture: Capture) -> Parts:
     """The parts of one kind of chunk."""
-    if capture.impl == "full_iteration" or job.recipe.megatron is None:
+    plan = job.recipe.plan(MegatronPlan)
+    if capture.impl == "full_iteration" or plan is None:
         whole = recorded(job)
         return Parts(whole, whole)
-    plan = replace(job.recipe.megatron, graphs=capture.graphs)
-    both = recorded(replace(job, recipe=replace(job.recipe, megatron=plan)))
+    plan = replace(plan, graphs=capture.graphs)
+    both = recorded(replace(job, recipe=job.recipe.planned(plan)))
     parts = [both.program.part(keep) for keep in (_inside, _outside)]
     return Parts(*(replace(both, program=part, heights=part.heights(job.sizes)) for part in parts))
 
@@ -124,7 +126,7 @@ class CapturedRank(MegatronRank):
         attends = [sum(count for each, count in own if module_of(each)[0] == "attn") for own in layers]
         masked = self._in_flight(attends) if covers(graphs, "attn") else 0
         outputs = 3 if any(routes(graphs, layer) for own in layers for layer, _ in own) else 1
-        plan = self.job.recipe.megatron
+        plan = self.job.recipe.plan(MegatronPlan)
         tokens = split_over("s") if plan is not None and plan.sequence else "s"
         rows = [
             ("graph_input", (tokens, "b", "h"), "bf16", most),

@@ -271,7 +271,8 @@ MEGATRON = Tool(
         Meaning(sets={Training.offload.optimizer: "cpu"}, keys={"--optimizer-cpu-offload": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "selective"}, keys={"--recompute-activations": True}),
         Meaning(
-            sets={MegatronSettings.gradient_accumulation_fusion: False}, keys={"--no-gradient-accumulation-fusion": True}
+            sets={MegatronSettings.gradient_accumulation_fusion: False},
+            keys={"--no-gradient-accumulation-fusion": True},
         ),
         Meaning(sets={EngineSettings.type: "megatron-fsdp"}, keys={"--use-megatron-fsdp": True}),
     ),

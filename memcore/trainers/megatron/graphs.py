@@ -15,7 +15,7 @@ from memcore.config.schema import Setting
 from memcore.networks.parts import Experts as Routed
 from memcore.trace.recipe import Recipe
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import Graphs, Recompute
+from memcore.trainers.megatron.told import Graphs, MegatronPlan, Recompute
 
 MODULES = ("attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba")
 """What `cuda_graph_modules` may name."""
@@ -67,7 +67,7 @@ def _modules(read: Defaults) -> list[str]:
 
 def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> None:
     """Contradictions of `TransformerConfig.__post_init__`."""
-    plan = recipe.megatron
+    plan = recipe.plan(MegatronPlan)
     recompute = (plan.recompute if plan is not None else None) or Recompute(granularity="none")
     path = _given(read)
     if impl == "full_iteration" and names:

@@ -10,8 +10,8 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.layers import IMPLEMENTATIONS
 from memcore.networks.network import Model, Network
+from memcore.trace.code import code_of
 from memcore.trace.pictures import image_sizes
 from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, embedder
 from memcore.trainers.megatron.ranks import Ranks
@@ -29,7 +29,7 @@ def image_symbols(
 
     Raises UnsupportedError for what is not modelled of them.
     """
-    images, side = images_of(read, model, sequence, IMPLEMENTATIONS[implementation])
+    images, side = images_of(read, model, sequence, code_of(implementation))
     network = model.network
     if network.towers:
         _check(read, network)

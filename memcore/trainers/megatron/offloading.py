@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from memcore.config.defaults import Defaults
 from memcore.trace.recipe import Recipe
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import Offload, Recompute
+from memcore.trainers.megatron.told import MegatronPlan, Offload, Recompute
 
 OFFLOADED = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")
 """What `offload_modules` may name."""
@@ -45,7 +45,8 @@ def _names(read: Defaults) -> frozenset[str]:
 
 
 def _check(read: Defaults, recipe: Recipe, names: frozenset[str]) -> None:
-    found = recipe.megatron.recompute if recipe.megatron is not None else None
+    plan = recipe.plan(MegatronPlan)
+    found = None if plan is None else plan.recompute
     recompute = found or Recompute(granularity="none")
     if recipe.network.ends.start not in ("megatron-gpt", "megatron-hybrid"):
         read.refuse(_SWITCH, "found true; Megatron-Core does so in its GPT and hybrid models, not in BERT and T5")

@@ -10,14 +10,15 @@ from functools import cached_property, lru_cache
 from math import lcm, prod
 
 from memcore.dtypes import ITEMSIZE
-from memcore.layers import IMPLEMENTATIONS
 from memcore.memory.allocator import Surroundings
 from memcore.memory.ledger import Entry
 from memcore.symbols import Quotient, Shape, Smaller, product
+from memcore.trace.code import code_of, is_written
 from memcore.trace.program import aligned
 from memcore.trainers.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
 from memcore.trainers.megatron.networks.towers import SEEING
 from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.megatron.workspaces import Stored, Workspaces, total
 
 _ALWAYS = "the whole job"
@@ -163,7 +164,7 @@ class MegatronPersistent(Workspaces):
 
     def _cached(self, each: Stored) -> bool:
         """There are FP8 copies of it."""
-        weight, plan = each.weight, self.job.recipe.megatron
+        weight, plan = each.weight, self.job.recipe.plan(MegatronPlan)
         gathered = bool(self.job.config.get(MegatronSettings.fp8_param_gather))
         if plan is None or plan.fp8 is None or gathered:
             return False
@@ -191,7 +192,8 @@ class MegatronPersistent(Workspaces):
                 yield from self._padding([row for row in rows if row not in shared] if shared else rows, ranks)
                 if shared:
                     yield from self._padded(self._shares[expert].length, shared)
-        code = IMPLEMENTATIONS.get(self.job.recipe.implementation)
+        written = is_written(self.job.recipe.implementation)
+        code = code_of(self.job.recipe.implementation) if written else None
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
         for feed, count, chunks in self.content.routed:

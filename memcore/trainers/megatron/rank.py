@@ -15,11 +15,11 @@ from operator import mul
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.layers import IMPLEMENTATIONS
 from memcore.memory.allocator import reserved
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.places import place
 from memcore.memory.rank import Rank, levels_of
+from memcore.trace.code import code_of, is_written
 from memcore.trace.program import Height, Moment, Program, Sample
 from memcore.trace.record import program_of
 from memcore.trainers.megatron.layers.offloading import RETURN
@@ -27,6 +27,7 @@ from memcore.trainers.megatron.persistent import MegatronPersistent
 from memcore.trainers.megatron.resolve import ChunkJob, MegatronJob
 from memcore.trainers.megatron.schedule import Live, Schedule, schedule, without
 from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.megatron.workspaces import total
 
 _PLURALS = {"micro-batch": "micro-batches", "chunk of layers": "chunks of layers"}
@@ -113,21 +114,21 @@ class Recorded:
 
 def recorded(job: ChunkJob) -> Recorded:
     """A chunk's pass, with its sizes put in."""
-    if job.recipe.implementation not in IMPLEMENTATIONS:
+    if not is_written(job.recipe.implementation):
         message = f"the activations of {job.recipe.implementation!r} are not modelled yet"
         raise UnsupportedError(Training.implementation, message)
-    IMPLEMENTATIONS[job.recipe.implementation].check(job.recipe.network)
+    code_of(job.recipe.implementation).check(job.recipe.network)
     program = program_of(job.recipe)
     turn = next(
         number
         for number, segment in enumerate(program.segments)
         if segment.phase == "backward" or segment.place in ("gradient of the loss", "received gradient")
     )
-    plan = job.recipe.megatron
+    plan = job.recipe.plan(MegatronPlan)
     behind = None
     if plan is not None and plan.offload is not None and plan.offload.stays:
         without_last = replace(plan, offload=replace(plan.offload, stays=False))
-        behind = recorded(replace(job, recipe=replace(job.recipe, megatron=without_last)))
+        behind = recorded(replace(job, recipe=job.recipe.planned(without_last)))
     return Recorded(job, program, program.heights(job.sizes), turn, behind)
 
 

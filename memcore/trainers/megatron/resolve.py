@@ -24,6 +24,7 @@ from memcore.networks.stages import cut
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import measure, product
 from memcore.trace.engine import Engine, engine_of
+from memcore.trace.job import Job
 from memcore.trace.pictures import pictures, tower_repeats
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.trace.step import run_name
@@ -43,8 +44,8 @@ from memcore.trainers.megatron.plan import plan_of, usual_kernel
 from memcore.trainers.megatron.ranks import Ranks, ranks_of
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.states import States, states_of
+from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
-from memcore.trainers.pytorch.resolve import Job
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.synonyms import understood
 from memcore.units import GiB
@@ -78,14 +79,6 @@ class MegatronJob(Job):
     """Its CUDA graphs."""
     worst_imbalance: float | None = None
     """Of the experts' load, where a job leaves it open: all tokens of a group choose the experts of one rank."""
-
-    @property
-    def nccl(self) -> Overhead:
-        """What communicators take outside of the allocator."""
-        plan = self.recipe.megatron
-        alltoall = plan is not None and plan.experts is not None and plan.experts.dispatcher == "alltoall"
-        near = node(self.accelerator, self.config[Hardware.gpus_per_node])
-        return opened(self.ranks.communicators(near, alltoall=alltoall), self.accelerator)
 
 
 def resolve(config: Config) -> MegatronJob:
@@ -131,9 +124,11 @@ def resolve(config: Config) -> MegatronJob:
         implementation=optimizer.implementations[optimizer.default],
         micro_batches=micro_batches,
         stages=ranks.pipeline,
+        stages_each=len(layout[0]),
         schedule="1f1b" if len(layout[0]) == 1 else "interleaved-1f1b",
         clips=bool(read.take(Training.gradient_clipping, True)),
         num_gpus=ranks.total,
+        nccl=_nccl(config, recipe, ranks, accelerator),
         accelerator=accelerator,
         capacity=capacity,
         assumptions=tuple(read.assumptions),
@@ -146,6 +141,14 @@ def resolve(config: Config) -> MegatronJob:
         capture=capture,
         worst_imbalance=_worst_imbalance(read, sizes),
     )
+
+
+def _nccl(config: Config, recipe: Recipe, ranks: Ranks, accelerator: Accelerator | None) -> Overhead:
+    """What communicators take outside of the allocator."""
+    plan = recipe.plan(MegatronPlan)
+    alltoall = plan is not None and plan.experts is not None and plan.experts.dispatcher == "alltoall"
+    near = node(accelerator, config[Hardware.gpus_per_node])
+    return opened(ranks.communicators(near, alltoall=alltoall), accelerator)
 
 
 def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:
@@ -170,7 +173,7 @@ def _beginning(model: Model, layer: int) -> Model:
 
 def _chunk_job(job: MegatronJob, share: Model) -> ChunkJob:
     """A chunk of what a rank has of the whole model."""
-    plan = job.recipe.megatron
+    plan = job.recipe.plan(MegatronPlan)
     recompute = None if plan is None else plan.recompute
     checkpoints = None
     if recompute is not None and recompute.granularity == "full":
@@ -357,8 +360,8 @@ def _recipe(
         keeps_gradients=False,
         units=frozenset(unit_axes(sizes)),
         pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
-        megatron=with_images(
-            plan_of(read, ranks, kernel), embedder(read.given(EngineSettings.framework), model.network)
+        plans=(
+            with_images(plan_of(read, ranks, kernel), embedder(read.given(EngineSettings.framework), model.network)),
         ),
     )
 
@@ -366,9 +369,10 @@ def _recipe(
 def _with_offload(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Recipe:
     """The recipe with what goes to the host."""
     offload = offload_of(read, recipe, sizes)
-    if offload is None or recipe.megatron is None:
+    plan = recipe.plan(MegatronPlan)
+    if offload is None or plan is None:
         return recipe
-    return replace(recipe, megatron=replace(recipe.megatron, offload=offload))
+    return recipe.planned(replace(plan, offload=offload))
 
 
 def implementation_of(read: Defaults) -> str:

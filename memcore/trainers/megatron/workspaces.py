@@ -119,7 +119,7 @@ class Workspaces:
         yield self.entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_USE)
 
     def _own_workspaces(self) -> Iterator[Entry]:
-        plan = self.job.recipe.megatron
+        plan = self.job.recipe.plan(MegatronPlan)
         own = self.job.recipe.implementation == "transformer-engine"
         if own or self.content.routed:
             # A router multiplies by TransformerEngine whatever the layers are made of (moe_utils.py).
@@ -148,7 +148,7 @@ class Workspaces:
 
     def _memory_buffer(self) -> Iterator[Entry]:
         """Megatron's own buffer, as large as its largest use."""
-        plan, recipe, sizes = self.job.recipe.megatron, self.job.recipe, self.job.sizes
+        plan, recipe, sizes = self.job.recipe.plan(MegatronPlan), self.job.recipe, self.job.sizes
         uses: list[Entry] = []
         local = recipe.implementation == "megatron-local"
         dtype = recipe.precision.compute
@@ -177,7 +177,7 @@ class Workspaces:
 
     def _dispatchers(self) -> Iterator[Entry]:
         """Every layer's dispatcher refers to what the last micro-batch was routed by."""
-        plan = self.job.recipe.megatron
+        plan = self.job.recipe.plan(MegatronPlan)
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None:
             return
@@ -198,7 +198,7 @@ class Workspaces:
 
     def _left_routing(self) -> Iterator[Entry]:
         """What dispatchers refer to besides, which during a step is kept for the backward pass too."""
-        plan = self.job.recipe.megatron
+        plan = self.job.recipe.plan(MegatronPlan)
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
             return
@@ -240,7 +240,7 @@ class Workspaces:
         return sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
 
     def _last_inputs(self, copies: int, lifetime: str) -> Iterator[Entry]:
-        plan = self.job.recipe.megatron
+        plan = self.job.recipe.plan(MegatronPlan)
         tokens = split_over("s") if plan is not None and plan.sequence else "s"
         if copies:
             dtype = self.job.recipe.precision.compute
@@ -248,7 +248,7 @@ class Workspaces:
 
     def deferred_entries(self) -> Iterator[Entry]:
         """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
-        plan = self.job.recipe.megatron
+        plan = self.job.recipe.plan(MegatronPlan)
         if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
             return
         limit = self.job.config[MegatronSettings.wgrad_deferral_limit] or self.job.micro_batches

@@ -94,7 +94,7 @@ def megatron_deepspeed_job(
         units=frozenset(unit_axes(sizes)),
         ulysses=_ulysses(read, model, sizes),
         pipeline=_pipeline(read),
-        megatron=_plan(read, model, sizes, sharded=sharded),
+        plans=(_plan(read, model, sizes, sharded=sharded),),
     )
 
 

@@ -16,7 +16,7 @@ from memcore.tensors.tape import Tape
 from memcore.tensors.tensor import Parameter
 from memcore.trace.engine import Engine, Runtime, precision
 from memcore.trace.recipe import Buffer, Recipe
-from memcore.trainers.nanotron.network import stage_of
+from memcore.trainers.nanotron.network import stage_of, waits
 from memcore.trainers.nanotron.told import NanotronPlan
 
 
@@ -54,9 +54,10 @@ class Nanotron(Runtime):
 
 def plan_of(recipe: Recipe) -> NanotronPlan:
     """What nanotron was told."""
-    if recipe.nanotron is None:
+    plan = recipe.plan(NanotronPlan)
+    if plan is None:
         raise TypeError(recipe)
-    return recipe.nanotron
+    return plan
 
 
 def _part(weight: Weight) -> Shape:
@@ -131,5 +132,8 @@ ENGINE = Engine(
     optimized=optimized,
     stepping=stepping,
     stage=stage_of,
+    waits=waits,
+    alike=lambda recipe: plan_of(recipe).fp32_gradients,
+    overlaps=lambda recipe: plan_of(recipe).tensor,
 )
 ENGINES: Mapping[str, Engine] = {ENGINE.name: ENGINE}

@@ -1,6 +1,6 @@
 """Activation memory budgets: which results of a compiled block stay, and which the backward pass computes again.
 
-A block's results are listed here as PyTorch's compiler sees them; `memcore.trainers.pytorch.partitioner` chooses among them.
+A block's results are listed here as PyTorch's compiler sees them; `partitioner.py` chooses among them.
 """
 
 from __future__ import annotations

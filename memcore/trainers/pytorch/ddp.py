@@ -47,4 +47,5 @@ ENGINE = Engine(
     default_preset="bf16",
     stored=lambda weight: weight.stored_axes,
     buffers=buckets,
+    native=True,
 )

@@ -27,6 +27,9 @@ def _experts(unit: str) -> str:
 class Fsdp(Runtime):
     """The hooks of FSDP2 around the units of a model."""
 
+    steps_itself = True
+    """After gradients are reduced (`fsdp_group.py`)."""
+
     def __init__(self, tape: Tape, recipe: Recipe) -> None:
         super().__init__(tape, recipe)
         self._groups: dict[str, Group] = {}
@@ -213,4 +216,6 @@ ENGINE = Engine(
     },
     default_preset="bf16-mixed",
     stored=sharded,
+    native=True,
+    shards=True,
 )

@@ -235,4 +235,4 @@ class Fsdp1(Runtime):
         self._order.clear()
 
 
-ENGINE: Engine = replace(FSDP2, key="fsdp1", title="FSDP1", runtime=Fsdp1, stored=flat)
+ENGINE: Engine = replace(FSDP2, key="fsdp1", title="FSDP1", runtime=Fsdp1, stored=flat, flat=True)

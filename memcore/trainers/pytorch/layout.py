@@ -11,11 +11,11 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.layers import LayerCode
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.stages import Listed, Partition, sparing_the_first, weighing_ends
 from memcore.tensors.ring import TURNS
+from memcore.trace.code import LayerCode
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Pipeline
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED

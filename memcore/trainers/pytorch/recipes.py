@@ -10,7 +10,6 @@ from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.networks.adapters import has_prefix
@@ -21,6 +20,7 @@ from memcore.symbols import Axis, split_over
 from memcore.tensors.float8 import Float8
 from memcore.tensors.quantized import Quantization
 from memcore.tensors.sharded import TensorParallel
+from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
@@ -195,7 +195,7 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
         read.refuse(path, f"found {found!r}; expert parallelism is modelled with 'torchtitan'")
-    IMPLEMENTATIONS[found].check(model.network)
+    code_of(found).check(model.network)
     if found == "unsloth" and engine.name not in ("none", "ddp"):
         read.refuse(path, f"found {found!r}; it runs with engine.type none or ddp, found {engine.name!r}")
     return found
@@ -216,7 +216,7 @@ def recipe_of(
 ) -> Recipe:
     """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
     implementation = _implementation(read, model, engine, parallel=sizes.get("ep", 1) > 1)
-    code = IMPLEMENTATIONS[implementation]
+    code = code_of(implementation)
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
     padded = _padded(read, kernel)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from memcore.config.defaults import Assumption, Defaults
+from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -13,16 +12,15 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
-from memcore.layers import IMPLEMENTATIONS, LayerCode
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.memory.communicators import node, opened
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
-from memcore.networks.stages import Partition, stage_of
 from memcore.networks.tensor_parallel import parallelized
-from memcore.optimizers.states import Implementation, Optimizer
+from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine, engine_of
+from memcore.trace.job import Job
 from memcore.trace.pictures import image_sizes
 from memcore.trace.recipe import HEAD, TAIL, Recipe
 from memcore.trace.step import run_name
@@ -30,6 +28,7 @@ from memcore.trainers.deepspeed.resolve import keeps_gradients, with_zero, zero_
 from memcore.trainers.deepspeed.settings import DEEPSPEED
 from memcore.trainers.megatron_deepspeed.resolve import converted, megatron_deepspeed_job
 from memcore.trainers.nanotron.resolve import groups, nanotron_job
+from memcore.trainers.nanotron.told import NanotronPlan
 from memcore.trainers.pytorch.checkpointing import checkpointing
 from memcore.trainers.pytorch.expert_parallel import (
     as_kept,
@@ -57,54 +56,6 @@ from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ran
 from memcore.units import GiB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A config with nothing left open."""
-
-    config: Config
-    model: Model
-    share: Model
-    """What a tensor-parallel rank has of it."""
-    engine: Engine
-    recipe: Recipe
-    sizes: Mapping[str, int]
-    """The value of every symbol, the numbers of repeated layers included."""
-    optimizer: Optimizer
-    implementation: Implementation
-    micro_batches: int
-    stages: int
-    """Ranks of the pipeline; 1 without one."""
-    schedule: str
-    """Of the pipeline: 1f1b, gpipe, or a row of `LOOPED`."""
-    stages_each: int = 1
-    """Stages on each rank of the pipeline."""
-    partition: Partition | None = None
-    """How layers are shared among stages, where that is not the engine's to say."""
-    clips: bool
-    worst_imbalance: float | None = None
-    """Of the experts' load, where a job leaves it open: all tokens choose the experts of one rank."""
-    num_gpus: int
-    accelerator: Accelerator | None
-    capacity: int | None
-    """Bytes of one GPU that a job can use."""
-    assumptions: tuple[Assumption, ...]
-
-    @property
-    def nccl(self) -> Overhead:
-        """What communicators take outside of the allocator."""
-        plan = self.recipe.nanotron
-        if plan is None:
-            return communicators(self.engine.communicators)
-        near = node(self.accelerator, self.config[Hardware.gpus_per_node])
-        return opened(groups(self.sizes, self.stages, near, ties=plan.ties), self.accelerator)
-
-    def staged(self, model: Model, number: int, stages: int) -> Model:
-        """The part of a model that a stage has."""
-        if self.partition is None:
-            return self.engine.stage(model, number, stages)
-        return stage_of(model, number, stages, self.partition)
-
-
 def resolve(config: Config, *, fake: bool = False) -> Job:
     """Fill in what the config leaves open.
 
@@ -122,7 +73,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     experts, model = expert_ranks(read, engine, model, shards * tensors), as_kept(read, model)
     sequence = _sequence(read, model)
     micro_batch = read.take(Training.micro_batch_size, 1, "one sequence")
-    images, side = images_of(read, model, sequence, IMPLEMENTATIONS[layer_code(read)])
+    images, side = images_of(read, model, sequence, code_of(layer_code(read)))
     micro_batches = read.take(Training.gradient_accumulation_steps, read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
@@ -161,10 +112,27 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         worst_imbalance=worst_imbalance(read, experts, sizes),
         clips=read.take(Training.gradient_clipping, recipe.steps_in_backward is None),
         num_gpus=num_gpus,
+        nccl=_nccl(config, engine, recipe, sizes, stages, accelerator),
         accelerator=accelerator,
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+def _nccl(
+    config: Config,
+    engine: Engine,
+    recipe: Recipe,
+    sizes: Mapping[str, int],
+    stages: int,
+    accelerator: Accelerator | None,
+) -> Overhead:
+    """What communicators take outside of the allocator."""
+    plan = recipe.plan(NanotronPlan)
+    if plan is None:
+        return communicators(engine.communicators)
+    near = node(accelerator, config[Hardware.gpus_per_node])
+    return opened(groups(sizes, stages, near, ties=plan.ties), accelerator)
 
 
 _OWN_LAYERS = {"nanotron": nanotron_job, "megatron-deepspeed": megatron_deepspeed_job}

@@ -11,6 +11,7 @@ ENGINE = Engine(
     presets=AUTOCAST_PRESETS,
     default_preset="bf16",
     stored=lambda weight: weight.stored_axes,
+    native=True,
     distributed=False,
     communicators=0,
 )

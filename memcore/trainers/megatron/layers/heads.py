@@ -15,7 +15,7 @@ from memcore.trainers.megatron.told import MegatronPlan
 
 def plan(step: Step) -> MegatronPlan:
     """The recipe's part for Megatron."""
-    found = step.recipe.megatron
+    found = step.recipe.plan(MegatronPlan)
     if found is None:
         raise TypeError(step.recipe)
     return found

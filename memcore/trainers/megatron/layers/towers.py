@@ -66,7 +66,7 @@ def _swift(step: Step, batch: Batch, seen: list[Tensor], x: Tensor) -> Tensor:
 
     `seen`: for where images are, and what the first layers add there, slices of one tensor.
     """
-    towers, how = step.recipe.network.towers, step.recipe.megatron
+    towers, how = step.recipe.network.towers, step.recipe.plan(MegatronPlan)
     if step.recipe.pictures is None or not towers or how is None:
         return x
     features = (internvl.image_features if towers[0].variant == "internvl" else tower)(step, _pixels(step))

@@ -1,0 +1,54 @@
+"""Implementations of layers: what each can do, and where its forward pass is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memcore import registry
+from memcore.networks.network import Network
+from memcore.trace.recipe import Buffer
+from memcore.trace.step import Forward, Inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCode:
+    """One implementation, and what it can do."""
+
+    title: str
+    forward: Forward
+    check: Callable[[Network], None]
+    """Raises UnsupportedError for a network that it cannot express."""
+    has_sdpa: Callable[[Network], bool]
+    kernels: Callable[[Network], Sequence[str]]
+    """The values of `training.attention` that it offers for a network."""
+    computes_loss: bool
+    """The loss is part of the model's forward pass."""
+    has_cache: bool
+    default_wrap: str
+    """How FSDP wraps it by default."""
+    buffers: Callable[[Network], Sequence[Buffer]]
+    """What the model holds besides parameters."""
+    loss: str = "cross-entropy-fp32"
+    """The loss that it takes by itself."""
+    inputs: Inputs = lambda step: {}
+    """What it is given of images."""
+    sees: Callable[[Network], bool] = lambda network: False
+    """Whether it covers what a network's towers do with images."""
+
+
+@lru_cache(maxsize=64)
+def code_of(implementation: str) -> LayerCode:
+    """An implementation by the value of `training.implementation`."""
+    found: LayerCode = next(
+        room.IMPLEMENTATIONS[implementation]
+        for room in registry.rooms("code")
+        if implementation in room.IMPLEMENTATIONS
+    )
+    return found
+
+
+def is_written(implementation: str) -> bool:
+    """Whether an implementation's forward pass is here, line by line."""
+    return any(implementation in room.IMPLEMENTATIONS for room in registry.rooms("code"))
