@@ -8,7 +8,7 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.pytorch.settings import TorchSettings
 
-_CHECKPOINTS = "training.activation_checkpointing"
+_CHECKPOINTS = Training.activation_checkpointing
 
 _COMPONENTS = (["model"], ["loss"], ["model", "loss"], ["loss", "model"])
 _COMPILED = tuple(
