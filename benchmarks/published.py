@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT))
 from memcore import Config, MemcoreError, estimate, search
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
-from memcore.estimation import Estimate
 from memcore.faces.render.search import policy_of
+from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, cost_of, roofline_of
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.questions import Question, questions_of

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from memcore.errors import MemcoreError, problems_of
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
 from memcore.faces.render import data
 from memcore.faces.render.serving_data import serving_summary_data
+from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
 
 Found = Estimate | ServingEstimate

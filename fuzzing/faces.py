@@ -23,7 +23,7 @@ from memcore.config.quick import quick
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
 from memcore.faces.cli import main
 from memcore.faces.page import exchanging
 from memcore.faces.render import data, page, svg, text
@@ -40,6 +40,7 @@ from memcore.faces.render.solution import solution_data, solution_text
 from memcore.formats import TOOLS, exported, imported
 from memcore.formats.sources import read_source
 from memcore.i18n.page import speaking
+from memcore.memory.estimate import Estimate
 from memcore.networks.catalog import find_model
 from memcore.questions.accuracy import accuracy
 from memcore.questions.advising.advise import advise

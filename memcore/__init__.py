@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from memcore.config.settings import Config
     from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
-    from memcore.estimation import Estimate, estimate
+    from memcore.estimation import estimate
+    from memcore.memory.estimate import Estimate
     from memcore.questions.advising.advise import Advice, Advised, advise
     from memcore.questions.costs import Roofline
     from memcore.questions.reconciling.reconcile import Reconciled, reconcile
@@ -52,7 +53,7 @@ _HOMES = {
     "Advised": "memcore.questions.advising.advise",
     "Config": "memcore.config.settings",
     "ConfigError": "memcore.errors",
-    "Estimate": "memcore.estimation",
+    "Estimate": "memcore.memory.estimate",
     "Found": "memcore.questions.searching.found",
     "Layout": "memcore.questions.searching.layouts",
     "MemcoreError": "memcore.errors",

@@ -1,27 +1,15 @@
-"""From a config to what each GPU holds: the whole flow, top to bottom."""
+"""From a config to what each GPU holds: the trainer or server of its engine is asked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
 
-from memcore.config.defaults import Assumption
+from memcore import registry
 from memcore.config.engine import EngineSettings
-from memcore.config.settings import MODEL, Config
+from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
-from memcore.memory import readings
-from memcore.memory.ledger import Ledger
-from memcore.memory.rank import Rank, ranks_of
-from memcore.memory.readings import Reading
-from memcore.serving.estimate import ServingEstimate, estimate_serving
-from memcore.serving.job import given_below, is_serving
-from memcore.trace.job import Job
-from memcore.trace.program import Moment
-from memcore.trainers.megatron.settings import MEGATRON
-from memcore.trainers.megatron.stages import stages_of
-from memcore.trainers.pytorch.resolve import resolve
-from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.memory.estimate import Estimate
+from memcore.serving.estimate import ServingEstimate
 
 
 def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate | ServingEstimate:
@@ -47,115 +35,28 @@ def estimate_training(config: Config | Mapping[str, object], *, fake: bool = Fal
     (True, 'loss', 29680748032)
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
-    foreign = given_below(described, "inference.")
+    foreign = described.below("inference")
     if foreign:
         message = "a config describes training or inference, not both; leave one out, or name a server as engine.type"
         raise ConfigError([Problem(path, message) for path in foreign])
-    if described[EngineSettings.type] in MEGATRON:
-        return Estimate(*stages_of(described))
-    job = resolve(described, fake=fake)
-    others = (described.replaced(MODEL, other) for other in job.model.alternatives)
-    return Estimate(job, ranks_of(job), tuple(estimate_training(other, fake=fake) for other in others))
+    found: Estimate = registry.room(described[EngineSettings.type] or "none", "estimate").estimate(described, fake=fake)
+    return found
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The answer for one job; bytes are of the worst rank. What is costly is computed when it is asked for."""
+def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
+    """What each GPU of a server holds; errors as in `estimate_training`.
 
-    job: Job
-    ranks: tuple[Rank, ...]
-    """Every class of ranks that hold the same."""
-    alternatives: tuple[Estimate, ...] = ()
-    """The same job with other networks that its model may stand for."""
+    >>> found = estimate_serving({"model": "llama-3.1-8b", "engine": {"type": "vllm", "version": "0.19.0"},
+    ...     "hardware": {"accelerator": "h100-sxm-80gb"}, "inference": {"max_model_len": 8192}})
+    >>> found.fits, found.pool.users(8192)
+    (True, 54)
+    """
+    described = config if isinstance(config, Config) else Config.from_dict(config)
+    found: ServingEstimate = registry.room(described[EngineSettings.type] or "vllm", "estimate").estimate(described)
+    return found
 
-    @cached_property
-    def rank(self) -> Rank:
-        """The class that needs most."""
-        return self.ranks[0] if len(self.ranks) == 1 else max(self.ranks, key=lambda rank: rank.most)
 
-    @property
-    def peak(self) -> Moment:
-        """The moment that needs most."""
-        return self.rank.peak
-
-    @property
-    def moments(self) -> tuple[Moment, ...]:
-        """The moments of a step."""
-        return self.rank.moments
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What the config leaves open, and what was taken."""
-        return self.job.assumptions
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        """Everything in memory at the peak."""
-        return self.rank.ledger(self.peak)
-
-    @cached_property
-    def allocated(self) -> Reading:
-        """Bytes in tensors at the peak."""
-        return self._widened(readings.allocated(self.rank), "allocated")
-
-    @cached_property
-    def reserved(self) -> Reading:
-        """Bytes that the caching allocator holds."""
-        return self._widened(readings.reserved(self.rank), "reserved")
-
-    @cached_property
-    def device(self) -> Reading:
-        """Bytes that the driver shows for the GPU."""
-        return self._widened(readings.device(self.rank, self.reserved), "device")
-
-    @cached_property
-    def worst_routing(self) -> Estimate | None:
-        """The same job when all tokens go to the experts of one rank, if the config leaves their load open."""
-        worst = self.job.worst_imbalance
-        if worst is None or worst <= 1:
-            return None
-        return estimate_training(self.job.config.replaced(TorchSettings.moe_load_imbalance, worst))
-
-    def _widened(self, own: Reading, name: str) -> Reading:
-        """A reading whose range covers every network that the model may stand for, and the worst load of experts."""
-        if self.worst_routing is not None:
-            worst: Reading = getattr(self.worst_routing, name)
-            why = f"{own.range_because}; up to all tokens choosing the experts of one rank"
-            own = replace(own, high=max(own.high, worst.high), range_because=why)
-        others: list[Reading] = [getattr(other, name) for other in self.alternatives]
-        if not others:
-            return own
-        return replace(
-            own,
-            low=min(own.low, *(other.low for other in others)),
-            high=max(own.high, *(other.high for other in others)),
-            range_because=f"{own.range_because}; and every network that the model's config may stand for",
-        )
-
-    @property
-    def readings(self) -> tuple[Reading, Reading, Reading]:
-        """All three."""
-        return self.allocated, self.reserved, self.device
-
-    @property
-    def capacity(self) -> int | None:
-        """Bytes of a GPU that a job can use; None if no accelerator is named."""
-        return self.job.capacity
-
-    @property
-    def headroom(self) -> int | None:
-        """Bytes of a GPU that are left; negative if the job does not fit."""
-        return None if self.capacity is None else self.capacity - self.device.expected
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether the job fits; None if no accelerator is named."""
-        if self.capacity is None:
-            return None
-        # More in tensors than the GPU has needs no look at the allocator, which takes longest.
-        return self.allocated.expected <= self.capacity and self.capacity >= self.device.expected
-
-    @property
-    def certain(self) -> bool:
-        """Whether all of the range is on the same side of the capacity."""
-        return self.capacity is not None and not self.device.low <= self.capacity < self.device.high
+def is_serving(config: Config) -> bool:
+    """Whether a config describes a server: its engine is one, or something is said about inference."""
+    engine = config[EngineSettings.type]
+    return engine in registry.SERVERS or (engine is None and bool(config.below("inference")))

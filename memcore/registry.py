@@ -19,17 +19,21 @@ class Home(NamedTuple):
     """Below `memcore/trainers/` or `memcore/servers/`."""
     meaning: str
     """What the engine is, for people."""
+    base: str = ""
+    """The folder whose rooms stand in for those that this one lacks, where one library builds on another."""
 
 
 TRAINERS: Mapping[str, Home] = {
     "none": Home("pytorch", "one GPU"),
     "ddp": Home("pytorch", "DistributedDataParallel: a full copy on every GPU"),
     "fsdp": Home("pytorch", "FSDP2: fully sharded"),
-    "deepspeed": Home("deepspeed", "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded"),
-    "megatron-deepspeed": Home("megatron_deepspeed", "Megatron-DeepSpeed: tensor parallelism or Ulysses under ZeRO"),
+    "deepspeed": Home("deepspeed", "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded", "pytorch"),
+    "megatron-deepspeed": Home(
+        "megatron_deepspeed", "Megatron-DeepSpeed: tensor parallelism or Ulysses under ZeRO", "pytorch"
+    ),
     "megatron": Home("megatron", "Megatron-Core: tensor, pipeline, context and expert parallelism"),
     "megatron-fsdp": Home("megatron", "the same with parameters sharded by Megatron-FSDP"),
-    "nanotron": Home("nanotron", "nanotron: tensor, pipeline and data parallelism with ZeRO-1"),
+    "nanotron": Home("nanotron", "nanotron: tensor, pipeline and data parallelism with ZeRO-1", "pytorch"),
 }
 """Engines that train, by the value of `engine.type`."""
 SERVERS: Mapping[str, Home] = {
@@ -46,9 +50,10 @@ ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
 
 
 def room(engine: str, name: str) -> Any:
-    """A module of an engine's folder; None where the folder has no such room."""
-    kind = "trainers" if engine in TRAINERS else "servers"
-    return _module(f"memcore.{kind}.{ENGINES[engine].folder}.{name}")
+    """A module of an engine's folder, else of what it builds on, else of what is shared; None where none has it."""
+    kind, home = "trainers" if engine in TRAINERS else "servers", ENGINES[engine]
+    folders = (*(f"memcore.{kind}.{each}" for each in (home.folder, home.base) if each), _SHARED[kind])
+    return next(filter(None, (_module(f"{folder}.{name}") for folder in folders)), None)
 
 
 def rooms(name: str) -> Iterator[Any]:

@@ -63,7 +63,9 @@ def _assumed(found: Any) -> list[object]:
 
 def _readings(found: Any) -> tuple[list[object], list[object]]:
     values = [[each.name, each.low, each.expected, each.high] for each in found.readings]
-    return [values, found.fits, found.certain, found.headroom, found.capacity], [each.range_because for each in found.readings]
+    return [values, found.fits, found.certain, found.headroom, found.capacity], [
+        each.range_because for each in found.readings
+    ]
 
 
 def _trained(found: Any) -> tuple[object, object]:
@@ -86,11 +88,23 @@ def _served(found: Any) -> tuple[object, object]:
     values, words = _readings(found)
     for rank in found.ranks:
         values.append([rank.name, rank.count, rank.available, list(rank.uncertain), list(rank.spread)])
-        values.append([[e.category, e.module, str(e.itemsize), e.copies, e.low, e.bytes, e.high] for e in rank.ledger.entries])
+        values.append(
+            [[e.category, e.module, str(e.itemsize), e.copies, e.low, e.bytes, e.high] for e in rank.ledger.entries]
+        )
         words.append([[e.title, e.source, e.formula, e.numbers(), e.why] for e in rank.ledger.entries])
     pool, budget = found.pool, found.budget
     if pool is not None:
-        values.append([pool.capacity, pool.capacity_low, pool.capacity_high, pool.unit, pool.tokens, pool.bytes_each, pool.replicas])
+        values.append(
+            [
+                pool.capacity,
+                pool.capacity_low,
+                pool.capacity_high,
+                pool.unit,
+                pool.tokens,
+                pool.bytes_each,
+                pool.replicas,
+            ]
+        )
         values.append([pool.needed(tokens) for tokens in (1, 100, 4096, 100_000)])
     values.append([budget.line, None if budget.host is None else [[e.title, e.bytes] for e in budget.host.entries]])
     return values, [words, found.notes, budget.line_title, sorted(budget.inside)]
@@ -101,7 +115,7 @@ def rows(count: int) -> Iterator[Row]:
     for name in CASES:
         for case in json.loads((TRUTH / f"{name}.json").read_text(encoding="utf-8")):
             yield {"id": case["id"], "job": case["config"], "fake": name == "simulated"}
-    draw = random.Random(20)  # noqa: S311 - not a secret
+    draw = random.Random(20)
     models = _models()
     for number in range(count):
         yield {"id": f"random-{number}", "job": _random_job(draw, models), "fake": False}
@@ -117,7 +131,7 @@ def _models() -> list[object]:
 
 def _random_job(draw: random.Random, models: list[object]) -> Row:
     """A job of any engine with a few settings; most are answered."""
-    serving = draw.random() < 0.3  # noqa: PLR2004
+    serving = draw.random() < 0.3
     engine = draw.choice(SERVERS if serving else TRAINERS)
     job: Row = {"model": draw.choice(models), "engine": {"type": engine}, "hardware": {}}
     skip = ("training." if serving else "inference.", "model", "engine.type", "hardware.num_gpus")
@@ -125,7 +139,7 @@ def _random_job(draw: random.Random, models: list[object]) -> Row:
                if not path.startswith(skip) and (setting.engines is None or engine in setting.engines)]  # fmt: skip
     if engine != "none":
         job["hardware"]["num_gpus"] = draw.choice([1, 2, 4, 8, 8, 16, 64])
-    if draw.random() < 0.6:  # noqa: PLR2004
+    if draw.random() < 0.6:
         job["hardware"]["accelerator"] = draw.choice(["h100-sxm-80gb", "a100-sxm-40gb", "rtx-4090", "t4"])
     if not serving:
         job["training"] = {"sequence_length": draw.choice([128, 512, 2048])}
@@ -150,7 +164,7 @@ def _value(draw: random.Random, path: str, schema: Row) -> object:
     low, high = SIZES.get(path.rpartition(".")[2], (schema.get("minimum", 1), min(schema.get("maximum", 64), 64)))
     match schema.get("type"):
         case "boolean":
-            return draw.random() < 0.5  # noqa: PLR2004
+            return draw.random() < 0.5
         case "integer":
             return max(int(low), min(2 ** draw.randint(0, 6), int(high)))
         case "number":
@@ -178,7 +192,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=5000)
     options = parser.parse_args()
     if options.command == "write":
-        options.file.write_text("\n".join(json.dumps(row) for row in answers(list(rows(options.jobs)))), encoding="utf-8")
+        options.file.write_text(
+            "\n".join(json.dumps(row) for row in answers(list(rows(options.jobs)))), encoding="utf-8"
+        )
         return 0
     known = [json.loads(line) for line in options.file.read_text(encoding="utf-8").splitlines()]
     if options.command == "sample":

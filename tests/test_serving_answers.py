@@ -7,9 +7,9 @@ from conftest import truth
 from test_serving_servers import serve
 
 from memcore import Config, ConfigError, UnsupportedError, estimate
+from memcore.estimation import is_serving
 from memcore.questions.accuracy import accuracy
 from memcore.serving import answers
-from memcore.serving.job import is_serving
 from memcore.serving.presets import PRESETS, question_parts
 
 

@@ -14,7 +14,6 @@ from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment
 from memcore.errors import UnsupportedError
-from memcore.estimation import Estimate
 from memcore.faces.page import ahead, answering, exchanging, framing, static
 from memcore.faces.page.actions import ACTIONS, handle
 from memcore.faces.page.answering import values_of
@@ -35,6 +34,7 @@ from memcore.i18n.page import LANGUAGES, WORDS, every, say, speaking, translated
 from memcore.i18n.rules import TITLES_IN_CHINESE
 from memcore.i18n.serving import SERVING_IN_CHINESE
 from memcore.i18n.symbols import SYMBOLS_IN_CHINESE
+from memcore.memory.estimate import Estimate
 from memcore.networks.glossary import SYMBOLS
 from memcore.questions.describe import symbols, when, why
 from memcore.questions.describe_serving import answers, serving_verdict

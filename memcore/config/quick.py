@@ -5,7 +5,7 @@ from __future__ import annotations
 from memcore.config.imported import DTYPES, ENGINES
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
-from memcore.serving.inference import SERVERS
+from memcore.registry import SERVERS
 from memcore.trainers.deepspeed.settings import DEEPSPEED
 
 SEQUENCE, STAGE, MEMORY = 2048, 2, 80

@@ -107,6 +107,10 @@ class Config:
         """The value of a setting by its path, or None where it is absent."""
         return self.values.get(path)
 
+    def below(self, section: str) -> list[str]:
+        """Paths of the settings of a section that are given, in the order of `SETTINGS`."""
+        return [path for path in SETTINGS if path.startswith(f"{section}.") and path in self.values]
+
     def replaced(self, path: str, value: Any) -> Config:
         """A copy with one setting changed; None makes it absent.
 

@@ -18,7 +18,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import LINK, decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
-from memcore.estimation import Estimate, estimate, estimate_training
+from memcore.estimation import estimate, estimate_training
 from memcore.faces.decisions import DECISIONS, content, count, print_json
 from memcore.faces.render import data, text
 from memcore.faces.render.formulas import comparison_data, comparison_text
@@ -29,6 +29,7 @@ from memcore.formats import TOOLS, exported
 from memcore.formats.readers import parsed
 from memcore.formats.sources import read_source
 from memcore.hardware import ACCELERATORS
+from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families

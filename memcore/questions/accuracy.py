@@ -14,8 +14,9 @@ from statistics import fmean, median
 from typing import Any
 
 from memcore.errors import MemcoreError
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
 from memcore.faces.render.text import table
+from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
 from memcore.serving.estimate import ServingEstimate

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from memcore.config.settings import SETTINGS
-from memcore.estimation import Estimate
 from memcore.i18n.page import say, translated
+from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import Entry
 from memcore.memory.places import PHASES, place
 from memcore.networks.glossary import SYMBOLS, meaning

@@ -12,11 +12,11 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
-from memcore.estimation import Estimate, estimate_training
+from memcore.estimation import estimate_training, is_serving
+from memcore.memory.estimate import Estimate
 from memcore.networks.catalog import catalog, find_model
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.serving.job import is_serving
 from memcore.symbols import measure, product
 from memcore.trainers.deepspeed.estimators import ModelStates, estimate_zero_model_states
 from memcore.trainers.megatron.networks.placement import predicting

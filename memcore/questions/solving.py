@@ -16,8 +16,9 @@ from memcore.config.kinds import Integer, Number
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS
+from memcore.memory.estimate import Estimate
 from memcore.networks.catalog import content_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference

@@ -16,10 +16,10 @@ from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.hardware import ACCELERATORS
 from memcore.servers.vllm.server import Options as VllmOptions
-from memcore.serving.estimate import ServingEstimate, estimate_serving
+from memcore.serving.estimate import ServingEstimate, estimate
 from memcore.serving.gguf_mixes import FILE_TYPES
 from memcore.serving.inference import Inference
-from memcore.serving.servers import SERVERS
+from memcore.serving.job import server_of
 
 
 def longest_context(found: ServingEstimate, users: int) -> int | None:
@@ -64,7 +64,7 @@ def _resized(config: Config, length: int, users: int) -> Config:
 
 def _fits(config: Config) -> bool:
     try:
-        return bool(estimate_serving(config).fits)
+        return bool(estimate(config).fits)
     except MemcoreError:
         return False
 
@@ -92,7 +92,7 @@ def _fewest(config: Config) -> int | None:
 
 def _on(config: Config, gpus: int) -> Config:
     config = config.replaced(Hardware.num_gpus, gpus)
-    if SERVERS[config[EngineSettings.type] or "vllm"].splits:
+    if server_of(config[EngineSettings.type] or "vllm").splits:
         return config
     others = (Parallelism.pipeline_parallel_size, Parallelism.data_parallel_size, Parallelism.context_parallel_size)
     return config.changed({**dict.fromkeys(others), Parallelism.tensor_parallel_size: gpus})

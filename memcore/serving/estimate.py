@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,23 +12,12 @@ from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.entries import Ledger
 from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob, resolve
-from memcore.serving.servers import SERVERS
 
 
-def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
-    """What each GPU of a server holds.
-
-    Raises ConfigError for what cannot be understood or contradicts itself, and UnsupportedError for what is not
-    modelled.
-
-    >>> found = estimate_serving({"model": "llama-3.1-8b", "engine": {"type": "vllm", "version": "0.19.0"},
-    ...     "hardware": {"accelerator": "h100-sxm-80gb"}, "inference": {"max_model_len": 8192}})
-    >>> found.fits, found.pool.users(8192)
-    (True, 54)
-    """
-    described = config if isinstance(config, Config) else Config.from_dict(config)
-    job = resolve(described, SERVERS)
-    others = tuple(estimate_serving(described.replaced(MODEL, other)) for other in job.model.alternatives)
+def estimate(config: Config) -> ServingEstimate:
+    """The answer of the server that a config names, and the same for other networks that its model may stand for."""
+    job = resolve(config)
+    others = tuple(estimate(config.replaced(MODEL, other)) for other in job.model.alternatives)
     return ServingEstimate(job, job.server.budget(job), others)
 
 

@@ -11,8 +11,6 @@ from memcore.serving.formats import FORMATS
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES
 
-SERVERS = ("transformers", "vllm", "sglang", "tensorrt-llm", "llama.cpp")
-"""Engines that generate."""
 POOLED = ("vllm", "sglang", "tensorrt-llm")
 """Servers that set memory aside for all sequences together."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
+from memcore import registry
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
-from memcore.config.settings import SETTINGS, Config
+from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, find_accelerator
 from memcore.networks.catalog import find_model
@@ -20,7 +20,7 @@ from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
 from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, raw_config, text_config
 from memcore.serving.formats import BYTES, FORMATS
-from memcore.serving.inference import SERVERS, Inference
+from memcore.serving.inference import Inference
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Layout
 from memcore.units import GiB
@@ -133,23 +133,13 @@ class ServingJob:
         return self.basics.sizes
 
 
-def is_serving(config: Config) -> bool:
-    """Whether a config describes a server: its engine is one, or something is said about inference."""
-    engine = config[EngineSettings.type]
-    return engine in SERVERS or (engine is None and any(given_below(config, "inference.")))
+def server_of(name: str) -> Server:
+    """A server by its name."""
+    found: Server = registry.room(name, "server").SERVER
+    return found
 
 
-def given_below(config: Config, prefix: str) -> list[str]:
-    """Paths of the settings of a section that are given."""
-    return [path for path in _below(prefix) if config.get(path) is not None]
-
-
-@lru_cache(maxsize=8)
-def _below(prefix: str) -> tuple[str, ...]:
-    return tuple(path for path in SETTINGS if path.startswith(prefix))
-
-
-def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
+def resolve(config: Config) -> ServingJob:
     """Fill in what the config leaves open.
 
     Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
@@ -157,9 +147,7 @@ def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
     read = Defaults(config)
     model = find_model(config.model)
     name = read.take(EngineSettings.type, "vllm", "the most usual server")
-    if name not in servers:
-        raise UnsupportedError(EngineSettings.type, f"{name!r} is not modelled yet")
-    server = servers[name]
+    server = server_of(name)
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
     basics = _basics(read, config, model, layout)
@@ -178,7 +166,7 @@ def resolve(config: Config, servers: Mapping[str, Server]) -> ServingJob:
 
 
 def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
-    for path in given_below(config, "training."):
+    for path in config.below("training"):
         read.refuse(path, "a config describes training or inference, not both; leave one out")
     read.refuse_foreign(server.name)
 

@@ -14,10 +14,11 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
 from memcore.faces.page.presets import presets
 from memcore.faces.page.tasks import TASKS, with_task
 from memcore.faces.render.page import example
+from memcore.memory.estimate import Estimate
 
 COUNTS = (
     Training.micro_batch_size, Training.gradient_accumulation_steps, Parallelism.tensor_parallel_size,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from memcore.estimation import Estimate
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render.markup import exact
 from memcore.faces.render.svg import TITLES, slug
 from memcore.i18n.page import named, say, translated
+from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import Entry
 from memcore.memory.rank import outside
 from memcore.questions.describe import symbols, why

@@ -13,9 +13,9 @@ from typing import Any
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
-from memcore.estimation import Estimate
 from memcore.faces.render.page import Form
 from memcore.i18n.page import complaint, speaking
+from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
 
 Message = Mapping[str, Any]

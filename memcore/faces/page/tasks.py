@@ -9,7 +9,8 @@ from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
 from memcore.i18n.page import say
-from memcore.serving.inference import SERVERS, Inference
+from memcore.registry import SERVERS
+from memcore.serving.inference import Inference
 
 
 @dataclass(frozen=True, slots=True)

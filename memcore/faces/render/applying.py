@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.estimation import Estimate
+from memcore.memory.estimate import Estimate
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.estimate import ServingEstimate

@@ -6,7 +6,7 @@ from typing import Any
 
 import memcore
 from memcore.errors import UnsupportedError
-from memcore.estimation import Estimate
+from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases
 from memcore.memory.ledger import Entry
 from memcore.memory.phases import phases

@@ -20,7 +20,7 @@ from memcore.faces.render.applying import applies
 from memcore.i18n.page import explanation, label, named, say, translated
 from memcore.networks.catalog import catalog, nickname
 from memcore.questions.solving import SMALLEST, SOLVABLE
-from memcore.serving.inference import SERVERS
+from memcore.registry import SERVERS
 
 QUICK = ("model", Hardware.accelerator, Hardware.num_gpus)
 """The fields of the first answer, beside the task."""

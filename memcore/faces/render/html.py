@@ -10,12 +10,12 @@ from html import escape
 
 from memcore.config.defaults import Assumption
 from memcore.errors import Problem
-from memcore.estimation import Estimate
 from memcore.faces.render import svg
 from memcore.faces.render.form import field_link
 from memcore.faces.render.markup import between, exact, exact_table, html_table, scrolled
 from memcore.faces.render.model import model_html
 from memcore.i18n.page import named, say, translated
+from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import CATEGORIES, Entry
 from memcore.memory.rank import outside
 from memcore.questions.describe import reason, spelled, symbols, verdict, when, why

@@ -11,16 +11,16 @@ from memcore.config.settings import Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import encode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate, is_serving
 from memcore.faces.render import html
 from memcore.faces.render.applying import traits
 from memcore.faces.render.form import is_of_task
 from memcore.faces.render.ranks import ranks
 from memcore.faces.render.serving_html import serving_attributes, serving_stages
 from memcore.limits import CONFIG_LENGTH
+from memcore.memory.estimate import Estimate
 from memcore.questions.describe import spelled
 from memcore.serving.estimate import ServingEstimate
-from memcore.serving.job import is_serving
 from memcore.untrusted import parse_json
 
 EXAMPLE: Mapping[str, object] = {

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from textwrap import wrap
 
-from memcore.estimation import Estimate
 from memcore.faces.render.serving_svg import CLASSES, serving_bar, serving_parts
 from memcore.faces.render.svg import COLOURS, STYLE, TITLES, Part, alone, bar, parts, slug
 from memcore.i18n.page import translated
+from memcore.memory.estimate import Estimate
 from memcore.questions.describe import Verdict, verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate

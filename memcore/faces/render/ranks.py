@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from memcore.estimation import Estimate
 from memcore.faces.render.markup import exact, exact_table, scrolled
 from memcore.faces.render.serving_svg import CLASSES
 from memcore.faces.render.svg import capacity_line, picture, segment, slug
 from memcore.i18n.page import say, translated
+from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 

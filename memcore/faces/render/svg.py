@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from memcore.estimation import Estimate
 from memcore.faces.render.markup import between
 from memcore.i18n.page import say, translated
+from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import CATEGORIES
 from memcore.memory.places import PHASES
 from memcore.questions.describe import reason, verdict, when

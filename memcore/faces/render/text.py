@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from memcore.estimation import Estimate
+from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
 from memcore.memory.places import PHASES, place

@@ -10,7 +10,8 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
+from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.questions.advising.changes import CHANGES, RISKS, Change, Changes, applicable
 from memcore.questions.advising.native import dialect_of, native

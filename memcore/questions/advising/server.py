@@ -13,10 +13,11 @@ from functools import cached_property
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
+from memcore.estimation import estimate_serving
 from memcore.questions.advising.changes import Changes
 from memcore.questions.advising.native import native
 from memcore.questions.advising.server_changes import SERVER_CHANGES, ServerChange
-from memcore.serving.estimate import ServingEstimate, estimate_serving
+from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.errors import MemcoreError
+from memcore.estimation import estimate_serving
 from memcore.questions.advising.changes import Changes
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.answers import utilization
-from memcore.serving.estimate import ServingEstimate, estimate_serving
+from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
+from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside
 from memcore.questions.accuracy import Beside, beside
 from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings

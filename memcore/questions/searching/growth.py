@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
+from memcore.memory.estimate import Estimate
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.spaces import Space
 from memcore.tensors.tape import ALIGNMENT

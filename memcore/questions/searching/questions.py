@@ -11,8 +11,9 @@ from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
 from memcore.hardware import context, find_accelerator
+from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_of
 from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import Kind, config_as, kinds_of

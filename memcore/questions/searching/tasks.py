@@ -13,7 +13,8 @@ from time import process_time
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
-from memcore.estimation import Estimate, estimate
+from memcore.estimation import estimate
+from memcore.memory.estimate import Estimate
 from memcore.questions.searching.found import Measured
 from memcore.questions.searching.growth import Growths
 from memcore.questions.searching.layouts import Layout, config_of

@@ -299,4 +299,4 @@ def _dequantized(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     ]  # fmt: skip
 
 
-GENERATE = Server(name="transformers", title="generate()", options=options, budget=budget, splits=True)
+SERVER = Server(name="transformers", title="generate()", options=options, budget=budget, splits=True)

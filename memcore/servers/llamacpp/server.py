@@ -212,4 +212,4 @@ def _entries(buffers: Sequence[Buffer], device: str) -> list[Entry]:
     ]
 
 
-LLAMA_CPP = Server(name="llama.cpp", title="llama.cpp", options=options, budget=budget, splits=True)
+SERVER = Server(name="llama.cpp", title="llama.cpp", options=options, budget=budget, splits=True)

@@ -244,6 +244,6 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     )
 
 
-SGLANG = Server(
+SERVER = Server(
     name="sglang", title="SGLang", options=options, budget=budget, parallel=frozenset({"tensor", "pipeline", "data"})
 )

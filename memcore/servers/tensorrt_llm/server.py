@@ -141,7 +141,7 @@ def _pool(job: ServingJob, found: list[_Rank], blocks: int | None) -> Pool | Non
     )
 
 
-TENSORRT_LLM = Server(
+SERVER = Server(
     name="tensorrt-llm",
     title="TensorRT-LLM",
     options=options,

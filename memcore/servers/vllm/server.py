@@ -340,7 +340,7 @@ def _notes(job: ServingJob, chosen: Options) -> tuple[str, ...]:
     return tuple(notes)
 
 
-VLLM = Server(
+SERVER = Server(
     name="vllm",
     title="vLLM",
     options=options,
