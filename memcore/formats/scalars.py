@@ -27,7 +27,7 @@ _WORDS: Mapping[str, Any] = {
 }
 _NUMBERS: Sequence[tuple[int, re.Pattern[str]]] = (
     (10, re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")),
-    (8, re.compile(r"[-+]?0o?[0-7][0-7_]*")),
+    (8, re.compile(r"[-+]?0(?:o?[0-7]|_)[0-7_]*")),
     (16, re.compile(r"[-+]?0x[0-9a-fA-F][0-9a-fA-F_]*")),
     (2, re.compile(r"[-+]?0b[01][01_]*")),
 )

@@ -264,6 +264,8 @@ class _Reader(Cursor):
             here = self.at
             value, key = self._flow_value()
             letter = self._next(start, closing)
+            if letter == ":" and closing == "]" and self.line > here:
+                self.refuse(f"has ':' where a comma or {closing} belongs")
             if letter == ":":
                 self.take(self.at + 1)
                 value = None if self._next(start, closing) in (",", closing) else self._flow_value()[0]
