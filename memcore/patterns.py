@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 _STATES = 2000
 """Of a pattern: repetitions that are counted are written out."""
+_NESTING = 16
+"""Brackets inside each other."""
 _TOKEN = re.compile(
     r"(?P<open>\((?:\?:|\?P<\w{1,40}>)?)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<times>\{(\d{1,3})(,?)(\d{0,3})\}|[*+?])"
     r"|(?P<end>\$|\\Z)|(?P<start>\^|\\A)|(?P<class>\\[dDwWsS])|(?P<escaped>\\[^\w])|(?P<sign>[)|])|(?P<letter>[^\\\[])"
@@ -106,8 +108,8 @@ class Pattern:
         return len(self._states) - 1
 
     def _alternatives(self, deep: int = 0) -> _Build:
-        if deep > 16:
-            raise ValueError("has more than 16 brackets inside each other")
+        if deep > _NESTING:
+            raise ValueError(f"has more than {_NESTING} brackets inside each other")
         ways = [self._sequence(deep)]
         while self._sign("|"):
             ways.append(self._sequence(deep))

@@ -53,7 +53,7 @@ def parse_json(text: str, notes: list[str] | None = None) -> object:
 def unmarked(text: str) -> str:
     """A text without its byte order mark. Raises ValueError for one in UTF-16, whose letters are not read."""
     if text.startswith(_FOREIGN) or "\0" in text[:4]:
-        raise ValueError("in UTF-16, not in UTF-8: save it again as UTF-8")
+        raise ValueError("the text is in UTF-16, not in UTF-8: save it again as UTF-8")
     return text.removeprefix(MARK)
 
 

@@ -258,7 +258,7 @@ def content(source: str, *, strict: bool = True) -> str:
         held = Path(source).read_bytes()
         wide = held.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and b"\0" in held[:64]
         if wide and strict:
-            raise ConfigError([Problem(source, "is in UTF-16, not in UTF-8: save it again as UTF-8")])
+            raise ConfigError([Problem(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")])
         return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
     except OSError as error:
         raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None

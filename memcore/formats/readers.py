@@ -43,7 +43,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     try:
         text = unmarked(text)
     except ValueError as error:
-        raise ConfigError([Problem("the file", f"is {error}")]) from None
+        raise ConfigError([Problem("the file", str(error))]) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
     first = _BEFORE.match(text)
