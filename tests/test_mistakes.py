@@ -8,7 +8,7 @@ import pytest
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment
-from memcore.errors import ConfigError, MemcoreError, meaning, nearest
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError, meaning, nearest
 from memcore.estimation import estimate
 from memcore.faces import cli
 from memcore.faces.cli import main
@@ -375,3 +375,26 @@ def test_numbers_of_thousands_of_digits_in_links():
     """A product is worked out before it is compared."""
     with pytest.raises(ConfigError, match=r"expected a whole number of at most 1073741824, found 1e\+320"):
         decode_fragment("v1&model=gpt2&seq=1e160x1e160")
+
+
+@pytest.mark.parametrize(
+    ("model", "images"),
+    [
+        ("google/paligemma2-3b-pt-224", None),
+        ("google/paligemma2-3b-pt-224", 0),
+        ("meta-llama/Llama-3.2-11B-Vision", 0),
+        ("meta-llama/Llama-3.2-11B-Vision", 1),
+    ],
+)
+def test_models_with_towers_are_answered_with_and_without_images(model, images):
+    """Every reading: layers of which only some learn, and layers whose masks around images are not modelled."""
+    training = {"sequence_length": 2048} | ({} if images is None else {"images_per_sequence": images})
+    found = estimate({"model": model, "training": training})
+    assert all(0 < reading.low <= reading.expected <= reading.high for reading in found.readings)
+
+
+def test_images_in_a_model_whose_masks_around_them_are_not_modelled():
+    """PaliGemma 2 has layers with windows."""
+    job = {"model": "google/paligemma2-3b-pt-224", "training": {"sequence_length": 2048, "images_per_sequence": 1}}
+    with pytest.raises(UnsupportedError, match=r"images_per_sequence: found 1; .* allowed: 0, text alone"):
+        estimate(job)

@@ -247,7 +247,8 @@ class Persistent:
         for each in self.stored:
             # Kinds of layers may share a tensor's name and shape.
             place = places.setdefault((each.path, each.weight), len(places))
-            found[place] = each
+            if each.learning or not learning:
+                found[place] = each
             left[place] += each.learning if learning else each.count
         for tensors, times in _made(self.job.share, most) if found else ():
             once = [places[tensor] for tensor in tensors if tensor in places]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from memcore.layers.transformers.masks import mask_of
 from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
 from memcore.layers.transformers.vision.internvl import internvl
 from memcore.layers.transformers.vision.llava import llava
@@ -35,13 +36,17 @@ _TOWERS_OF: Mapping[str, Collection[str]] = {
     "mistral3": ("pixtral",),
 }
 """Towers, as `Tower.variant`, where a family has others than that of its name."""
+_MASKS_OF: Mapping[str, Collection[str]] = {"gemma3": ("full", "sliding"), "paligemma": ("full",)}
+"""Kinds of masks that are made around images, where a family makes its own: PaliGemma 2 has layers with windows too."""
 _QWENS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 
 
 def sees(network: Network) -> bool:
     """Whether what a network makes of images is modelled, with the tower that it has."""
     own = _QWENS if network.family.startswith("qwen") else (network.family,)
-    return network.family in SEES and network.towers[0].variant in _TOWERS_OF.get(network.family, own)
+    masks = {mask_of(layer) for layer in network.kinds}
+    made = masks <= set(_MASKS_OF.get(network.family, masks))
+    return made and network.family in SEES and network.towers[0].variant in _TOWERS_OF.get(network.family, own)
 
 
 def see(step: Step, batch: Batch, embed: Embed) -> Seen:
