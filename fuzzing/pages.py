@@ -22,6 +22,8 @@ DOING = [name for name in ACTIONS if name not in ("start", "practise")]
 KINDS = ("json", "csv", "markdown", "python", "cli", "flags", "svg", "png", "nothing")
 MOST = 3000
 """Patches of one message."""
+_SENT = [each for each in WRONG if isinstance(each, str)]
+"""What somebody may type; of other types the page sends nothing."""
 
 
 def visit(rng: Random) -> dict[str, Any]:
@@ -53,7 +55,7 @@ def _message(rng: Random) -> dict[str, Any]:
         "base": rng.choice(["https://example.org/", "=1+1", None]),
     }
     for name in rng.sample([each for each in found if each != "do"], 1 if rng.random() < 0.1 else 0):
-        found[name] = rng.choice(WRONG) if name != "texts" else {}
+        found[name] = rng.choice(_SENT) if name not in ("texts", "files", "pins") else {}
     return found
 
 
