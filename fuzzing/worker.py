@@ -59,9 +59,9 @@ def tried(target: str, given: Any, seconds: float = SECONDS) -> dict[str, Any]:
         with _limited(seconds):
             TARGETS[target].check(given)
     except OverLimitError as error:
-        kind, place, message = "over time", _place(error.__traceback__), f"beyond {seconds:g} s"
+        kind, place, message = "over time", _way(error.__traceback__), f"beyond {seconds:g} s"
     except MemoryError as error:
-        kind, place, message = "over memory", _place(error.__traceback__), f"beyond {BYTES / 2**30:g} GiB"
+        kind, place, message = "over memory", _way(error.__traceback__), f"beyond {BYTES / 2**30:g} GiB"
     except MemcoreError as error:
         kind, place, message = _refused(error)
     except BrokenError as error:
@@ -106,11 +106,25 @@ def _limit_memory() -> None:
 
 def _place(trace: TracebackType | None) -> str:
     """The innermost function of memcore, or of what checks it."""
-    frames = [
-        each for each in extract_tb(trace) if Path(each.filename).is_relative_to(ROOT) and each.filename != __file__
-    ]
-    inside = [each for each in frames if Path(each.filename).is_relative_to(ROOT / "memcore")] or frames
-    return f"{Path(inside[-1].filename).relative_to(ROOT)}:{inside[-1].name}" if inside else ""
+    return next(reversed(_functions(trace)), "")
+
+
+def _way(trace: TracebackType | None) -> str:
+    """The outermost functions: where an alarm finds the innermost one is chance."""
+    return " > ".join(_functions(trace)[:OUTERMOST])
+
+
+OUTERMOST = 3
+"""Functions that tell what took too long."""
+
+
+def _functions(trace: TracebackType | None) -> list[str]:
+    """The functions of memcore on the way to an exception; where there are none, those of what checks it."""
+    frames = [(Path(each.filename), each.name) for each in extract_tb(trace) if each.filename != __file__]
+    ours = [(path.relative_to(ROOT), name) for path, name in frames if path.is_relative_to(ROOT)]
+    inside = [each for each in ours if each[0].parts[0] == "memcore"] or ours
+    return [f"{path}:{name}" for path, name in inside]
+
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ DRILLS = {
     "refuse": ("refused", ""),
     "hang": ("over time", "fuzzing/drill.py:of_drill"),
     "stick": ("over time", "outside Python"),
-    "fill": ("over memory", "fuzzing/drill.py:_fill"),
+    "fill": ("over memory", "fuzzing/drill.py:of_drill > fuzzing/drill.py:_fill"),
     "die": ("crash", "process ended with -6"),
     None: ("answered", ""),
 }
