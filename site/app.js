@@ -53,6 +53,7 @@ async function begin(start, first) {
     await created.ready;
     if (!ready) throw new Error("main.py ended with an error"); // PyScript prints it
     document.documentElement.dataset.python = "up";
+    if (isWithheld()) byId("progress-text").textContent = ""; // the verdict says what is going on
     post(first());
   } catch (error) {
     dispatchEvent(new CustomEvent("memcore:failed", { detail: error?.message ?? String(error) }));

@@ -30,7 +30,7 @@
     reason = file ? tell("unreachable", { file: nameOf(file) }) : String(why).trim().split("\n").at(-1).slice(0, 300);
     clearTimeout(quiet);
     root.dataset.state = "failed";
-    say(`${tell("failed")} ${reason} ${tell("what-to-do")}`);
+    say(`${tell("failed")} ${/[.。]$/u.test(reason) ? reason : `${reason}.`} ${tell("what-to-do")}`);
     diagnose().then((found) => {
       cause = found;
       if (found && !isUp()) say(`${tell("failed")} ${found} ${tell("what-to-do")}`);
