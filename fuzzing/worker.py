@@ -126,6 +126,5 @@ def _functions(trace: TracebackType | None) -> list[str]:
     return [f"{path}:{name}" for path, name in inside]
 
 
-
 if __name__ == "__main__":
     main()
