@@ -288,7 +288,7 @@ def test_gpus_without_layers_are_counted():
     found = estimate({"model": LLAMA, "engine": {"type": "transformers"}, "hardware": {"num_gpus": 100}})
     assert sum(rank.count for rank in found.ranks) == 100
     assert [(rank.name, rank.count) for rank in found.ranks][:3] == [
-        ("GPU 0, prompt", 1), ("GPUs 1 to 66, prompt", 66), ("GPU 67, prompt", 1)
+        ("GPU 0, prompt", 1), ("GPUs 1-66, prompt", 66), ("GPU 67, prompt", 1)
     ]  # fmt: skip
 
 

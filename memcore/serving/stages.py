@@ -63,10 +63,10 @@ class Stage:
     """How many stages without layers it stands for, of which it is the first."""
 
     def named(self, what: str) -> str:
-        """`stage 3`, or `stages 3 to 8`."""
+        """`stage 3`, or `stages 3-8`."""
         if self.times == 1:
             return f"{what} {self.number}"
-        return f"{what}s {self.number} to {self.number + self.times - 1}"
+        return f"{what}s {self.number}-{self.number + self.times - 1}"
 
     @property
     def embeds(self) -> bool:
