@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?%?")
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\n]")
 """How a cell begins that a spreadsheet may take for a formula, also in letters as wide as Chinese ones."""
-_INSIDE = re.compile(r"([;\t\n]\s*)([=+\-@])")
+_INSIDE = re.compile(r"([;\t\n][^\S\t\n]*)([=+\-@])")
 """The same behind what separates cells where a comma stands in numbers."""
 _SIGNS = re.compile(r"[\\`*_{}\[\]|~#!]")
 

@@ -12,10 +12,11 @@ from memcore.config.texts import FLAGS, from_texts
 from memcore.config.url import decode_fragment
 from memcore.faces.render.data import explanation, summary
 from memcore.faces.render.serving_data import serving_explanation_data
-from memcore.limits import BY_UNIT, INTEGER, LAYERS, LINK_LENGTH, LIST_LENGTH, NESTING, OF_MODEL, VALUES, brief, whole
+from memcore.limits import BY_UNIT, INTEGER, LAYERS, LINK_LENGTH, LIST_LENGTH, NESTING, OF_MODEL, VALUES, whole
 from memcore.servers.sglang.server import _prefill_graphs
 from memcore.serving.stages import alike, stages, vllm_partition
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, fullest
+from memcore.units import approximate
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 32, "num_attention_heads": 16,
@@ -220,7 +221,7 @@ def test_every_whole_number_has_a_limit():
 
 def test_numbers_of_any_size_can_be_written():
     """And are read up to the digits that a float has."""
-    assert [brief(each) for each in (7, 2.5, 10**299, 3 * 10**400, -(10**5000))] == [
+    assert [approximate(each) for each in (7, 2.5, 10**299, 3 * 10**400, -(10**5000))] == [
         "7", "2.5", "1e+299", "3e+400", "-1e+5000"
     ]  # fmt: skip
     assert whole("9" * 300) == 10**300 - 1

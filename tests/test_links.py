@@ -11,7 +11,8 @@ import os
 import pytest
 from conftest import TRUTH, truth
 
-from memcore.config.kinds import Layout, ModelName, Names, Number, Text, Version
+from memcore.config.kinds import ModelName, Names, Number, Text, Version
+from memcore.config.pipelines import Layout
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS
 from memcore.config.url import FORMER, VERSION, decode_fragment, encode_fragment, read_fragment

@@ -140,7 +140,7 @@ def test_the_usual_exercise():
         ),
         (
             {"engine": {"type": "llama.cpp"}, "inference": {"kv_cache_dtype": "fp8"}},
-            "inference.kv_cache_dtype: found 'fp8'; llama.cpp caches in f16, bf16",
+            "inference.kv_cache_dtype: found 'fp8'; llama.cpp caches in f32, f16, bf16",
         ),
     ],
 )

@@ -305,6 +305,7 @@ class Names:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, (list, tuple)) or not names or not all(map(self._is_name, names)):
             raise ValueError(f"expected a name or a list of names, found {shown(value)}")
+        limits.few(names)
         return names[0] if len(names) == 1 else list(names)
 
     def parse(self, text: str) -> str | list[str]:

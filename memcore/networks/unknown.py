@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.limits import NAME_LENGTH
+from memcore.units import shown
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
@@ -57,9 +59,11 @@ def _tells(key: str, value: object) -> bool:
 
 def _refusal(config: Mapping[str, object], known: tuple[str, ...], missing: list[str], foreign: list[str]) -> Problem:
     model_type = config.get("model_type")
-    message = f"found {model_type!r}, not one of the {len(known)} known families (`memcore models --families`); "
+    message = f"found {shown(model_type)}, not one of the {len(known)} known families (`memcore models --families`); "
     if missing:
         message += f"to be read like Llama it lacks {', '.join(missing)}"
     else:
         message += f"it has parts that Llama has not: {', '.join(foreign)}"
-    return Problem("model.model_type", message, nearest(model_type, known) if isinstance(model_type, str) else None)
+    return Problem(
+        "model.model_type", message, nearest(model_type[:NAME_LENGTH], known) if isinstance(model_type, str) else None
+    )
