@@ -46,6 +46,8 @@ SERVERS: Mapping[str, Home] = {
 """Engines that serve."""
 _SHARED: Mapping[str, str] = {"trainers": "memcore.layers", "servers": "memcore.serving"}
 """What several trainers or several servers have in common."""
+MODEL_TYPES: Mapping[str, str] = {"megatron": "megatron"}
+"""Values of `model_type` that a trainer reads in words of its own, with its engine."""
 ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
 
 

@@ -49,7 +49,7 @@ SILENT = (
         "memory/phases",
         "serving/presets",
     ),  # the command line's
-    *("config/json_schema", "config/quick", "tensors", "symbols"),
+    *("config/json_schema", "questions/quick", "tensors", "symbols"),
     *(
         "formats/names",
         "faces/page/exchanging",

@@ -4,12 +4,12 @@ import pytest
 
 from memcore.config.engine import EngineSettings
 from memcore.config.imported import imported
-from memcore.config.quick import quick
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.estimation import estimate_training
 from memcore.networks.catalog import find_model
+from memcore.questions.quick import quick
 
 DDP = {
     "model": {

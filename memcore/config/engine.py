@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memcore.config.kinds import Choice, Flag, Text, Version
+from memcore.config.kinds import Choice, Flag, Number, Text, Version
 from memcore.config.schema import Section, setting
 from memcore.registry import ENGINES
 
@@ -46,5 +46,13 @@ class EngineSettings(Section, path="engine"):
         "Framework version",
         "Its version or commit: transformers 4 loads in fp32, and torchtitan's layers and losses changed.",
         flag="framework-version",
+        advanced=True,
+    )
+    moe_load_imbalance = setting(
+        Number(),
+        "Load imbalance",
+        "Rows that the fullest rank's experts are given, over those of an even distribution.",
+        flag="moe-load-imbalance",
+        default="1, an even distribution",
         advanced=True,
     )

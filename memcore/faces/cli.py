@@ -13,7 +13,6 @@ import memcore
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import SWITCHED, Flag
-from memcore.config.quick import MEMORY, quick
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import LINK, decode_fragment, encode_fragment
@@ -35,6 +34,7 @@ from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, sea
 from memcore.networks.read import known_families
 from memcore.questions.accuracy import accuracy
 from memcore.questions.formulas import compare
+from memcore.questions.quick import MEMORY, quick
 from memcore.serving.answers import gpus_needed
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import PRESETS

@@ -7,13 +7,13 @@ from functools import cached_property
 
 from memcore import registry
 from memcore.config.defaults import Assumption
+from memcore.config.engine import EngineSettings
 from memcore.memory import readings
 from memcore.memory.ledger import Ledger
 from memcore.memory.rank import Rank
 from memcore.memory.readings import Reading
 from memcore.trace.job import Job
 from memcore.trace.program import Moment
-from memcore.trainers.pytorch.settings import TorchSettings
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Estimate:
         if worst is None or worst <= 1:
             return None
         own = registry.room(self.job.engine.name, "estimate")
-        found: Estimate = own.estimate(self.job.config.replaced(TorchSettings.moe_load_imbalance, worst))
+        found: Estimate = own.estimate(self.job.config.replaced(EngineSettings.moe_load_imbalance, worst))
         return found
 
     def _widened(self, own: Reading, name: str) -> Reading:

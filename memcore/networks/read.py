@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from memcore import registry
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
 from memcore.networks.network import Ends, Layer, Model, Network
@@ -15,7 +16,6 @@ from memcore.networks.reader import Reader
 from memcore.networks.short import expand, is_short
 from memcore.networks.unknown import as_llama
 from memcore.networks.weights import Linear, Norm, Weight
-from memcore.trainers.megatron.networks.arguments import read_arguments
 
 
 def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
@@ -25,12 +25,12 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     """
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
-    if known == "megatron":
-        model = read_arguments(Reader(config, known))
-    elif known in COMPOSITES:
+    if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
     elif known in FAMILIES:
         model = _language_model(Reader(config, known, FAMILIES[known].keys), known)
+    elif known in registry.MODEL_TYPES:
+        model = registry.room(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
     elif is_short(config):
         model = _short(config)
     else:
@@ -48,7 +48,7 @@ def _short(config: Mapping[str, object]) -> Model:
 
 def known_families() -> tuple[str, ...]:
     """Every `model_type` that has a row."""
-    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES, "megatron"}))
+    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES, *registry.MODEL_TYPES}))
 
 
 def _unknown(config: Mapping[str, object]) -> Model:

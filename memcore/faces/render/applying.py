@@ -99,7 +99,7 @@ NEEDS: Mapping[str, Need] = {
     Parallelism.expert_parallel_size: _ROUTED,
     Parallelism.expert_tensor_parallel_size: _ROUTED,
     TorchSettings.moe_token_dispatcher: _ROUTED,
-    TorchSettings.moe_load_imbalance: _ROUTED,
+    EngineSettings.moe_load_imbalance: _ROUTED,
     MegatronSettings.moe_flex_dispatcher_backend: _ROUTED,
     MegatronSettings.moe_expert_capacity_factor: _ROUTED,
     MegatronSettings.moe_pad_expert_input_to_capacity: _ROUTED,

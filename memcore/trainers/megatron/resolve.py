@@ -46,7 +46,6 @@ from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.states import States, states_of
 from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
-from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.synonyms import understood
 from memcore.units import GiB
 
@@ -308,13 +307,13 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
     if factor is not None and read.given(MegatronSettings.moe_pad_expert_input_to_capacity):
         each = ceil(tokens * sizes["e"] / ranks.expert_tensor / sizes["E"] * float(factor))
         return each * sizes["E"] * ranks.expert_tensor
-    load = float(read.take(TorchSettings.moe_load_imbalance, 1.0, "experts evenly loaded"))
+    load = float(read.take(EngineSettings.moe_load_imbalance, 1.0, "experts evenly loaded"))
     return ceil(picks * (load if factor is None else min(load, max(float(factor), 1.0))))
 
 
 def _worst_imbalance(read: Defaults, sizes: Mapping[str, int]) -> float | None:
     """Every token can choose as many experts of one rank as there are, or as it chooses at all."""
-    if "E" not in sizes or read.given(TorchSettings.moe_load_imbalance) is not None:
+    if "E" not in sizes or read.given(EngineSettings.moe_load_imbalance) is not None:
         return None
     if read.given(MegatronSettings.moe_pad_expert_input_to_capacity):
         return None

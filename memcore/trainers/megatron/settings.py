@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Kind, Names, Number
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting
@@ -300,6 +301,7 @@ class MegatronSettings(Section, path="engine"):
 SECTIONS = (MegatronSettings,)
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "megatron": (
+        EngineSettings.moe_load_imbalance,
         Training.offload.optimizer,
         Training.offload.optimizer_fraction,
         Training.activation_checkpointing.method,
@@ -314,6 +316,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
         Parallelism.expert_tensor_parallel_size,
     ),
     "megatron-fsdp": (
+        EngineSettings.moe_load_imbalance,
         Training.offload.optimizer,
         Training.offload.optimizer_fraction,
         Training.activation_checkpointing.method,

@@ -24,7 +24,7 @@ from memcore.trainers.pytorch.settings import TorchSettings
 
 SIZE = Parallelism.expert_parallel_size
 TENSOR = Parallelism.expert_tensor_parallel_size
-IMBALANCE = TorchSettings.moe_load_imbalance
+IMBALANCE = EngineSettings.moe_load_imbalance
 DISPATCHER = TorchSettings.moe_token_dispatcher
 CAPACITY = MegatronSettings.moe_expert_capacity_factor
 _TITAN, _DEEPSPEED = "torchtitan", "megatron-deepspeed"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Number
+from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.config.training import Training
@@ -162,15 +162,6 @@ class TorchSettings(Section, path="engine"):
         default="false",
         advanced=True,
     )
-    moe_load_imbalance = setting(
-        Number(),
-        "Load imbalance",
-        "Rows that the fullest rank's experts are given, over those of an even distribution.",
-        flag="moe-load-imbalance",
-        engines=(*_FSDP, "megatron", "megatron-fsdp"),
-        default="1, an even distribution",
-        advanced=True,
-    )
     use_orig_params = setting(
         Flag(),
         "Original parameters",
@@ -236,6 +227,7 @@ class TorchSettings(Section, path="engine"):
 SECTIONS = (TorchSettings,)
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "fsdp": (
+        EngineSettings.moe_load_imbalance,
         Training.reduce_dtype,
         Training.adapter.target_parameters,
         Training.offload.optimizer,
