@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from memcore.config.settings import Config
-from memcore.formats import TOOLS, exported
 from memcore.networks.catalog import catalog
+from memcore.tools import TOOLS, exported
 
 TESTS = Path(__file__).parents[1] / "tests"
 JOBS = ("hardware", "inference", "megatron", "nanotron", "simulated")

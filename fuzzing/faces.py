@@ -19,7 +19,6 @@ import yaml  # type: ignore[import-untyped]
 from fuzzing.answers import BrokenError, answered, expect, never_refused, said, settled, strict
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.quick import quick
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError
@@ -37,19 +36,20 @@ from memcore.faces.render.search import search_data, search_text
 from memcore.faces.render.serving_data import serving_explanation_data
 from memcore.faces.render.serving_text import serving_explanation, serving_summary
 from memcore.faces.render.solution import solution_data, solution_text
-from memcore.formats import TOOLS, exported, imported
-from memcore.formats.sources import read_source
 from memcore.i18n.page import speaking
 from memcore.memory.estimate import Estimate
 from memcore.networks.catalog import find_model
 from memcore.questions.accuracy import accuracy
 from memcore.questions.advising.advise import advise
 from memcore.questions.formulas import compare
+from memcore.questions.quick import quick
 from memcore.questions.reconciling.logs import sightings
 from memcore.questions.reconciling.reconcile import reconcile
 from memcore.questions.searching.records import record
 from memcore.questions.searching.search import search
 from memcore.questions.solving import solve
+from memcore.tools import TOOLS, exported, imported
+from memcore.tools.sources import read_source
 
 OWN_MISTAKE = "this is a mistake in memcore"
 """How the command line says that it crashed."""

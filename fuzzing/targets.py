@@ -11,9 +11,9 @@ from fuzzing import corpus, faces, jobs, pages, pairs, texts
 from fuzzing.drill import of_drill
 from fuzzing.jobs import put
 from fuzzing.trees import damaged
-from memcore.formats import TOOLS
 from memcore.hardware import ACCELERATORS
 from memcore.questions.solving import SOLVABLE
+from memcore.tools import TOOLS
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.escaping import csv_line, in_markdown
 from memcore.faces.cli import main
 from memcore.faces.page.tasks import TASKS, task_of, with_task
-from memcore.formats import TOOLS, exported, imported
 from memcore.formats.readers import flat, read_file
 from memcore.formats.writing import as_json, as_toml, as_yaml
 from memcore.memory.estimate import Estimate
 from memcore.registry import SERVERS
+from memcore.tools import TOOLS, exported, imported
 
 LLAMA = {"model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 1000}  # fmt: skip

@@ -10,7 +10,7 @@ from memcore.errors import MemcoreError
 from memcore.faces.render.applying import NEEDS, REFUSED, SAID_ELSEWHERE, applies
 from memcore.faces.render.form import is_of_task, is_shown
 from memcore.faces.render.page import defaults
-from memcore.formats.names import CALLED, name_of, shown_names
+from memcore.tools.names import CALLED, name_of, shown_names
 
 ENGINES = SETTINGS["engine.type"].kind.options
 JOBS = {

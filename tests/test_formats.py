@@ -11,9 +11,9 @@ from memcore import Config
 from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.faces.cli import main
-from memcore.formats import TOOLS, exported, flag, imported
 from memcore.formats.readers import read_command, read_file
 from memcore.formats.yaml import read_yaml
+from memcore.tools import TOOLS, exported, flag, imported
 
 MEGATRON = """
 #!/bin/bash

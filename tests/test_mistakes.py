@@ -13,8 +13,8 @@ from memcore.estimation import estimate
 from memcore.faces import cli
 from memcore.faces.cli import main
 from memcore.faces.render.page import EXAMPLE
-from memcore.formats.sources import read_source
 from memcore.networks.catalog import content_of, find_model
+from memcore.tools.sources import read_source
 from memcore.trainers.nanotron.settings import NanotronSettings
 
 

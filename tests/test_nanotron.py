@@ -5,9 +5,9 @@ import pytest
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training
-from memcore.formats import imported
 from memcore.memory import turns
 from memcore.memory.rank import ranks_of
+from memcore.tools import imported
 from memcore.trainers.nanotron.network import placed
 
 SIZES = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 32}

@@ -20,16 +20,16 @@ from memcore.config.url import decode_fragment
 from memcore.errors import LISTED, ConfigError, MemcoreError
 from memcore.faces.page.exchanging import understood
 from memcore.faces.render.page import Form
-from memcore.formats import imported
 from memcore.formats.readers import read_command, read_file
 from memcore.formats.scalars import resolved
-from memcore.formats.sources import read_source
 from memcore.formats.yaml import read_yaml
 from memcore.i18n.sentences import in_chinese
 from memcore.patterns import Pattern
 from memcore.questions.reconciling.lines import LINES
 from memcore.questions.reconciling.logs import LARGEST, sightings
 from memcore.serving.checkpoint import own_format
+from memcore.tools import imported
+from memcore.tools.sources import read_source
 from memcore.untrusted import parse_json
 
 yaml = pytest.importorskip("yaml")

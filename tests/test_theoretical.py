@@ -6,8 +6,9 @@ import pytest
 
 import memcore
 from memcore.faces.cli import main
-from memcore.questions.formulas import arguments_of, compare
+from memcore.questions.formulas import compare
 from memcore.trainers.megatron.published.arguments import MegatronArguments
+from memcore.trainers.megatron.published.reading import arguments_of
 from memcore.trainers.megatron.published.report import (
     FORMULAS,
     compute_activation_memory,

@@ -51,6 +51,10 @@ UNDIVIDED: Mapping[str, str] = {
     "fsdp": "layers with routed experts are not divided beside FSDP",
 }
 """Engines that share states between all GPUs there, whatever the groups; FSDP divides layers without experts."""
+DIVIDES_DENSE = frozenset({"fsdp"})
+"""Engines of these that divide layers without experts."""
+DIVIDED_AS: Mapping[str, str] = {"deepspeed": "megatron-deepspeed"}
+"""Engines that a related one stands for where layers are divided."""
 STAGES: Mapping[tuple[str, str], int] = {
     ("offload_optimizer", "cpu"): 1,
     ("offload_optimizer", "nvme"): 3,
@@ -190,15 +194,16 @@ def _groups(found: Imported) -> None:
     tensor, stages = sizes = [_count(parallelism, name.partition(".")[2]) for name in names]
     routed = isinstance(model, dict) and model.get("moe_enabled") is True
     reason = UNDIVIDED.get(engine["type"]) if isinstance(engine["type"], str) else None
-    if reason is None or sizes == [1, 1] or (engine["type"] == "fsdp" and not routed):
+    if reason is None or sizes == [1, 1] or (engine["type"] in DIVIDES_DENSE and not routed):
         return
     ranks = _count(parallelism, "data_parallel_size")
     if tensor is None or stages is None or ranks is None:
         return
     given = " and ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True) if size != 1)
-    if engine["type"] == "deepspeed" and not routed and (stages == 1 or engine.get("zero_stage", 0) in (0, 1)):
-        engine["type"] = "megatron-deepspeed"
-        found.notes.append(f"found {given}; {reason}; taken as engine.type 'megatron-deepspeed', which does")
+    divides = DIVIDED_AS.get(engine["type"])
+    if divides is not None and not routed and (stages == 1 or engine.get("zero_stage", 0) in (0, 1)):
+        engine["type"] = divides
+        found.notes.append(f"found {given}; {reason}; taken as engine.type {divides!r}, which does")
         return
     for name in names:
         parallelism.pop(name.partition(".")[2], None)

@@ -10,6 +10,7 @@ from traceback import extract_tb
 from typing import Any, NoReturn
 
 import memcore
+from memcore.columns import table
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import SWITCHED, Flag
@@ -24,9 +25,7 @@ from memcore.faces.render.formulas import comparison_data, comparison_text
 from memcore.faces.render.model import model_data, model_text
 from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
 from memcore.faces.render.serving_text import serving_explanation, serving_summary
-from memcore.formats import TOOLS, exported
 from memcore.formats.readers import parsed
-from memcore.formats.sources import read_source
 from memcore.hardware import ACCELERATORS
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
@@ -38,6 +37,8 @@ from memcore.questions.quick import MEMORY, quick
 from memcore.serving.answers import gpus_needed
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import PRESETS
+from memcore.tools import TOOLS, exported
+from memcore.tools.sources import read_source
 from memcore.trace.program import Moment
 from memcore.units import GiB, format_count
 from memcore.untrusted import parse_json
@@ -349,7 +350,7 @@ def _models(options: argparse.Namespace) -> int:
         print_json(rows)
     else:
         cells = [(row["id"], row["family"], format_count(row["parameters"]), row["hub_id"]) for row in rows]
-        print("\n".join(text.table([("id", "family", "parameters", "hub id"), *cells], right=(2,))))
+        print("\n".join(table([("id", "family", "parameters", "hub id"), *cells], right=(2,))))
     return FITS
 
 
@@ -362,7 +363,7 @@ def _gpus(options: argparse.Namespace) -> int:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
     else:
         cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
-        print("\n".join(text.table([("id", "name", "GPUs needed"), *cells], right=(2,))))
+        print("\n".join(table([("id", "name", "GPUs needed"), *cells], right=(2,))))
     return FITS
 
 
@@ -381,7 +382,7 @@ def _hardware(options: argparse.Namespace) -> int:
         print_json(rows)
     else:
         cells = [(each.id, each.name, f"{each.usable / GiB:.2f}", each.source) for each in ACCELERATORS]
-        print("\n".join(text.table([("id", "name", "usable GiB", "source of the capacity"), *cells], right=(2,))))
+        print("\n".join(table([("id", "name", "usable GiB", "source of the capacity"), *cells], right=(2,))))
     return FITS
 
 

@@ -13,9 +13,9 @@ from math import ceil, floor
 from statistics import fmean, median
 from typing import Any
 
+from memcore.columns import table
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
-from memcore.faces.render.text import table
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading

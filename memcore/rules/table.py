@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore import registry
 from memcore.rules.fine_tuning import FINE_TUNING
 from memcore.rules.rule import Rule
 from memcore.rules.zero import ZERO
-from memcore.trainers.megatron.rules import MEGATRON
 
 _FORMULAS = "pytorch, tools/autograd/derivatives.yaml"
 _ENGINE = "pytorch, torch/csrc/autograd/engine.cpp"
@@ -49,7 +49,7 @@ _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_atten
 _ULYSSES = "deepspeed, runtime/sequence_parallel/ulysses_sp.py and sequence/layer.py"
 
 RULES: Mapping[str, Rule] = {
-    **MEGATRON,
+    **{name: rule for room in registry.rooms("rules") for name, rule in room.RULES.items()},
     **ZERO,
     **FINE_TUNING,
     # What is there from the start to the end of the job.

@@ -15,9 +15,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.hardware import ACCELERATORS
-from memcore.servers.vllm.server import Options as VllmOptions
 from memcore.serving.estimate import ServingEstimate, estimate
-from memcore.serving.gguf_mixes import FILE_TYPES
 from memcore.serving.inference import Inference
 from memcore.serving.job import server_of
 
@@ -117,11 +115,6 @@ def gpus_needed(found: ServingEstimate, ids: Sequence[str] = ()) -> list[GpusNee
     return rows
 
 
-_WIDEST_FIRST = ("bf16", "fp8", "int8", "nvfp4", "awq", "int4")
-"""Formats that servers load, most bits first."""
-_GENERATED = ("bf16", "int8", "nf4", "nf4-double")
-
-
 def largest_format(found: ServingEstimate) -> str | None:
     """The format with most bits that fits; None if none does."""
     if found.capacity is None:
@@ -135,13 +128,7 @@ def largest_format(found: ServingEstimate) -> str | None:
 
 def formats_of(found: ServingEstimate) -> tuple[str, ...]:
     """The formats that a server loads, most bits first."""
-    if found.job.server.name == "llama.cpp":
-        return tuple(name.lower() for name in _GGUF if name in FILE_TYPES)
-    return _GENERATED if found.job.server.name == "transformers" else _WIDEST_FIRST
-
-
-_GGUF = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "IQ4_XS", "Q3_K_M", "Q3_K_S", "IQ3_XXS",
-         "Q2_K", "IQ2_M", "IQ2_XXS", "IQ1_S")  # fmt: skip
+    return found.job.server.formats
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +143,8 @@ class Utilization:
 
 def utilization(found: ServingEstimate) -> Utilization | None:
     """The range of utilizations that work; None for other servers, or without an accelerator."""
-    chosen, pool = found.job.options, found.pool
-    if not isinstance(chosen, VllmOptions) or found.capacity is None or pool is None or found.budget.line is None:
+    pool = found.pool
+    if not found.job.server.asks_for_a_share or found.capacity is None or pool is None or found.budget.line is None:
         return None
     beside = _beside(found)
     kept = found.device.expected - (pool.capacity or 0) * pool.bytes_each - beside

@@ -39,6 +39,10 @@ class Server:
     """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
     splits: bool = False
     """It shares layers out over GPUs by itself."""
+    formats: tuple[str, ...] = ("bf16", "fp8", "int8", "nvfp4", "awq", "int4")
+    """Formats of weights that it loads, most bits first."""
+    asks_for_a_share: bool = False
+    """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

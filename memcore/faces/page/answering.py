@@ -25,8 +25,8 @@ from memcore.faces.render.applying import applies
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.faces.render.page import Form
-from memcore.formats import shown_names
 from memcore.i18n.page import complaint, say, translated
+from memcore.tools import shown_names
 
 TIMES = 12
 """How often to practise: browsers keep the code that they have compiled for the next visit once it is a megabyte, which

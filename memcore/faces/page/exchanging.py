@@ -26,11 +26,11 @@ from memcore.faces.render.data import summary
 from memcore.faces.render.page import Form
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_summary_data
-from memcore.formats import Exported, exported, imported, runs, tool_of
 from memcore.formats.tool import Syntax
 from memcore.i18n.page import complaint, say, translated
 from memcore.limits import CONFIG_LENGTH
 from memcore.serving.estimate import ServingEstimate
+from memcore.tools import Exported, exported, imported, runs, tool_of
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
 

@@ -18,10 +18,10 @@ from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import Values, form
 from memcore.faces.render.page import defaults, example, sections
 from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
-from memcore.formats import shown_names
 from memcore.i18n import page as words
 from memcore.i18n.waiting import WORDS_OF_WAITING
 from memcore.rules.versions import AS_OF
+from memcore.tools import shown_names
 
 
 def parts() -> dict[str, Any]:

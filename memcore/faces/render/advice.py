@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from memcore.faces.render.text import section, table
+from memcore.columns import table
+from memcore.faces.render.text import section
 from memcore.i18n.page import say, translated
 from memcore.questions.advising.advise import Advice, Advised
 from memcore.questions.advising.changes import KINDS

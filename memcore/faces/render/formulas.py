@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from memcore.faces.render.text import table
+from memcore.columns import table
 from memcore.questions.formulas import Comparison
 from memcore.units import format_bytes
 

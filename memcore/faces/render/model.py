@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from memcore.columns import table
 from memcore.faces.render.markup import html_table
-from memcore.faces.render.text import section, table
+from memcore.faces.render.text import section
 from memcore.i18n.page import say, translated
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from memcore.columns import table
 from memcore.faces.render.markup import html_table, scrolled
-from memcore.faces.render.text import table
 from memcore.i18n.page import say, translated
 from memcore.questions.reconciling.logs import LARGEST
 from memcore.questions.reconciling.reconcile import Match, Reconciled, Row

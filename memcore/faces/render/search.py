@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from memcore.columns import table
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.faces.render.svg import caption, picture
-from memcore.faces.render.text import section, table
+from memcore.faces.render.text import section
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.searching.found import Found, Progress
 from memcore.questions.searching.layouts import changes_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memcore.faces.render.text import section, table
+from memcore.columns import table
+from memcore.faces.render.text import section
 from memcore.i18n.page import say
 from memcore.questions.describe import spelled
 from memcore.questions.describe_serving import answers, serving_title, serving_verdict

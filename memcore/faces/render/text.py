@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from memcore.columns import table
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
@@ -15,20 +16,6 @@ from memcore.rules.table import RULES
 from memcore.trace.job import Job
 from memcore.trace.program import Moment
 from memcore.units import format_bytes, format_count
-
-
-def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Rows as aligned lines; the columns in `right` are flush right."""
-    cells = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        padded = [
-            cell.rjust(width) if number in right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return lines
 
 
 def title(job: Job) -> str:

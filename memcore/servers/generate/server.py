@@ -299,4 +299,11 @@ def _dequantized(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     ]  # fmt: skip
 
 
-SERVER = Server(name="transformers", title="generate()", options=options, budget=budget, splits=True)
+SERVER = Server(
+    name="transformers",
+    title="generate()",
+    options=options,
+    budget=budget,
+    splits=True,
+    formats=("bf16", "int8", "nf4", "nf4-double"),
+)

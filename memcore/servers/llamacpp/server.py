@@ -212,4 +212,14 @@ def _entries(buffers: Sequence[Buffer], device: str) -> list[Entry]:
     ]
 
 
-SERVER = Server(name="llama.cpp", title="llama.cpp", options=options, budget=budget, splits=True)
+_GGUF = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "IQ4_XS", "Q3_K_M", "Q3_K_S", "IQ3_XXS",
+         "Q2_K", "IQ2_M", "IQ2_XXS", "IQ1_S")  # fmt: skip
+
+SERVER = Server(
+    name="llama.cpp",
+    title="llama.cpp",
+    options=options,
+    budget=budget,
+    splits=True,
+    formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),
+)

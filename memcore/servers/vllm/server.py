@@ -346,4 +346,5 @@ SERVER = Server(
     options=options,
     budget=budget,
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
+    asks_for_a_share=True,
 )

@@ -8,7 +8,7 @@ from memcore.rules.rule import Rule
 
 _MEGATRON = "Megatron-LM, megatron/core"
 
-MEGATRON: Mapping[str, Rule] = {
+RULES: Mapping[str, Rule] = {
     # What Megatron-Core keeps.
     "main_gradient": Rule(
         "gradients in a flat buffer that stays", f"{_MEGATRON}/distributed/param_and_grad_buffer.py", "gradients"

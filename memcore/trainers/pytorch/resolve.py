@@ -81,7 +81,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes)
-    ranks = num_gpus // (stages * tensors)
     if engine.name in _OWN_LAYERS:
         share, recipe = _OWN_LAYERS[engine.name](read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
@@ -89,7 +88,16 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
         share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
         recipe = recipe_of(
-            read, share, engine, sizes, micro_batches, ranks, checkpoints, tensor, keeps=keeps, fake=fake
+            read,
+            share,
+            engine,
+            sizes,
+            micro_batches,
+            num_gpus // (stages * tensors),
+            checkpoints,
+            tensor,
+            keeps=keeps,
+            fake=fake,
         )
     recipe, sizes = with_zero(read, engine, share, recipe, sizes)
     accelerator, capacity = _capacity(read)

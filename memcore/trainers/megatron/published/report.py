@@ -16,9 +16,10 @@ from typing import TypeAlias
 from memcore.trainers.megatron.published import bridge, earlier
 from memcore.trainers.megatron.published import megatron_lm as megatron
 from memcore.trainers.megatron.published.arguments import MegatronArguments, of_container
+from memcore.trainers.megatron.published.reading import arguments_of
 
 Job: TypeAlias = "MegatronArguments | object"
-"""Arguments, Megatron Bridge's own container, or a config as `memcore.questions.formulas.arguments_of` takes it."""
+"""Arguments, Megatron Bridge's own container, or a config as `reading.arguments_of` takes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,6 @@ def _arguments(job: Job) -> MegatronArguments:
         return job
     if hasattr(job, "model") and hasattr(job, "train"):
         return of_container(job)
-    from memcore.questions.formulas import arguments_of  # noqa: PLC0415 - reading a config is above the engines
 
     return arguments_of(job)  # type: ignore[arg-type]
 

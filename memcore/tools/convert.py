@@ -15,15 +15,15 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, Problem
-from memcore.formats.derived import data_ranks, derived, gpus_of, unread
 from memcore.formats.readers import flat as flattened
 from memcore.formats.readers import read_command, read_file
-from memcore.formats.saying import Said, keys_of, said
 from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
-from memcore.formats.tools import TOOLS, runs, tool_of
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.networks.catalog import full_name
+from memcore.tools.derived import data_ranks, derived, gpus_of, unread
+from memcore.tools.saying import Said, keys_of, said
+from memcore.tools.table import TOOLS, runs, tool_of
 
 _UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.formats.pytorch import DEEPSPEED, TORCHTITAN
 from memcore.formats.tool import Tool
-from memcore.formats.trainers import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
 from memcore.servers.command_lines import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
+from memcore.tools.fine_tuning import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
+from memcore.tools.pytorch import DEEPSPEED, TORCHTITAN
 from memcore.trainers.megatron.files import MEGATRON
 from memcore.trainers.nanotron.files import NANOTRON
 

@@ -8,7 +8,6 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.pytorch import DEEPSPEED
 from memcore.formats.settled import (
     CHECKPOINTS,
     ENGINE,
@@ -27,6 +26,7 @@ from memcore.formats.settled import (
 )
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
+from memcore.tools.pytorch import DEEPSPEED
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.pytorch.settings import TorchSettings
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import SETTINGS
-from memcore.formats.convert import imported
 from memcore.formats.readers import parsed
+from memcore.tools.convert import imported
 from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}

@@ -17,11 +17,11 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.formats.tool import Tool
-from memcore.formats.tools import TOOLS, tool_of
-from memcore.formats.trainers import TRAINER
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.inference import Inference
 from memcore.serving.settings import ServerSettings
+from memcore.tools.fine_tuning import TRAINER
+from memcore.tools.table import TOOLS, tool_of
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.settings import TorchSettings

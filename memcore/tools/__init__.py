@@ -1,0 +1,7 @@
+"""What other tools call things: their files and command lines read, and a config written as theirs."""
+
+from memcore.tools.convert import Exported, Imported, exported, flag, imported
+from memcore.tools.names import shown_names
+from memcore.tools.table import TOOLS, runs, tool_of
+
+__all__ = ["TOOLS", "Exported", "Imported", "exported", "flag", "imported", "runs", "shown_names", "tool_of"]
