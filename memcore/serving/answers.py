@@ -177,7 +177,7 @@ def sleep_phases(found: ServingEstimate) -> list[SleepPhase]:
     Source: vllm, v1/worker/gpu_worker.py, sleep: level 1 moves weights to the host and drops the cache, level 2 drops
     both; graphs, workspaces and the context stay. Training sleeps meanwhile, or runs in what is free.
     """
-    if found.job.server.name != "vllm":
+    if not found.job.server.sleeps:
         return []
     ledger, capacity = found.ledger, found.capacity
     stays = ledger.total - ledger.sum("weights", "adapters", "draft model", "KV cache", "activations")

@@ -41,6 +41,8 @@ class Server:
     """It shares layers out over GPUs by itself."""
     formats: tuple[str, ...] = ("bf16", "fp8", "int8", "nvfp4", "awq", "int4")
     """Formats of weights that it loads, most bits first."""
+    sleeps: bool = False
+    """It can hand its memory to another job for a while (`sleep_level`)."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
 

@@ -346,5 +346,6 @@ SERVER = Server(
     options=options,
     budget=budget,
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
+    sleeps=True,
     asks_for_a_share=True,
 )

@@ -63,7 +63,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     describes the same step on fake tensors, as simulations run it.
     """
     config, read = understood(config)
-    _refuse_megatrons(read)
     engine = _engine(read)
     model = unscheduled(read, converted(learning_model(read, find_model(config.model), engine), engine), engine)
     model, checkpoints = checkpointing(read, model)
@@ -243,6 +242,8 @@ def _engine_name(read: Defaults) -> str:
 
 
 def _engine(read: Defaults) -> Engine:
+    """The engine, once values that only another one has are refused."""
+    _refuse_megatrons(read)
     name, version = _engine_name(read), read.given(EngineSettings.version)
     if version is not None and (name != "fsdp" or version not in (1, 2)):
         reason = "allowed: 1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
