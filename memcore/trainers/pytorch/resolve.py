@@ -86,18 +86,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     else:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
         share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
-        recipe = recipe_of(
-            read,
-            share,
-            engine,
-            sizes,
-            micro_batches,
-            num_gpus // (stages * tensors),
-            checkpoints,
-            tensor,
-            keeps=keeps,
-            fake=fake,
-        )
+        step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
+        recipe = recipe_of(*step, keeps=keeps, fake=fake)
     recipe, sizes = with_zero(read, engine, share, recipe, sizes)
     accelerator, capacity = _capacity(read)
     if read.problems:
