@@ -51,7 +51,7 @@ SILENT = (
     ),  # the command line's
     *("config/json_schema", "questions/quick", "tensors", "symbols"),
     *(
-        "formats/names",
+        "tools/names",
         "faces/page/exchanging",
         "faces/page/presets",
     ),  # other tools' names, and files to take away

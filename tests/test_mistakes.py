@@ -390,6 +390,7 @@ def test_models_with_towers_are_answered_with_and_without_images(model, images):
     """Every reading: layers of which only some learn, and layers whose masks around images are not modelled."""
     training = {"sequence_length": 2048} | ({} if images is None else {"images_per_sequence": images})
     found = estimate({"model": model, "training": training})
+    assert len(found.readings) == 3
     assert all(0 < reading.low <= reading.expected <= reading.high for reading in found.readings)
 
 

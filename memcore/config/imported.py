@@ -203,7 +203,7 @@ def _groups(found: Imported) -> None:
     divides = DIVIDED_AS.get(engine["type"])
     if divides is not None and not routed and (stages == 1 or engine.get("zero_stage", 0) in (0, 1)):
         engine["type"] = divides
-        found.notes.append(f"found {given}; {reason}; taken as engine.type {divides!r}, which does")
+        found.notes.append(f"found {given}; {reason}; taken as engine.type 'megatron-deepspeed', which does")
         return
     for name in names:
         parallelism.pop(name.partition(".")[2], None)

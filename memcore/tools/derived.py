@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memcore import limits
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -118,13 +119,13 @@ def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> in
 
 
 def gpus_of(config: Config) -> int | None:
-    """The GPUs of a job: as many as it says, else as its groups have; None where it says neither."""
+    """The GPUs of a job: as many as it says, else as its groups have; None where it says neither, or more than a job takes."""
     flat = _sizes(config)
     product = flat[_DATA] or 1
     for path in _MODEL_RANKS:
         product *= flat[path] or 1
     given: int | None = flat[_GPUS]
-    return given or (product if product > 1 else None)
+    return given or (product if 1 < product <= limits.GPUS else None)
 
 
 def data_ranks(config: Config) -> int | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memcore import limits
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -81,7 +80,7 @@ def _dropout(tool: Tool, config: Config) -> dict[str, float]:
 def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Config:
     """The config with what was assumed, where the tool would take something else."""
     sizes = {_DATA: data_ranks(config), _GPUS: gpus_of(config)}
-    known = {**known, **{path: size for path, size in sizes.items() if size and size <= limits.GPUS}}
+    known = {**known, **{path: size for path, size in sizes.items() if size}}
     for path, theirs in {**tool.defaults, **tool.unsaid}.items():
         engines = SETTINGS[path].engines
         applies = engines is None or (config[EngineSettings.type] or "none") in engines

@@ -38,8 +38,8 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "it is assumed that the driver queues {count} launches, and that the host needs {time} µs for each": (
         "假设驱动排队 {count} 次启动，且主机每次需要 {time} µs"
     ),
-    "of two versions of nanotron that were measured, the mean is expected": (
-        "在实测过的两个 nanotron 版本之间，以平均值为预期"
+    "of two versions of {engine:w} that were measured, the mean is expected": (
+        "在实测过的两个 {engine} 版本之间，以平均值为预期"
     ),
     # Targets of adapters
     "PEFT's for {family}": "PEFT 对 {family} 的默认值",
