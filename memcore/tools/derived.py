@@ -119,7 +119,7 @@ def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> in
 
 
 def gpus_of(config: Config) -> int | None:
-    """The GPUs of a job: as many as it says, else as its groups have; None where it says neither, or more than a job takes."""
+    """The GPUs of a job: as many as it says, else as its groups have; None for neither, or more than a job takes."""
     flat = _sizes(config)
     product = flat[_DATA] or 1
     for path in _MODEL_RANKS:
