@@ -198,7 +198,9 @@ def main() -> int:
         return 0
     known = [json.loads(line) for line in options.file.read_text(encoding="utf-8").splitlines()]
     if options.command == "sample":
-        lines = ",\n".join(json.dumps(row) for row in known[::40])
+        refused = [row for row in known if row["frozen"][0] == "refused"]
+        answered = [row for row in known if row not in refused]
+        lines = ",\n".join(json.dumps(row) for row in (*answered[::20], *refused[::80]))
         SAMPLE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         return 0
     changed = 0
