@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+LONGEST = 3000
+"""Characters of a message: lists of everything that is known are shorter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -22,6 +25,11 @@ class Problem:
     message: str
     suggestion: str | None = None
     """The nearest valid name or value."""
+
+    def __post_init__(self) -> None:
+        """Cut what quotes a long value of somebody's file."""
+        if len(self.message) > LONGEST:
+            object.__setattr__(self, "message", f"{self.message[:LONGEST]} …")
 
     def __str__(self) -> str:
         hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""

@@ -40,7 +40,7 @@ def parse_json(text: str, notes: list[str] | None = None) -> object:
         repeated.append(_Repeated(found, pairs))
         return repeated[-1]
 
-    found = json.loads(plain, object_pairs_hook=gathered, parse_int=whole)
+    found = json.loads(plain, object_pairs_hook=gathered, parse_int=whole, parse_constant=_no_number)
     if repeated:
         said = [message for path, each in _repeated(found) for message in each.said(path)]
         if notes is not None:
@@ -48,6 +48,11 @@ def parse_json(text: str, notes: list[str] | None = None) -> object:
     if _HALF.search(plain):
         _whole_letters(found)
     return found
+
+
+def _no_number(name: str) -> object:
+    """Raise ValueError for what Python reads and JSON has not."""
+    raise ValueError(f"found {name}, which is no number of JSON")
 
 
 def unmarked(text: str) -> str:

@@ -14,6 +14,7 @@ from memcore.faces import cli
 from memcore.faces.cli import main
 from memcore.faces.render.page import EXAMPLE
 from memcore.networks.catalog import content_of, find_model
+from memcore.tools import imported
 from memcore.tools.sources import read_source
 from memcore.trainers.nanotron.settings import NanotronSettings
 
@@ -399,3 +400,39 @@ def test_images_in_a_model_whose_masks_around_them_are_not_modelled():
     job = {"model": "google/paligemma2-3b-pt-224", "training": {"sequence_length": 2048, "images_per_sequence": 1}}
     with pytest.raises(UnsupportedError, match=r"images_per_sequence: found 1; .* allowed: 0, text alone"):
         estimate(job)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"model_type": "granite", "_name": float("nan")}, "model._name: expected a finite number, found nan"),
+        ({"model_type": "gpt2", "n_embd": float("-inf")}, "model.n_embd: expected a finite number, found -inf"),
+        (
+            {"model_type": "glm_moe_dsa", "num_hidden_layers": 3, "indexer_types": ["full", "", "shared"]},
+            "parallelism.pipeline_parallel_size: a stage that begins with a layer sharing the indexer of the stage before is not modelled",
+        ),
+    ],
+)
+def test_what_no_step_can_be_made_of_is_refused(model, message):
+    """Numbers that are none, and stages that would need what another stage has."""
+    with pytest.raises(MemcoreError) as caught:
+        assert estimate({"model": model, "parallelism": {"pipeline_parallel_size": 2}}).allocated.expected
+    assert str(caught.value) == message
+
+
+def test_messages_that_quote_long_values_are_cut():
+    """A list of ten thousand items is not told back."""
+    with pytest.raises(MemcoreError, match=r"^model.tie_word_embeddings: expected true or false") as caught:
+        estimate({"model": {"model_type": "llama", "tie_word_embeddings": list(range(10_000))}})
+    assert len(str(caught.value)) < 3100
+
+
+def test_the_curve_of_a_model_with_cross_attention_to_images_is_drawn():
+    """Every block of the step has a rule: 1 minus a gate, too."""
+    assert estimate({"model": "meta-llama/Llama-3.2-11B-Vision-Instruct"}).rank.profile
+
+
+def test_processes_that_are_no_number_are_no_count():
+    """In a file of accelerate: refused by the key where settings are read."""
+    with pytest.raises(MemcoreError, match="hardware.num_gpus"):
+        Config.from_dict({"model": "gpt2", **imported('distributed_type: "NO"\nnum_processes: B').config})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 
 from memcore.errors import ConfigError, Problem
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS, NESTING, VALUES
@@ -30,6 +31,8 @@ def _beyond(data: object) -> Iterator[Problem]:
                 left += ((f"{path}.{key}" if path else key, each, depth + 1) for key, each in _items(value))
         elif isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
             yield Problem(path, f"expected a number of at most {INTEGER_DIGITS} digits, found {approximate(value)}")
+        elif isinstance(value, float) and not isfinite(value):
+            yield Problem(path, f"expected a finite number, found {value}")
         elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
             yield Problem(path, f"longer than {CONFIG_LENGTH:,} characters")
     if left:

@@ -181,6 +181,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "gradient of a quotient": "商的梯度",
     "negated half of a head": "头的一半取负",
     "gradient of a negation": "取负的梯度",
+    "gradient of what is subtracted from a number": "减数的梯度",
     "power": "幂",
     "gradient of a power, with its temporaries": "幂的梯度及其临时张量",
     "square root": "平方根",

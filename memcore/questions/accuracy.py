@@ -295,10 +295,15 @@ def _result(case: object) -> Result:
     )
 
 
+def _listed(value: object) -> list[object] | tuple[object, ...]:
+    """A list as a case has it; nothing where it has something else."""
+    return value if isinstance(value, (list, tuple)) else ()
+
+
 def _logged(case: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str, Any]:
     """Another quantity than the case's, if that is assumed and the engine is known to log another."""
     counted = _LOGGED.get(shared["engine"])
-    if counted is None or "measured.quantity" not in case.get("assumed", ()) or shared["measured"] is None:
+    if counted is None or "measured.quantity" not in _listed(case.get("assumed")) or shared["measured"] is None:
         return {}
     return {"quantity": counted, "stated": shared["quantity"]}
 

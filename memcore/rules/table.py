@@ -161,6 +161,7 @@ RULES: Mapping[str, Rule] = {
     "mul_backward": Rule("gradient of a factor", f"{_FORMULAS}: mul"),
     "div": Rule("quotient", f"{_FORMULAS}: div"),
     "div_backward": Rule("gradient of a quotient", f"{_FORMULAS}: div"),
+    "sub_backward": Rule("gradient of what is subtracted from a number", f"{_FORMULAS}: rsub"),
     "neg": Rule("negated half of a head", f"{_FORMULAS}: neg"),
     "neg_backward": Rule("gradient of a negation", f"{_FORMULAS}: neg"),
     "pow": Rule("power", f"{_FORMULAS}: pow"),

@@ -27,7 +27,7 @@ def derived(
 
     Raises ConfigError for numbers that do not fit together.
     """
-    world = gpus or flat.get(_GPUS) or _started(tool, found, flat)
+    world = gpus or _count(flat.get(_GPUS)) or _started(tool, found, flat)
     if world and not flat.get(_GPUS) and all(name in found for name in tool.world) and tool.world:
         yield tool.world[0], _GPUS, world
     if world is None:

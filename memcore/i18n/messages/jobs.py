@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_JOBS_IN_CHINESE: Mapping[str, str] = {
+    "a stage that begins with a layer sharing the indexer of the stage before is not modelled": (
+        "某级以共用上一级索引器的层开头，尚未建模"
+    ),
     # Said of many settings
     "needs {setting}": "需要 {setting}",
     "needs {setting} of 2 or more": "需要 {setting} 不小于 2",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_READING_IN_CHINESE: Mapping[str, str] = {
+    "expected a finite number, found {value}": "应为有限的数，当前为 {value}",
+    "found {name}, which is no number of JSON": "值为 {name}，不是 JSON 的数",
     "and {count:d} more": "另有 {count} 项",
     "the text is in UTF-16, not in UTF-8: save it again as UTF-8": "文本为 UTF-16 而非 UTF-8：请另存为 UTF-8",
     # Numbers and letters
