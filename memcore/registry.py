@@ -7,6 +7,7 @@ server: `room("fsdp", "settings")` is `memcore.trainers.pytorch.settings`. Rooms
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -68,5 +69,6 @@ def rooms(name: str) -> Iterator[Any]:
                 yield found
 
 
+@lru_cache(maxsize=512)
 def _module(name: str) -> Any:
     return import_module(name) if find_spec(name) is not None else None

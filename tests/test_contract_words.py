@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 
@@ -92,4 +93,4 @@ def test_what_was_taken_is_said() -> None:
 
 def test_tf32_is_fp32_in_memory() -> None:
     given = Config.from_dict({"model": "gpt2", "training": {"compute_dtype": "tf32"}})
-    assert given.training.compute_dtype == "fp32"
+    assert given[Training.compute_dtype] == "fp32"

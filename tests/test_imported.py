@@ -10,6 +10,7 @@ from memcore.errors import ConfigError
 from memcore.estimation import estimate_training
 from memcore.networks.catalog import find_model
 from memcore.questions.quick import quick
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
 DDP = {
     "model": {
@@ -234,11 +235,11 @@ def test_quick():
     assert abs(found.job.model.parameters - 7e9) < 2e7
     assert (found.job.num_gpus, found.capacity) == (8, 80 * 2**30)
     assert any("2048 tokens" in each for each in assumed)
-    assert quick("350M")[0].engine.type == "none"
+    assert quick("350M")[0][EngineSettings.type] == "none"
     for size, parameters in (("7e9", 7e9), ("7000000000", 7e9), ("1e3", 1e12), ("0.5", 5e8)):
         assert abs(estimate_training(quick(size)[0]).job.model.parameters / parameters - 1) < 0.01
     sharded, assumed = quick("7", gpus=8, engine="deepspeed")
-    assert sharded.engine.zero_stage == 2
+    assert sharded[DeepSpeedSettings.zero_stage] == 2
     assert "ZeRO stage 2, nothing offloaded" in assumed
     assert estimate_training(sharded).fits
     with pytest.raises(ConfigError, match="num_parameters"):

@@ -20,6 +20,7 @@ from memcore.symbols import product
 from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.trainers.megatron.schedule import in_chunks, schedule
+from memcore.trainers.megatron.told import MegatronPlan
 
 GPT = {
     "model_type": "megatron",
@@ -538,7 +539,7 @@ def test_a_framework_has_defaults_of_its_own():
            "parallelism": {"data_parallel_size": 8, "expert_parallel_size": 8},
            "engine": {"type": "megatron", "framework": "ms-swift"}}  # fmt: skip
     found = estimate(job)
-    plan = found.job.recipe.megatron
+    plan = found.job.recipe.plan(MegatronPlan)
     assert (plan.experts.dispatcher, plan.rope_fusion, found.job.states.sharded) == ("alltoall", False, True)
     assert "engine.no_rope_fusion" in {each.path for each in found.assumptions}
     told = estimate(changed(job, engine={"moe_token_dispatcher": "allgather"}))

@@ -92,7 +92,7 @@ def recorded(config, plan=PLAN, kernel="cudnn", ranks=1, dropout=0.0, implementa
         micro_batches=1,
         keeps_gradients=False,
         units=frozenset(["b"] if batch == 1 else []),
-        megatron=plan,
+        plans=(plan,),
     )
     step = Step(recipe, DistributedDataParallel)
     step.record(code_of(implementation).forward, lambda step: {})
@@ -320,7 +320,7 @@ def _last_stage(model, plan, kernel, ranks):
         micro_batches=1,
         keeps_gradients=False,
         units=frozenset(),
-        megatron=plan,
+        plans=(plan,),
     )
     step = Step(recipe, DistributedDataParallel)
     step.tape.enter("forward", "inputs")

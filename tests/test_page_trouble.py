@@ -247,7 +247,7 @@ def endless(context):
 import memcore.faces.page.answering as answering
 estimate = answering.estimate
 def never(config):
-    while config[Training.sequence_length] == {NEVER}:
+    while config.get("training.sequence_length") == {NEVER}:
         pass
     return estimate(config)
 answering.estimate = never

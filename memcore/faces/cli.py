@@ -92,6 +92,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _options(given: Sequence[str]) -> argparse.Namespace:
     """What is asked for. The options of a command may stand anywhere among its files."""
+    if any("\0" in each for each in given):
+        raise ConfigError([Problem("arguments", "found a null character, which no name of a file and no value has")])
     parser, commands = _parser()
     command = commands.get(given[0]) if given else None
     if command is None:

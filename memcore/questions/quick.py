@@ -21,7 +21,7 @@ def quick(
     """A config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
 
     >>> config, assumed = quick("7", gpus=8, engine="pytorch")
-    >>> config.engine.type, config.model
+    >>> config.get("engine.type"), config.model
     ('ddp', {'num_parameters': '7B'})
 
     Raises ConfigError for what cannot be understood.
