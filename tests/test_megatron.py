@@ -543,7 +543,7 @@ def test_a_framework_has_defaults_of_its_own():
     assert (plan.experts.dispatcher, plan.rope_fusion, found.job.states.sharded) == ("alltoall", False, True)
     assert "engine.no_rope_fusion" in {each.path for each in found.assumptions}
     told = estimate(changed(job, engine={"moe_token_dispatcher": "allgather"}))
-    assert told.job.recipe.megatron.experts.dispatcher == "allgather"
+    assert told.job.recipe.plan(MegatronPlan).experts.dispatcher == "allgather"
 
 
 def test_peaks_of_sparse_and_hybrid_models():
