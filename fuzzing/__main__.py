@@ -142,7 +142,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="build.py fuzz", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("minutes", nargs="?", type=float, default=5.0)
     parser.add_argument("--seed", type=int, help="of the first input (default: by the clock)")
-    parser.add_argument("--count", type=int, help="try so many inputs and no more")
+    parser.add_argument("--count", type=int, help="number of inputs to try")
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)"
     )

@@ -14,7 +14,7 @@ Place = tuple[Any, Any]
 
 
 def damaged(tree: Any, rng: Random, most: int = 3) -> Any:
-    """A copy with up to so many mistakes."""
+    """Return a copy with one to `most` mistakes."""
     found = copy.deepcopy(tree)
     for _ in range(rng.randrange(1, most + 1)):
         places = list(_places(found))

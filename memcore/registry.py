@@ -69,6 +69,11 @@ def rooms(name: str) -> Iterator[Any]:
                 yield found
 
 
+def row(name: str, table: str, key: str) -> Any:
+    """The row of a table that rooms of this name share between them; None where none of them has it."""
+    return next((getattr(each, table)[key] for each in rooms(name) if key in getattr(each, table)), None)
+
+
 @lru_cache(maxsize=512)
 def _module(name: str) -> Any:
     return import_module(name) if find_spec(name) is not None else None

@@ -41,14 +41,12 @@ class LayerCode:
 @lru_cache(maxsize=64)
 def code_of(implementation: str) -> LayerCode:
     """An implementation by the value of `training.implementation`."""
-    found: LayerCode = next(
-        room.IMPLEMENTATIONS[implementation]
-        for room in registry.rooms("code")
-        if implementation in room.IMPLEMENTATIONS
-    )
+    found: LayerCode | None = registry.row("code", "IMPLEMENTATIONS", implementation)
+    if found is None:
+        raise KeyError(implementation)
     return found
 
 
 def is_written(implementation: str) -> bool:
     """Whether an implementation's forward pass is here, line by line."""
-    return any(implementation in room.IMPLEMENTATIONS for room in registry.rooms("code"))
+    return registry.row("code", "IMPLEMENTATIONS", implementation) is not None

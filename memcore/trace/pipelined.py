@@ -176,9 +176,7 @@ RUNTIMES: Mapping[str, type[Runtime]] = {
 
 def runtime_of(name: str) -> type[Runtime]:
     """The runtime of a pipeline: PyTorch's own, or a trainer's."""
-    if name in RUNTIMES:
-        return RUNTIMES[name]
-    found: type[Runtime] = next(room.RUNTIMES[name] for room in registry.rooms("pipeline") if name in room.RUNTIMES)
+    found: type[Runtime] = RUNTIMES.get(name) or registry.row("pipeline", "RUNTIMES", name)
     return found
 
 
