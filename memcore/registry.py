@@ -49,6 +49,18 @@ _SHARED: Mapping[str, str] = {"trainers": "memcore.layers", "servers": "memcore.
 """What several trainers or several servers have in common."""
 MODEL_TYPES: Mapping[str, str] = {"megatron": "megatron"}
 """Values of `model_type` that a trainer reads in words of its own, with its engine."""
+IMPLEMENTATIONS: Mapping[str, str] = {
+    "transformers": "memcore.layers.transformers.code",
+    "liger": "memcore.layers.liger",
+    "unsloth": "memcore.layers.unsloth",
+    "torchtitan": "memcore.layers.torchtitan.model",
+    "lit-gpt": "memcore.layers.litgpt.model",
+    "transformer-engine": "memcore.trainers.megatron.code",
+    "megatron-local": "memcore.trainers.megatron.code",
+    "nanotron": "memcore.trainers.nanotron.layers",
+    "megatron-deepspeed": "memcore.trainers.megatron_deepspeed.layers",
+}
+"""Modules where layers are written line by line, by the value of `training.implementation`; each has such a table."""
 ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
 
 

@@ -29,7 +29,6 @@ SILENT = (
         "__init__",
         "__main__",
         "faces/cli",
-        "faces/decisions",
         "trainers/pytorch/torchtitan_commits",
         "i18n",
         "registry",

@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from memcore.config.settings import SETTINGS
 from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
@@ -211,11 +213,23 @@ def test_accuracy():
     assert set(found) == {"cases", "summary"}
 
 
-def test_help_names_every_flag():
-    """`--help` lists each setting's flag with its help."""
-    out = " ".join(memcore("estimate", "--help")[1].split())
-    assert "--seq VALUE Tokens in a sequence. (default: the model's maximum, at most 4096)" in out
+def test_help_shows_what_people_use_and_everything_on_demand():
+    """`--help` is two screens with the usual flags; `--help-all` lists each setting's flag with its help."""
+    short = memcore("estimate", "--help")[1]
+    assert len(short.splitlines()) <= 60
+    assert re.search(r"--seq TOKENS +Sequence length \(default: the model's maximum\)", short)
+    assert "--bucket-cap" not in short
+    whole = memcore("estimate", "--help-all")[1]
+    assert [setting.flag for setting in SETTINGS.values() if f"--{setting.flag} " not in whole] == []
+    assert "Tokens in a sequence. (default: the model's maximum, at most 4096)" in " ".join(whole.split())
     assert memcore("--version")[1].startswith("memcore 0.")
+
+
+def test_without_a_command_it_is_said_how_to_begin():
+    """`memcore` alone shows commands that work, and exits with 0."""
+    status, out, _ = memcore()
+    assert status == 0
+    assert "memcore estimate --model llama-3.1-8b" in out
 
 
 def test_solving_on_the_command_line(job):

@@ -10,8 +10,7 @@ from memcore.config.training import Training
 from memcore.config.url import decode_fragment
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError, meaning, nearest
 from memcore.estimation import estimate
-from memcore.faces import cli
-from memcore.faces.cli import main
+from memcore.faces.cli import answers, main
 from memcore.faces.render.page import EXAMPLE
 from memcore.networks.catalog import content_of, find_model
 from memcore.tools import imported
@@ -109,7 +108,7 @@ def test_a_mistake_of_memcore_does_not_look_like_a_verdict(files, capsys, monkey
     def broken(config):
         raise KeyError("here")
 
-    monkeypatch.setattr(cli, "estimate", broken)
+    monkeypatch.setattr(answers, "estimate", broken)
     assert main(["estimate", "job.json"]) == 2
     assert "a mistake in memcore, not in the input; please report it with the config. KeyError: 'here'" in (
         capsys.readouterr().err

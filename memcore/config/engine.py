@@ -15,6 +15,7 @@ class EngineSettings(Section, path="engine"):
         "Engine",
         "Who shares out the work: DDP replicates everything, FSDP shards parameters, gradients and optimizer.",
         flag="engine",
+        common=True,
         default="none on one GPU, fsdp on several",
     )
     version = setting(

@@ -16,6 +16,7 @@ class Hardware(Section, path="hardware"):
         "Accelerator",
         "The GPU, by its id in the catalog.",
         flag="accelerator",
+        common=True,
         default="none: no verdict whether it fits",
     )
     num_gpus = setting(
@@ -23,6 +24,7 @@ class Hardware(Section, path="hardware"):
         "GPUs",
         "GPUs of the whole job.",
         flag="gpus",
+        common=True,
         default="the product of the parallel sizes",
     )
     gpus_per_node = setting(

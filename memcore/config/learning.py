@@ -54,6 +54,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
         "Optimizer",
         "Adam keeps two numbers for each parameter, SGD none, or one with momentum; 8 bits take a quarter of fp32.",
         flag="optimizer",
+        common=True,
         default="adamw",
     )
     implementation = setting(
@@ -148,6 +149,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
         "Adapter",
         "Everything but the adapter is frozen: no gradients and no optimizer states for it.",
         flag="adapter",
+        common=True,
         default="none",
     )
     rank = setting(
@@ -155,6 +157,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
         "Rank",
         "Width between the two matrices of an adapter.",
         flag="adapter-rank",
+        common=True,
         aliases=("r",),
         default="8, as in PEFT; 32 with Megatron, as in Megatron Bridge",
     )

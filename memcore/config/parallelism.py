@@ -15,6 +15,7 @@ class Parallelism(Section, path="parallelism"):
         "Data parallel",
         "Ranks that work on different sequences.",
         flag="dp",
+        common=True,
         default="all GPUs; 1 for servers",
     )
     data_parallel_shard_size = setting(
@@ -25,7 +26,13 @@ class Parallelism(Section, path="parallelism"):
         default="all data-parallel ranks",
     )
     tensor_parallel_size = setting(
-        Integer(unit="GPUs"), "Tensor parallel", "Ranks that share every layer.", flag="tp", default="1", advanced=True
+        Integer(unit="GPUs"),
+        "Tensor parallel",
+        "Ranks that share every layer.",
+        flag="tp",
+        common=True,
+        default="1",
+        advanced=True,
     )
     sequence_parallel = setting(
         Flag(),
@@ -48,6 +55,7 @@ class Parallelism(Section, path="parallelism"):
         "Pipeline parallel",
         "Stages of consecutive layers, each on GPUs of its own; micro-batches pass through them.",
         flag="pp",
+        common=True,
         default="1",
         advanced=True,
     )

@@ -32,6 +32,8 @@ class Setting(str, Generic[ValueT_co]):  # noqa: SLOT000 - it carries what is kn
     required: bool
     advanced: bool
     """Shown only on demand."""
+    common: bool
+    """Among the flags that the command line's help shows first."""
 
     def at(self, path: str) -> Setting[ValueT_co]:
         """The same setting with its path."""
@@ -66,12 +68,13 @@ def setting(
     default: str = "",
     required: bool = False,
     advanced: bool = False,
+    common: bool = False,
 ) -> Setting[ValueT]:
     """Declare a setting; its section gives it its path."""
     declared: Setting[ValueT] = Setting()
     declared.kind, declared.label, declared.help, declared.flag = kind, label, help, flag
     declared.aliases, declared.engines, declared.default = aliases, engines, default
-    declared.required, declared.advanced = required, advanced
+    declared.required, declared.advanced, declared.common = required, advanced, common
     return declared
 
 

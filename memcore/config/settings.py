@@ -28,6 +28,7 @@ MODEL = setting(
     "Model",
     "A model of the catalog by its id or hub id, or the content of a Hugging Face config.json.",
     flag="model",
+    common=True,
     required=True,
 ).at("model")
 

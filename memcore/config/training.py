@@ -23,6 +23,7 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
         "Activation checkpointing",
         "Full checkpointing keeps only the input of each layer and runs the layer again in the backward pass.",
         flag="checkpointing",
+        common=True,
         default="none",
     )
     mode = setting(
@@ -114,6 +115,7 @@ class Training(Section, path="training"):
         "Sequence length",
         "Tokens in a sequence.",
         flag="seq",
+        common=True,
         default="the model's maximum, at most 4096",
     )
     images_per_sequence = setting(
@@ -138,6 +140,7 @@ class Training(Section, path="training"):
         "Micro-batch size",
         "Sequences in one forward pass on one GPU.",
         flag="micro-batch",
+        common=True,
         aliases=("batch_size",),
         default="1",
     )
@@ -146,6 +149,7 @@ class Training(Section, path="training"):
         "Gradient accumulation",
         "Micro-batches for each optimizer step on one GPU. From the second one on gradients are there from the start.",
         flag="grad-accum",
+        common=True,
         default="1",
     )
     precision = setting(
@@ -165,6 +169,7 @@ class Training(Section, path="training"):
         "Precision",
         "A preset of the dtypes below, set the way the engine does.",
         flag="precision",
+        common=True,
         default="bf16-mixed with FSDP; else bf16, the checkpoint's dtype, as in transformers 5",
     )
     parameter_dtype = setting(
@@ -215,6 +220,7 @@ class Training(Section, path="training"):
         "Frozen weights",
         "How frozen linear layers are stored beside an adapter: by bitsandbytes (QLoRA), or by transformers in fp8.",
         flag="frozen-weights",
+        common=True,
         default="none: in the parameter dtype",
     )
     trainable = setting(
@@ -326,6 +332,7 @@ class Training(Section, path="training"):
         "Loss",
         "Logits and cross-entropy are often the peak: 10 to 14 bytes for each token and word of the vocabulary.",
         flag="loss",
+        common=True,
         default="cross-entropy-fp32, as in transformers",
     )
     loss_shift = setting(

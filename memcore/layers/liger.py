@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memcore.errors import UnsupportedError
-from memcore.layers.transformers import model, support
+from memcore.layers.transformers import model, support, tables
 from memcore.layers.transformers.norms import LIGER_NORMS
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.tensors.tensor import Tensor
+from memcore.trace.code import LayerCode
 from memcore.trace.step import Batch, Step
 
 
@@ -46,3 +47,19 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
 def kernels(network: Network) -> Sequence[str]:
     """The attention kernels are those of transformers."""
     return support.kernels(network)
+
+
+IMPLEMENTATIONS: Mapping[str, LayerCode] = {
+    "liger": LayerCode(
+        title="Liger kernels",
+        forward=forward,
+        check=check,
+        has_sdpa=lambda network: network.sdpa,
+        kernels=kernels,
+        computes_loss=True,
+        has_cache=True,
+        default_wrap="layer",
+        buffers=tables.buffers,
+    ),
+}
+"""By the value of `training.implementation`."""

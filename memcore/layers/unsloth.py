@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from memcore.errors import UnsupportedError
 from memcore.layers import liger
-from memcore.layers.transformers import model
+from memcore.layers.transformers import model, tables
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear
 from memcore.tensors.tensor import Tensor
+from memcore.trace.code import LayerCode
 from memcore.trace.step import Batch, Step
 
 
@@ -34,3 +35,20 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The same with other functions."""
     step.tape.liger = step.tape.fuses_lora = True
     return model.forward(step, batch)
+
+
+IMPLEMENTATIONS: Mapping[str, LayerCode] = {
+    "unsloth": LayerCode(
+        title="Unsloth",
+        forward=forward,
+        check=check,
+        has_sdpa=lambda network: network.sdpa,
+        kernels=liger.kernels,
+        computes_loss=True,
+        has_cache=True,
+        default_wrap="layer",
+        buffers=tables.buffers,
+        loss="cut-cross-entropy",
+    ),
+}
+"""By the value of `training.implementation`."""

@@ -61,6 +61,7 @@ class Inference(Section, path="inference"):
         "Longest sequence",
         "Tokens of prompt and output together that the server allows.",
         flag="max-len",
+        common=True,
         default="prompt and output, else the model's maximum",
     )
     mean_length = setting(
@@ -75,6 +76,7 @@ class Inference(Section, path="inference"):
         "Most sequences in a step",
         "Sequences that the scheduler puts into one step; it sizes the sampler's logits.",
         flag="max-seqs",
+        common=True,
         engines=POOLED,
         default="the server's, by GPU memory",
     )
@@ -90,10 +92,11 @@ class Inference(Section, path="inference"):
         "Weight format",
         "How matrices are stored; GGUF types are for llama.cpp.",
         flag="quantization",
+        common=True,
         default="what the checkpoint's quantization_config says, else none",
     )
     kv_cache_dtype = setting(
-        CACHE_DTYPES, "KV cache dtype", "How keys and values are cached.", flag="kv-dtype", default="auto"
+        CACHE_DTYPES, "KV cache dtype", "How keys and values are cached.", flag="kv-dtype", common=True, default="auto"
     )
     block_size = setting(
         Integer(unit="tokens"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 
 from memcore import registry
 from memcore.networks.network import Network
@@ -41,12 +42,5 @@ class LayerCode:
 @lru_cache(maxsize=64)
 def code_of(implementation: str) -> LayerCode:
     """An implementation by the value of `training.implementation`."""
-    found: LayerCode | None = registry.row("code", "IMPLEMENTATIONS", implementation)
-    if found is None:
-        raise KeyError(implementation)
+    found: LayerCode = import_module(registry.IMPLEMENTATIONS[implementation]).IMPLEMENTATIONS[implementation]
     return found
-
-
-def is_written(implementation: str) -> bool:
-    """Whether an implementation's forward pass is here, line by line."""
-    return registry.row("code", "IMPLEMENTATIONS", implementation) is not None

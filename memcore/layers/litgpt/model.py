@@ -6,10 +6,11 @@ Fabric's half-precision plugin, which casts the model's outputs to fp32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import cross_entropy
+from memcore.layers.transformers import support
 from memcore.layers.transformers.attention import heads_of
 from memcore.layers.transformers.context import Weights, leaf, project, scaled
 from memcore.layers.transformers.norms import norm
@@ -37,6 +38,7 @@ from memcore.tensors.operations import (
 )
 from memcore.tensors.slices import expand, split_sizes
 from memcore.tensors.tensor import Parameter, Tensor
+from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 
@@ -288,3 +290,19 @@ def _zero_pad(x: Tensor, shape: Shape) -> Tensor:
     del result, rows
     attach([out], [x], saved, lambda g, s: [new(tape, before, only(g).dtype, "index_select")])
     return out
+
+
+IMPLEMENTATIONS: Mapping[str, LayerCode] = {
+    "lit-gpt": LayerCode(
+        title="LitGPT",
+        forward=forward,
+        check=check,
+        has_sdpa=lambda network: True,
+        kernels=lambda network: support.KERNELS,
+        computes_loss=True,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=buffers,
+    ),
+}
+"""By the value of `training.implementation`."""

@@ -7,7 +7,7 @@ Source: torchtitan/models. Until 2025 (9dec370) Llama's keys and values were cop
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from memcore.errors import UnsupportedError
@@ -17,6 +17,7 @@ from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
 from memcore.layers.torchtitan.parts import Weights, dense, norm, project
+from memcore.layers.transformers import support
 from memcore.networks.network import Ends, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.separate_experts import experts_of
@@ -24,6 +25,7 @@ from memcore.networks.weights import Norm
 from memcore.tensors.basics import to
 from memcore.tensors.operations import add
 from memcore.tensors.tensor import Tensor
+from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 
@@ -177,3 +179,19 @@ def _mixed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
     if not isinstance(layer.mixer, Attention):
         raise TypeError(layer)
     return attention(x, weights, layer.mixer, step)
+
+
+IMPLEMENTATIONS: Mapping[str, LayerCode] = {
+    "torchtitan": LayerCode(
+        title="torchtitan",
+        forward=forward,
+        check=check,
+        has_sdpa=lambda network: True,
+        kernels=lambda network: (*support.KERNELS, "flex"),
+        computes_loss=False,
+        has_cache=False,
+        default_wrap="torchtitan",
+        buffers=buffers,
+    ),
+}
+"""By the value of `training.implementation`."""

@@ -16,6 +16,7 @@ class VllmSettings(Section, path="engine"):
         "GPU memory utilization",
         "The share of the GPU that one vLLM instance may use: weights, activations and the cache that is left.",
         flag="gpu-memory-utilization",
+        common=True,
         engines=_VLLM,
         default="0.92; 0.9 before 0.20",
     )

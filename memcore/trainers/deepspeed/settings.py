@@ -34,6 +34,7 @@ class DeepSpeedSettings(Section, path="engine"):
         "ZeRO stage",
         "What data-parallel ranks share: 1 the optimizer's states, 2 gradients too, 3 parameters too.",
         flag="zero-stage",
+        common=True,
         engines=(*NANOTRON, *DEEPSPEED),
         default="0",
     )

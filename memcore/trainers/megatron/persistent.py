@@ -9,11 +9,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm, prod
 
+from memcore import registry
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.allocator import Surroundings
 from memcore.memory.ledger import Entry
 from memcore.symbols import Quotient, Shape, Smaller, product
-from memcore.trace.code import code_of, is_written
+from memcore.trace.code import code_of
 from memcore.trace.program import aligned
 from memcore.trainers.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
 from memcore.trainers.megatron.networks.towers import SEEING
@@ -192,7 +193,7 @@ class MegatronPersistent(Workspaces):
                 yield from self._padding([row for row in rows if row not in shared] if shared else rows, ranks)
                 if shared:
                     yield from self._padded(self._shares[expert].length, shared)
-        written = is_written(self.job.recipe.implementation)
+        written = self.job.recipe.implementation in registry.IMPLEMENTATIONS
         code = code_of(self.job.recipe.implementation) if written else None
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)

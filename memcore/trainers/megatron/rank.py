@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
@@ -19,7 +20,7 @@ from memcore.memory.allocator import reserved
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.places import place
 from memcore.memory.rank import Rank, levels_of
-from memcore.trace.code import code_of, is_written
+from memcore.trace.code import code_of
 from memcore.trace.program import Height, Moment, Program, Sample
 from memcore.trace.record import program_of
 from memcore.trainers.megatron.layers.offloading import RETURN
@@ -114,7 +115,7 @@ class Recorded:
 
 def recorded(job: ChunkJob) -> Recorded:
     """A chunk's pass, with its sizes put in."""
-    if not is_written(job.recipe.implementation):
+    if job.recipe.implementation not in registry.IMPLEMENTATIONS:
         message = f"the activations of {job.recipe.implementation!r} are not modelled yet"
         raise UnsupportedError(Training.implementation, message)
     code_of(job.recipe.implementation).check(job.recipe.network)

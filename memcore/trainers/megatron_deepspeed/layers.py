@@ -7,7 +7,7 @@ pretrain_gpt.py; apex, normalization/fused_layer_norm.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,6 +22,7 @@ from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute, to, view
 from memcore.tensors.operations import add, mul
 from memcore.tensors.tensor import Parameter, Tensor
+from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 from memcore.trace.ulysses import Ulysses
@@ -292,3 +293,19 @@ def _sequence_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
         attach([every], [logits], save(tape, softmax, labels), apply)
     return every
+
+
+IMPLEMENTATIONS: Mapping[str, LayerCode] = {
+    "megatron-deepspeed": LayerCode(
+        title="Megatron-DeepSpeed's layers",
+        forward=forward,
+        check=check,
+        has_sdpa=lambda network: False,
+        kernels=lambda network: ("flash", "math"),
+        computes_loss=True,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=buffers,
+    ),
+}
+"""By the value of `training.implementation`."""

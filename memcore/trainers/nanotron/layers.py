@@ -6,7 +6,7 @@ layers/rotary.py (rotations in place) and flash_attn_interface.py (FlashAttnVarl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memcore.layers.transformers.context import Weights, leaf
 from memcore.networks.network import Ends, Layer, Network
@@ -18,6 +18,7 @@ from memcore.tensors.basics import cat, clone, contiguous, like, new, only, perm
 from memcore.tensors.operations import ACTIVATIONS, add, mul
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
+from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.nanotron.engine import plan_of
@@ -245,3 +246,19 @@ def _chunks(x: Tensor) -> list[Tensor]:
     parts = [view(x, (*full[:2], full[3]), cut=2) for _ in range(2)]
     attach(parts, [x], [], lambda g, s: [new(tape, full, dtype, "cat")])
     return parts
+
+
+IMPLEMENTATIONS: Mapping[str, LayerCode] = {
+    "nanotron": LayerCode(
+        title="nanotron",
+        forward=forward,
+        check=check,
+        has_sdpa=lambda network: False,
+        kernels=lambda network: ("flash",),
+        computes_loss=False,
+        has_cache=False,
+        default_wrap="layer",
+        buffers=buffers,
+    ),
+}
+"""By the value of `training.implementation`."""

@@ -1,83 +1,32 @@
-"""The commands that take a config and more: advise, solve, search and reconcile."""
+"""All layouts of a cluster, followed as they are measured."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from memcore import escaping
 from memcore.config.hardware import Hardware
-from memcore.config.kinds import Integer
-from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
-from memcore.faces.render.advice import ADVICE_COLUMNS, advice_data, advice_rows, advice_text
-from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_text
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json
+from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
-from memcore.faces.render.solution import solution_data, solution_text
 from memcore.hardware import ACCELERATORS
-from memcore.questions.advising.advise import advise
 from memcore.questions.costs import Roofline, roofline_of
-from memcore.questions.reconciling.reconcile import READINGS, reconcile
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.questions.searching.rows import SCHEDULES
 from memcore.questions.searching.search import KEEP, search
-from memcore.questions.solving import SOLVABLE, flag_of, solve
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A command: what it does with a config, its options, and what it says of itself."""
-
-    run: Callable[[Config, argparse.Namespace], bool | None]
-    """Prints, and returns whether something fits."""
-    options: Callable[[argparse.ArgumentParser], None]
-    summary: str
-
-
-def _advise(config: Config, options: argparse.Namespace) -> bool | None:
-    found = advise(config, ladder=options.ladder)
-    if options.json:
-        print_json(advice_data(found))
-    elif options.csv:
-        print_csv(ADVICE_COLUMNS, advice_rows(found))
-    else:
-        print(advice_text(found), end="")
-    return found.estimate.fits
-
-
-def _advise_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--ladder", action="store_true", help="also standard changes one on top of another")
-    parser.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
-
-
-def _solve(config: Config, options: argparse.Namespace) -> bool | None:
-    found = solve(config, options.setting, smallest=options.smallest)
-    if options.json:
-        print_json(solution_data(found))
-    else:
-        print(solution_text(found), end="")
-    return found.value is not None
-
-
-def _solve_options(parser: argparse.ArgumentParser) -> None:
-    settings = ", ".join(flag_of(path) for path in SOLVABLE)
-    parser.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
-    goal = parser.add_mutually_exclusive_group()
-    for word, smallest in {"largest": False, "smallest": True}.items():
-        goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help="that fits")
-
-
-def _search(config: Config, options: argparse.Namespace) -> bool | None:
+def _search(options: argparse.Namespace) -> int:
+    config = config_of(options)
     kinds = [each.id for each in ACCELERATORS] if options.on == "all" else options.on.split(",") if options.on else None
     assumed = None
     if options.assume:
@@ -108,7 +57,7 @@ def _search(config: Config, options: argparse.Namespace) -> bool | None:
         print_csv(COLUMNS, [list(record(each).values()) for each in last.best])
     else:
         print(search_text(last, config), end="")
-    return bool(last.best)
+    return FITS if last.best else DOES_NOT_FIT
 
 
 @contextmanager
@@ -153,7 +102,8 @@ def _followed(run: Iterator[Progress], output: Path | None) -> Progress:
     return last
 
 
-def _search_options(parser: argparse.ArgumentParser) -> None:
+def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
     parser.add_argument(
         "--counts", type=counts, metavar="N,N", help="numbers of GPUs that are tried (default: the config's)"
     )
@@ -207,40 +157,6 @@ def _opened(output: Path | None) -> Any:
     return file
 
 
-def _reconcile(config: Config, options: argparse.Namespace) -> bool | None:
-    if options.config == options.log == "-":
-        raise ConfigError([Problem("LOG", "standard input is the config already")])
-    found = reconcile(config, content(options.log, strict=False), reading=options.reading)
-    where = "standard input" if options.log == "-" else Path(options.log).name
-    if options.case:
-        Path(options.case).write_text(case_text(found, where) or "[]\n", encoding="utf-8")
-    if options.json:
-        print_json(reconciled_data(found, where))
-    else:
-        print(reconciled_text(found), end="")
-    return None
-
-
-def _reconcile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
-    parser.add_argument("--as", dest="reading", choices=list(READINGS), help="what a number without a name is")
-    parser.add_argument("--case", metavar="FILE", help="write what was measured there, as `memcore accuracy` reads it")
-
-
-def count(text: str) -> int:
-    """A whole number of at least 1, for an option."""
-    try:
-        found = Integer().parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return int(str(found))
-
-
-def counts(text: str) -> tuple[int, ...]:
-    """Whole numbers separated by commas, for an option."""
-    return tuple(count(each) for each in text.split(","))
-
-
 def _assumption(text: str) -> tuple[str, float]:
     name, equals, value = text.partition("=")
     try:
@@ -250,40 +166,4 @@ def _assumption(text: str) -> tuple[str, float]:
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a number{example}, found {text!r}") from None
 
 
-def content(source: str, *, strict: bool = True) -> str:
-    """The text of a file, or of standard input for `-`; with `strict`, one that is not text is refused."""
-    try:
-        if source == "-":
-            return sys.stdin.read()
-        held = Path(source).read_bytes()
-        wide = held.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and b"\0" in held[:64]
-        if wide and strict:
-            raise ConfigError([Problem(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")])
-        return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
-    except OSError as error:
-        raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([Problem(source, "is not text")]) from None
-
-
-def print_json(found: object) -> None:
-    """An object as JSON on standard output."""
-    print(json.dumps(found, indent=2, ensure_ascii=False))
-
-
-def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows under their columns on standard output."""
-    sys.stdout.writelines(escaping.csv_line(row) for row in [columns, *rows])
-
-
-DECISIONS: Mapping[str, Decision] = {
-    "advise": Decision(
-        _advise, _advise_options, "every change that applies: what it saves, what it costs, and how to make it"
-    ),
-    "solve": Decision(_solve, _solve_options, "the largest or smallest value of a setting that fits, and what binds"),
-    "search": Decision(_search, _search_options, "all layouts of a cluster: those that fit, cheapest first"),
-    "reconcile": Decision(
-        _reconcile, _reconcile_options, "what a run printed beside what is predicted, and the measured case of it"
-    ),
-}
-"""By name."""
+COMMANDS: Mapping[str, Command] = {"search": Command(_search_options, _search)}

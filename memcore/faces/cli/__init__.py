@@ -1,0 +1,131 @@
+"""The command line. Exit status: 0, 1 if the job does not fit, 2 if the input is wrong.
+
+A command's module is imported when the command is given: `memcore --version` costs hardly more than Python itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from memcore import __version__
+from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone
+
+
+class Listed(NamedTuple):
+    """A command as the overview shows it."""
+
+    module: str
+    """Of this package; its `COMMANDS` has the command."""
+    summary: str
+
+
+COMMANDS: Mapping[str, Listed] = {
+    "estimate": Listed("answers", "what each GPU holds, and whether the job fits"),
+    "quick": Listed("answers", "an answer from a model's size alone, saying what it assumes"),
+    "explain": Listed("answers", "every tensor at a moment, with its formula, its numbers and its source"),
+    "advise": Listed("advising", "every change that applies: what it saves, what it costs, and how to make it"),
+    "solve": Listed("solving", "the largest or smallest value of a setting that fits, and what binds"),
+    "search": Listed("searching", "all layouts of a cluster: those that fit, cheapest first"),
+    "reconcile": Listed("reconciling", "what a run printed next to what is predicted, and the measured case of it"),
+    "validate": Listed("answers", "check a config without computing more than that takes"),
+    "url": Listed("files", "the part of the page's URL that holds a config"),
+    "convert": Listed("files", "a config in the words of the tool that runs it; --json has the config itself, too"),
+    "accuracy": Listed("comparing", "compare predictions with measured cases"),
+    "formulas": Listed(
+        "comparing", "what published formulas say about a training job, next to memcore, and why they differ"
+    ),
+    "model": Listed("models", "what a model is made of: layers, parameters by kind, cache for each token"),
+    "models": Listed("models", "the catalog of models, or those that match a query"),
+    "gpus": Listed("answers", "how many of each accelerator a server needs"),
+    "hardware": Listed("hardware", "the catalog of accelerators"),
+}
+"""Every command, in the order of the overview."""
+
+_FIRST = """\
+How much GPU memory a training or serving job takes, when, and because of which tensors. To begin with:
+
+  memcore estimate --model llama-3.1-8b --adapter lora --seq 4096 --accelerator rtx4090-24gb
+  memcore estimate --model qwen3-32b --engine vllm --max-len 8192 --accelerator h100-sxm-80gb
+  memcore estimate train.sh --gpus 64      a file of the tool that runs the job
+
+`memcore --help` lists the commands, `memcore COMMAND --help` what one takes.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(given)
+    except MemcoreError as error:
+        return _refuse(error, as_json="--json" in given)
+    except BrokenPipeError:
+        return FITS
+    except OSError as error:
+        problem = Problem(str(error.filename or "a file"), error.strerror or "cannot be read or written")
+        return _refuse(ConfigError([problem]), as_json="--json" in given)
+    except Exception as error:  # noqa: BLE001 - a traceback would exit with 1, which says that the job does not fit
+        return _refuse(MemcoreError(_mistake(error)), as_json="--json" in given)
+
+
+def _mistake(error: Exception) -> str:
+    """What is said of an error that nothing expected."""
+    from pathlib import Path  # noqa: PLC0415 - only here
+    from traceback import extract_tb  # noqa: PLC0415
+
+    last = extract_tb(error.__traceback__)[-1]
+    where = f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+    return f"this is a mistake in memcore, not in the input; please report it with the config. {where}"
+
+
+def _run(given: Sequence[str]) -> int:
+    """Give the arguments to their command."""
+    if any("\0" in each for each in given):
+        raise ConfigError([Problem("arguments", "found a null character, which no name of a file and no value has")])
+    if not given:
+        print(_FIRST, end="")
+        return FITS
+    name = given[0]
+    if name in COMMANDS:
+        command, listed = _command(name), COMMANDS[name]
+        summary = f"{listed.summary[0].upper()}{listed.summary[1:]}."
+        parser = Parser(prog=f"memcore {name}", description=summary, formatter_class=Wide)
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        command.options(parser, given[1:])
+        # The options of a command may stand anywhere among its files.
+        return command.run(parser.parse_intermixed_args(list(alone(given[1:], parser))))
+    _overview().parse_args(given)
+    raise AssertionError  # the overview knows no other command
+
+
+def _command(name: str) -> Command:
+    """A command, its module imported."""
+    found: Command = import_module(f"{__name__}.{COMMANDS[name].module}").COMMANDS[name]
+    return found
+
+
+def _overview() -> Parser:
+    """What is asked without a command: help, the version; and what refuses everything else."""
+    parser = Parser(prog="memcore", description=_FIRST.partition(" To begin")[0])
+    parser.add_argument("--version", action="version", version=f"memcore {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, listed in COMMANDS.items():
+        commands.add_parser(name, help=listed.summary)
+    return parser
+
+
+def _refuse(error: MemcoreError, *, as_json: bool) -> int:
+    problems = error.problems if isinstance(error, ConfigError) else (Problem("", str(error)),)
+    if as_json:
+        import json  # noqa: PLC0415 - only here
+
+        found = [{"path": each.path, "message": each.message, "suggestion": each.suggestion} for each in problems]
+        print(json.dumps({"problems": found}, indent=2, ensure_ascii=False))
+    else:
+        for each in problems:
+            print(f"error: {each}", file=sys.stderr)
+    return BAD_INPUT

@@ -1,0 +1,119 @@
+"""Commands that compute one answer: estimate, quick, explain, validate and gpus."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from memcore.columns import table
+from memcore.config.engine import EngineSettings
+from memcore.config.texts import to_texts
+from memcore.errors import ConfigError, Problem
+from memcore.estimation import estimate, estimate_training
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
+from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.render import data, text
+from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
+from memcore.faces.render.serving_text import serving_explanation, serving_summary
+from memcore.memory.estimate import Estimate
+from memcore.memory.places import PHASES
+from memcore.questions.quick import MEMORY, quick
+from memcore.serving.answers import gpus_needed
+from memcore.serving.estimate import ServingEstimate
+from memcore.trace.program import Moment
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    found = estimate(config_of(options))
+    if options.json:
+        print_json(serving_summary_data(found) if isinstance(found, ServingEstimate) else data.summary(found))
+    else:
+        print(serving_summary(found) if isinstance(found, ServingEstimate) else text.summary(found), end="")
+    return DOES_NOT_FIT if found.fits is False else FITS
+
+
+def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    parser.add_argument("size", metavar="SIZE", help="parameters: 7 and 7e9 are 7 billion; or such as 350M")
+    parser.add_argument("--gpus", type=count, default=1, metavar="N", help="GPUs of the whole job (default: 1)")
+    parser.add_argument("--engine", metavar="NAME", help="as engine.type (default: fsdp on several GPUs)")
+    parser.add_argument("--dtype", default="bf16", metavar="NAME", help="fp32, fp16 or bf16 (default: bf16)")
+    parser.add_argument(
+        "--gpu-mem", type=float, default=MEMORY, metavar="GIB", help=f"GiB of a GPU (default: {MEMORY})"
+    )
+
+
+def _quick(options: argparse.Namespace) -> int:
+    config, assumed = quick(options.size, options.gpus, options.engine, options.dtype, options.gpu_mem)
+    found = estimate_training(config)
+    if options.json:
+        print_json({**data.summary(found), "assumed_from_size": list(assumed)})
+    else:
+        print(text.summary(found), end="")
+        print("\nFrom the size alone it is assumed:", *(f"  {each}" for each in assumed), sep="\n")
+    return DOES_NOT_FIT if found.fits is False else FITS
+
+
+def _explain_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    parser.add_argument(
+        "--at", choices=list(PHASES), metavar="PHASE", help="the highest moment of a phase; default: the peak"
+    )
+
+
+def _explain(options: argparse.Namespace) -> int:
+    found = estimate(config_of(options))
+    if isinstance(found, ServingEstimate):
+        return _explain_serving(found, options)
+    moment = _moment(found, options.at)
+    if options.json:
+        print_json(data.explanation(found, moment))
+    else:
+        print(text.explanation(found, moment), end="")
+    return FITS
+
+
+def _explain_serving(found: ServingEstimate, options: argparse.Namespace) -> int:
+    if options.at is not None:
+        raise ConfigError([Problem("--at", "a server has no phases of a training step; leave it out")])
+    if options.json:
+        print_json(serving_explanation_data(found))
+    else:
+        print(serving_explanation(found), end="")
+    return FITS
+
+
+def _moment(found: Estimate, phase: str | None) -> Moment:
+    moments = [moment for moment in found.moments if moment.phase == phase]
+    return max(moments, key=lambda moment: moment.peak) if moments else found.peak
+
+
+def _validate(options: argparse.Namespace) -> int:
+    found = estimate(config_of(options))
+    if options.json:
+        print_json({"problems": [], "config": found.job.config.to_dict()})
+    else:
+        settings = len(to_texts(found.job.config))
+        print(f"valid: {settings} settings given, {len(found.assumptions)} assumed")
+    return FITS
+
+
+def _gpus(options: argparse.Namespace) -> int:
+    found = estimate(config_of(options))
+    if not isinstance(found, ServingEstimate):
+        raise ConfigError([Problem(EngineSettings.type, "GPUs are counted for servers; name one as engine.type")])
+    rows = gpus_needed(found)
+    if options.json:
+        print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
+    else:
+        cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
+        print("\n".join(table([("id", "name", "GPUs needed"), *cells], right=(2,))))
+    return FITS
+
+
+COMMANDS: Mapping[str, Command] = {
+    "estimate": Command(add_config, _estimate),
+    "quick": Command(_quick_options, _quick),
+    "explain": Command(_explain_options, _explain),
+    "validate": Command(add_config, _validate),
+    "gpus": Command(add_config, _gpus),
+}

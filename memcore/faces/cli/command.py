@@ -1,0 +1,101 @@
+"""What a command is, the parser of its options, and what commands read and print alike."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, NoReturn
+
+from memcore.errors import ConfigError, Problem, nearest
+
+FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
+"""Exit statuses."""
+SWITCHED = frozenset({"true", "yes", "on", "1", "false", "no", "off", "0"})
+
+
+class Command(NamedTuple):
+    """What a command takes and does."""
+
+    options: Callable[[argparse.ArgumentParser, Sequence[str]], None]
+    """Adds its options; is given the arguments, too."""
+    run: Callable[[argparse.Namespace], int]
+    """Prints the answer and returns the exit status."""
+
+
+class Parser(argparse.ArgumentParser):
+    """One that refuses what it does not understand like everything else is refused: by name, with the nearest."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigError. An argument that nobody asked for is named, with the flag that it may be."""
+        path, _, what = message.removeprefix("argument ").partition(": ")
+        unknown = next((each for each in what.split() if each.startswith("--")), None)
+        flags = [each for action in self._actions for each in action.option_strings]
+        suggestion = nearest(unknown.partition("=")[0], flags) if unknown and path == "unrecognized arguments" else None
+        raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
+
+
+class Wide(argparse.HelpFormatter):
+    """Help with room for a flag and its value in front of what they mean."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=29)
+
+
+def alone(given: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The arguments, each switch without a value saying so: what follows `--compile` may as well be a file."""
+    switches = {each for action in parser._actions if action.nargs == "?" for each in action.option_strings}  # noqa: SLF001
+    for word, following in zip(given, [*given[1:], ""], strict=False):
+        yield word if word not in switches or following.lower() in SWITCHED else f"{word}=true"
+
+
+def content(source: str, *, strict: bool = True) -> str:
+    """The text of a file, or of standard input for `-`; with `strict`, one that is not text is refused."""
+    try:
+        if source == "-":
+            return sys.stdin.read()
+        with open(source, "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
+            held = file.read()
+    except OSError as error:
+        raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
+    wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
+    if wide and strict:
+        raise ConfigError([Problem(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")])
+    try:
+        return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
+    except UnicodeDecodeError:
+        raise ConfigError([Problem(source, "is not text")]) from None
+
+
+def print_json(found: object) -> None:
+    """An object as JSON on standard output."""
+    import json  # noqa: PLC0415 - most commands print text
+
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Rows under their columns on standard output."""
+    from memcore import escaping  # noqa: PLC0415 - most commands print text
+
+    sys.stdout.writelines(escaping.csv_line(row) for row in [columns, *rows])
+
+
+def no_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    """A command without options of its own."""
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1, for an option."""
+    from memcore.config.kinds import Integer  # noqa: PLC0415 - few commands count
+
+    try:
+        found = Integer().parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return int(str(found))
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas, for an option."""
+    return tuple(count(each) for each in text.split(","))

@@ -1,0 +1,105 @@
+"""The arguments that describe a job, and the config that they are: a file, a link or a model, with flags on top."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from memcore.config.hardware import Hardware
+from memcore.config.kinds import Choice, Flag, Integer, Names, Number
+from memcore.config.schema import Setting
+from memcore.config.settings import SETTINGS, Config
+from memcore.config.texts import from_texts
+from memcore.config.url import LINK, decode_fragment
+from memcore.errors import ConfigError, Problem
+from memcore.faces.cli.command import content
+from memcore.networks.catalog import catalog, nickname
+from memcore.serving.presets import PRESETS
+
+ALL = "--help-all"
+
+
+def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    """The config and a flag for each setting; the help shows those that people use, or all of them on demand."""
+    parser.add_argument(
+        "config",
+        nargs="?",
+        metavar="CONFIG",
+        help="a file of the tool that runs the job, a JSON file, - for standard input, a link of the page, "
+        f"a model, or one of {', '.join(PRESETS)}; flags come on top",
+    )
+    parser.add_argument(ALL, action="help", help=f"show all {len(SETTINGS)} flags, not only the usual ones")
+    whole = ALL in given
+    groups = {"model": parser}
+    for path, setting in SETTINGS.items():
+        section = path.partition(".")[0]
+        if section not in groups:
+            groups[section] = parser.add_argument_group(section)  # type: ignore[assignment]
+        optional = {"nargs": "?", "const": "true"} if isinstance(setting.kind, Flag) else {}
+        shown = _help(setting, whole=whole) if whole or setting.common else argparse.SUPPRESS
+        metavar = _metavar(setting)
+        groups[section].add_argument(f"--{setting.flag}", dest=path, metavar=metavar, help=shown, **optional)  # type: ignore[arg-type]
+    if not whole:
+        parser.usage = f"{parser.prog} [CONFIG] [--FLAG VALUE ...]"
+        parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx4090-24gb"
+
+
+def _help(setting: Setting[object], *, whole: bool) -> str:
+    """What a flag says of itself: its name in the form and the gist of its default, or with `whole` everything."""
+    said = setting.help if whole else setting.label
+    default = setting.default if whole else re.split("[;:,]", setting.default)[0]
+    return f"{said}{f' (default: {default})' if default else ''}".replace("%", "%%")
+
+
+def _metavar(setting: Setting[object]) -> str:
+    """What a flag's value is, in a word."""
+    kind = setting.kind
+    if isinstance(kind, (Integer, Number)):
+        return kind.unit.upper() if kind.unit else "N"
+    if isinstance(kind, Choice):
+        return "|".join(kind.options) if len(kind.options) < _FEW else "NAME"
+    return "NAME,NAME" if isinstance(kind, Names) else "BOOL" if isinstance(kind, Flag) else "NAME"
+
+
+_FEW = 5
+"""Words of a choice that are listed for a value."""
+
+
+def config_of(options: argparse.Namespace) -> Config:
+    """The config of a file, standard input or a link, with the flags on top."""
+    given = vars(options)
+    if given.get("log") and options.config is None and given["model"] is None:
+        raise ConfigError([Problem("CONFIG", "two files are expected: a config, and the log of its run; found one")])
+    flags = {path: given[path] for path in SETTINGS if given[path] is not None}
+    source: str | None = options.config
+    if "model" in flags and flags["model"].endswith(".json"):
+        return from_texts({**flags, "model": ""}, {**_base(source, flags), "model": parsed(flags["model"])})
+    return from_texts(flags, _base(source, flags))
+
+
+def _base(source: str | None, flags: Mapping[str, str]) -> Mapping[str, object]:
+    """What is known without the flags."""
+    if source is None or source in PRESETS:
+        return PRESETS.get(source or "", {})
+    if LINK.search(source):
+        return decode_fragment(source).to_dict()
+    if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
+        return {"model": source}
+    from memcore.tools.sources import read_source  # noqa: PLC0415 - what tools' files mean is a package of its own
+
+    gpus = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
+    found = from_texts(gpus, {"model": "any"})[Hardware.num_gpus]
+    config, notes = read_source(content(source), source, found)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return config
+
+
+def parsed(source: str) -> dict[str, object]:
+    """The object in a JSON file."""
+    from memcore.formats.readers import parsed as read  # noqa: PLC0415 - only files need readers
+
+    return read(content(source), source)

@@ -1,0 +1,58 @@
+"""Commands that write a config down: as a link, and as a file of the tool that runs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from memcore.config.settings import Config
+from memcore.config.url import encode_fragment
+from memcore.errors import MemcoreError
+from memcore.estimation import estimate
+from memcore.faces.cli.command import FITS, Command, print_json
+from memcore.faces.cli.describing import add_config, config_of
+from memcore.tools import TOOLS, exported
+
+
+def _url(options: argparse.Namespace) -> int:
+    fragment = "#" + encode_fragment(config_of(options))
+    if options.json:
+        print_json({"fragment": fragment})
+    else:
+        print(fragment)
+    return FITS
+
+
+def _convert_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    parser.add_argument(
+        "--to", choices=list(TOOLS), metavar="TOOL", help=f"one of {', '.join(TOOLS)}; default: what runs the engine"
+    )
+
+
+def _convert(options: argparse.Namespace) -> int:
+    config = config_of(options)
+    found = exported(config, options.to, _taken(config))
+    if options.json:
+        print_json({"config": config.to_dict(), **found.to_dict()})
+        return FITS
+    print(found.text, end="")
+    started = [f"run: {found.command}"] if found.command and found.tool.syntax == "json" else []  # it has no comments
+    for line in (*found.reasons, *started):
+        print(line, file=sys.stderr)
+    return FITS
+
+
+def _taken(config: Config) -> Mapping[str, object]:
+    """What an estimate takes for what a config leaves open; nothing where there is none."""
+    try:
+        return {each.path: each.value for each in estimate(config).assumptions}
+    except MemcoreError:
+        return {}
+
+
+COMMANDS: Mapping[str, Command] = {
+    "url": Command(add_config, _url),
+    "convert": Command(_convert_options, _convert),
+}

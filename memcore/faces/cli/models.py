@@ -1,0 +1,64 @@
+"""Commands on the catalog of models."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from memcore.columns import table
+from memcore.faces.cli.command import FITS, Command, print_json
+from memcore.faces.cli.describing import parsed
+from memcore.faces.render.model import model_data, model_text
+from memcore.networks.catalog import MATCHES, find_model, nickname, search
+from memcore.networks.read import known_families
+from memcore.units import format_count
+
+
+def _model_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    parser.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, or -")
+
+
+def _model(options: argparse.Namespace) -> int:
+    source: str = options.model
+    found = find_model(parsed(source) if source == "-" or source.endswith(".json") else source)
+    if options.json:
+        print_json(model_data(found))
+    else:
+        print(model_text(found), end="")
+    return FITS
+
+
+def _models_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    parser.add_argument("query", nargs="*", metavar="QUERY", help=f"words that must all match: {MATCHES}")
+    parser.add_argument("--families", action="store_true", help="list the families that are understood")
+
+
+def _models(options: argparse.Namespace) -> int:
+    if options.families:
+        families = known_families()
+        if options.json:
+            print_json(families)
+        else:
+            print("\n".join(families))
+        return FITS
+    rows = [
+        {
+            "id": nickname(hub_id),
+            "hub_id": hub_id,
+            "family": entry["config"]["model_type"],
+            "parameters": entry["parameters"],
+        }
+        for hub_id, entry in search(" ".join(options.query)).items()
+    ]
+    if options.json:
+        print_json(rows)
+    else:
+        cells = [(row["id"], row["family"], format_count(row["parameters"]), row["hub_id"]) for row in rows]
+        print("\n".join(table([("id", "family", "parameters", "hub id"), *cells], right=(2,))))
+    return FITS
+
+
+COMMANDS: Mapping[str, Command] = {
+    "model": Command(_model_options, _model),
+    "models": Command(_models_options, _models),
+}

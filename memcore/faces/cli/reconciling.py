@@ -1,0 +1,37 @@
+"""What a run printed, next to what is predicted."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from memcore.errors import ConfigError, Problem
+from memcore.faces.cli.command import FITS, Command, content, print_json
+from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_text
+from memcore.questions.reconciling.reconcile import READINGS, reconcile
+
+
+def _reconcile(options: argparse.Namespace) -> int:
+    if options.config == options.log == "-":
+        raise ConfigError([Problem("LOG", "standard input is the config already")])
+    found = reconcile(config_of(options), content(options.log, strict=False), reading=options.reading)
+    where = "standard input" if options.log == "-" else Path(options.log).name
+    if options.case:
+        Path(options.case).write_text(case_text(found, where) or "[]\n", encoding="utf-8")
+    if options.json:
+        print_json(reconciled_data(found, where))
+    else:
+        print(reconciled_text(found), end="")
+    return FITS
+
+
+def _reconcile_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
+    parser.add_argument("--as", dest="reading", choices=list(READINGS), help="what a number without a name is")
+    parser.add_argument("--case", metavar="FILE", help="write what was measured there, as `memcore accuracy` reads it")
+
+
+COMMANDS: Mapping[str, Command] = {"reconcile": Command(_reconcile_options, _reconcile)}

@@ -1,0 +1,32 @@
+"""The largest or smallest value of a setting that fits."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, print_json
+from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.render.solution import solution_data, solution_text
+from memcore.questions.solving import SOLVABLE, flag_of, solve
+
+
+def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    settings = ", ".join(flag_of(path) for path in SOLVABLE)
+    parser.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
+    goal = parser.add_mutually_exclusive_group()
+    for word, smallest in {"largest": False, "smallest": True}.items():
+        goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help="that fits")
+
+
+def _solve(options: argparse.Namespace) -> int:
+    found = solve(config_of(options), options.setting, smallest=options.smallest)
+    if options.json:
+        print_json(solution_data(found))
+    else:
+        print(solution_text(found), end="")
+    return DOES_NOT_FIT if found.value is None else FITS
+
+
+COMMANDS: Mapping[str, Command] = {"solve": Command(_options, _solve)}
