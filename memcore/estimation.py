@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem
-from memcore.memory.estimate import Estimate
-from memcore.serving.estimate import ServingEstimate
+
+if TYPE_CHECKING:  # a training job needs nothing of servers, nor a server of training
+    from memcore.memory.estimate import Estimate
+    from memcore.serving.estimate import ServingEstimate
 
 
 def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate | ServingEstimate:

@@ -108,7 +108,7 @@ def test_a_mistake_of_memcore_does_not_look_like_a_verdict(files, capsys, monkey
     def broken(config):
         raise KeyError("here")
 
-    monkeypatch.setattr(answers, "estimate", broken)
+    monkeypatch.setattr(answers, "estimate_training", broken)
     assert main(["estimate", "job.json"]) == 2
     assert "a mistake in memcore, not in the input; please report it with the config. KeyError: 'here'" in (
         capsys.readouterr().err

@@ -12,7 +12,6 @@ from memcore.memory.ledger import Entry
 from memcore.memory.places import PHASES, place
 from memcore.networks.glossary import SYMBOLS, meaning
 from memcore.trace.program import Moment
-from memcore.trainers.megatron.told import MegatronPlan
 from memcore.units import format_bytes
 
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
@@ -23,7 +22,7 @@ def when(moment: Moment, estimate: Estimate) -> str:
     where = _where(place(moment.place, estimate.rank.job.model))
     named = say("moment", phase=translated(PHASES[moment.phase]), where=where)
     count = estimate.job.micro_batches
-    if count == 1 or moment.segment is None or estimate.job.recipe.plan(MegatronPlan) is not None:
+    if count == 1 or moment.segment is None or not moment.of_micro_batch:
         return named
     rest = say("micro-batch", first=2) if count == 2 else say("micro-batches", first=2, last=count)
     return say("moment", phase=named, where=rest if moment.turn[1] else say("micro-batch", first=1))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby
 from math import prod
 from operator import itemgetter, neg
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from memcore.dtypes import ITEMSIZE
 from memcore.symbols import Axis, Products
@@ -29,6 +29,8 @@ def aligned(size: int) -> int:
 class Moment:
     """A stretch of the step."""
 
+    of_micro_batch: ClassVar[bool] = True
+    """It belongs to one micro-batch, whose number `turn` has."""
     phase: str
     """forward, loss, backward, gradient_clipping or optimizer_step."""
     place: str

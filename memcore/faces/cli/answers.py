@@ -7,28 +7,40 @@ from collections.abc import Mapping, Sequence
 
 from memcore.columns import table
 from memcore.config.engine import EngineSettings
+from memcore.config.settings import Config
 from memcore.config.texts import to_texts
 from memcore.errors import ConfigError, Problem
-from memcore.estimation import estimate, estimate_training
+from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render import data, text
-from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
-from memcore.faces.render.serving_text import serving_explanation, serving_summary
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.questions.quick import MEMORY, quick
-from memcore.serving.answers import gpus_needed
-from memcore.serving.estimate import ServingEstimate
 from memcore.trace.program import Moment
 
 
 def _estimate(options: argparse.Namespace) -> int:
-    found = estimate(config_of(options))
+    config = config_of(options)
+    if is_serving(config):
+        return _estimate_serving(config, options)
+    found = estimate_training(config)
     if options.json:
-        print_json(serving_summary_data(found) if isinstance(found, ServingEstimate) else data.summary(found))
+        print_json(data.summary(found))
     else:
-        print(serving_summary(found) if isinstance(found, ServingEstimate) else text.summary(found), end="")
+        print(text.summary(found), end="")
+    return DOES_NOT_FIT if found.fits is False else FITS
+
+
+def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
+    from memcore.faces.render.serving_data import serving_summary_data  # noqa: PLC0415 - of servers alone
+    from memcore.faces.render.serving_text import serving_summary  # noqa: PLC0415
+
+    found = estimate_serving(config)
+    if options.json:
+        print_json(serving_summary_data(found))
+    else:
+        print(serving_summary(found), end="")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 
@@ -61,9 +73,10 @@ def _explain_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> N
 
 
 def _explain(options: argparse.Namespace) -> int:
-    found = estimate(config_of(options))
-    if isinstance(found, ServingEstimate):
-        return _explain_serving(found, options)
+    config = config_of(options)
+    if is_serving(config):
+        return _explain_serving(config, options)
+    found = estimate_training(config)
     moment = _moment(found, options.at)
     if options.json:
         print_json(data.explanation(found, moment))
@@ -72,7 +85,11 @@ def _explain(options: argparse.Namespace) -> int:
     return FITS
 
 
-def _explain_serving(found: ServingEstimate, options: argparse.Namespace) -> int:
+def _explain_serving(config: Config, options: argparse.Namespace) -> int:
+    from memcore.faces.render.serving_data import serving_explanation_data  # noqa: PLC0415 - of servers alone
+    from memcore.faces.render.serving_text import serving_explanation  # noqa: PLC0415
+
+    found = estimate_serving(config)
     if options.at is not None:
         raise ConfigError([Problem("--at", "a server has no phases of a training step; leave it out")])
     if options.json:
@@ -98,10 +115,13 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _gpus(options: argparse.Namespace) -> int:
-    found = estimate(config_of(options))
-    if not isinstance(found, ServingEstimate):
+    from memcore.serving.answers import gpus_needed  # noqa: PLC0415 - of servers alone
+
+    config = config_of(options)
+    if not is_serving(config):
+        estimate(config)
         raise ConfigError([Problem(EngineSettings.type, "GPUs are counted for servers; name one as engine.type")])
-    rows = gpus_needed(found)
+    rows = gpus_needed(estimate_serving(config))
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
     else:

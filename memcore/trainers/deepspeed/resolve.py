@@ -16,9 +16,10 @@ from memcore.trace.engine import Engine
 from memcore.trace.recipe import Precision, Recipe
 from memcore.trainers.deepspeed.engine import shared_by
 from memcore.trainers.deepspeed.estimators import model_to_params
-from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.deepspeed.told import ZeroPlan
 from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.pytorch.extension import Extension
 
 _STAGE, _OPTIMIZER, _PARAM = (
     DeepSpeedSettings.zero_stage,
@@ -46,15 +47,6 @@ def zero_engine(read: Defaults) -> str:
     if read.given(_STAGE) != 3:
         return name
     return f"{name}3" if (read.given(_PARAM) or "none") == "none" else f"{name}3-offload"
-
-
-def keeps_gradients(read: Defaults, engine: Engine) -> bool:
-    """Whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
-    path = Training.zero_grad
-    keeps = bool(read.take(path, "set-to-none") == "keep")
-    if keeps and engine.name in DEEPSPEED:
-        read.refuse(path, f"found 'keep'; {engine.title} sets gradients to None itself; allowed: set-to-none")
-    return keeps
 
 
 def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
@@ -98,9 +90,7 @@ def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
 def with_zero(
     read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
 ) -> tuple[Recipe, dict[str, int]]:
-    """The recipe and the sizes of a job with DeepSpeed; those of others as they are."""
-    if engine.name not in DEEPSPEED:
-        return recipe, dict(sizes)
+    """The recipe and the sizes of a job with DeepSpeed."""
     ranks, plan = zero_ranks(read, sizes["z"]), zero_plan(read, recipe.precision)
     node = int(read.take(Hardware.gpus_per_node, 8)) if plan.quantized_gradients else 1
     if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
@@ -175,3 +165,7 @@ def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: in
         "zh": int(read.given(DeepSpeedSettings.zero_hpz_partition_size) or 1),
         "zs": _SWAPPED,
     }
+
+
+EXTENSION = Extension(variant=zero_engine, partition=with_zero, partitions=True)
+"""DeepSpeed: PyTorch's layers under ZeRO."""

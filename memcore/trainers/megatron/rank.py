@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
+from typing import ClassVar
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
@@ -38,6 +39,7 @@ _PLURALS = {"micro-batch": "micro-batches", "chunk of layers": "chunks of layers
 class StageMoment(Moment):
     """A moment of one chunk, with what is in flight of all of them besides."""
 
+    of_micro_batch: ClassVar[bool] = False
     chunk: int
     kind: int
     """Of the kinds of chunks of the stage."""

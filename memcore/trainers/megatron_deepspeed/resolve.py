@@ -17,11 +17,13 @@ from memcore.networks.separate_experts import experts_of
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.trace.ulysses import Ulysses
+from memcore.trainers.deepspeed.resolve import with_zero, zero_engine
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
 from memcore.trainers.megatron_deepspeed.layers import check
+from memcore.trainers.pytorch.extension import Extension
 from memcore.trainers.pytorch.layout import STAGES, ULYSSES, ulysses_ranks
 from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
 
@@ -49,13 +51,11 @@ _ABSENT = (
 """Settings of other engines."""
 
 
-def converted(model: Model, engine: Engine) -> Model:
-    """The model as an engine builds it: with Megatron's matrices, or as it is.
+def converted(model: Model) -> Model:
+    """The model with Megatron's matrices.
 
     Raises UnsupportedError for what Megatron-DeepSpeed has no counterpart of.
     """
-    if engine.name != NAME:
-        return model
     found = as_megatron(model)
     check(found.network)
     return found
@@ -249,3 +249,16 @@ def _experts(sizes: Mapping[str, int]) -> Experts:
         padded=True,
         chosen=min(sizes["e"], 3),
     )
+
+
+EXTENSION = Extension(
+    variant=zero_engine,
+    convert=converted,
+    job=megatron_deepspeed_job,
+    partition=with_zero,
+    partitions=True,
+    offers={Training.loss: ("vocab-parallel",), Training.implementation: ("transformer-engine", "megatron-local")},
+    capacity=True,
+    start="megatron-gpt",
+)
+"""Megatron-DeepSpeed: Megatron's layers under ZeRO."""

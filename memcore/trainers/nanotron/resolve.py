@@ -9,7 +9,8 @@ from memcore.config.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.training import Training
-from memcore.memory.communicators import Communicator
+from memcore.hardware import Accelerator, Overhead
+from memcore.memory.communicators import Communicator, opened
 from memcore.networks.network import Model
 from memcore.symbols import Axis, split_over
 from memcore.trace.engine import Engine
@@ -18,6 +19,7 @@ from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.nanotron.network import check, converted, uneven
 from memcore.trainers.nanotron.settings import NanotronSettings
 from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.pytorch.extension import Extension
 from memcore.trainers.pytorch.layout import STAGES
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -192,3 +194,15 @@ _AXES = ("b", "s", "a", "k")
 def _units(sizes: Mapping[str, int]) -> list[Axis]:
     found: list[Axis] = [name for name in _AXES if sizes.get(name) == 1]
     return found + [split_over(name) for name in _AXES if sizes.get(name) == sizes["tp"]]
+
+
+def _opened(
+    recipe: Recipe, sizes: Mapping[str, int], stages: int, near: int, accelerator: Accelerator | None
+) -> Overhead:
+    """What the groups' communicators take."""
+    plan = recipe.plan(NanotronPlan)
+    return opened(groups(sizes, stages, near, ties=plan is not None and plan.ties), accelerator)
+
+
+EXTENSION = Extension(job=nanotron_job, opened=_opened, offers={Training.loss: ("vocab-parallel",)}, ties_stages=True)
+"""nanotron: layers, pipelines and ZeRO of its own."""

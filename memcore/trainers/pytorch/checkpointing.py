@@ -13,6 +13,7 @@ from memcore.networks.regrouping import regrouped, skipped
 from memcore.tensors.selection import TORCHTITAN, Selection
 from memcore.trace.recipe import Checkpoints
 from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import checkpoints_layers, framework_of, is_early_titan
 from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
 
@@ -70,7 +71,7 @@ def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
         message = f"later layers of {model.name} attend to an earlier one's keys, whose graph PyTorch goes through once"
         read.refuse(path, f"found true; {message}; allowed: false, or all layers")
     engine = read.given(EngineSettings.type)
-    if found and engine in ("nanotron", "megatron-deepspeed"):
+    if found and extension_of(read).job is not None:
         read.refuse(path, f"found true; engine.type {engine!r} has checkpoints of its own; leave it out")
     return found
 

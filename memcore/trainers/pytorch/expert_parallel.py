@@ -19,6 +19,7 @@ from memcore.networks.network import Model
 from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
 from memcore.trace.engine import Engine
 from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -27,7 +28,7 @@ TENSOR = Parallelism.expert_tensor_parallel_size
 IMBALANCE = EngineSettings.moe_load_imbalance
 DISPATCHER = TorchSettings.moe_token_dispatcher
 CAPACITY = MegatronSettings.moe_expert_capacity_factor
-_TITAN, _DEEPSPEED = "torchtitan", "megatron-deepspeed"
+_TITAN = "torchtitan"
 _LEAST = 4
 """Tokens that an expert of DeepSpeed takes at least (`--moe-min-capacity`)."""
 
@@ -35,10 +36,10 @@ _LEAST = 4
 def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> int:
     """Ranks among which routed experts are divided."""
     ranks = int(read.given(SIZE) or 1)
-    tensor = read.given(TENSOR)
+    tensor, capacity = read.given(TENSOR), extension_of(read).capacity
     if tensor not in (None, 1):
         read.refuse(TENSOR, f"found {tensor}; experts are not divided further; allowed: 1")
-    if read.given(CAPACITY) is not None and "E" not in model.sizes and engine.name == _DEEPSPEED:
+    if read.given(CAPACITY) is not None and "E" not in model.sizes and capacity:
         read.refuse(CAPACITY, f"{model.name} has no routed experts")
     if ranks == 1:
         if read.given(IMBALANCE) is not None:
@@ -47,7 +48,7 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     many = model.sizes.get("E", 0)
     if not list(experts_of(model.network)):
         read.refuse(SIZE, f"found {ranks}; {model.name} has no routed experts")
-    elif engine.name not in ("fsdp", _DEEPSPEED):
+    elif not engine.shards and not capacity:
         read.refuse(SIZE, f"found {ranks}; modelled with engine.type 'fsdp', found {engine.name!r}")
     elif many % ranks:
         read.refuse(SIZE, f"found {ranks}, which cannot share {model.name}'s {many} experts equally")
@@ -55,7 +56,7 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     elif shards % ranks:
         over_all = f"it must divide the {shards} data-parallel ranks"
         over_shards = f"it must divide the {shards} ranks over which FSDP shards"
-        read.refuse(SIZE, f"found {ranks}; {over_all if engine.name == _DEEPSPEED else over_shards}")
+        read.refuse(SIZE, f"found {ranks}; {over_all if capacity else over_shards}")
     else:
         return ranks
     return 1
@@ -65,7 +66,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     """Ranks that share the same experts, and the rows that a rank's experts are given."""
     if "E" not in sizes:
         return {}
-    if read.given(EngineSettings.type) == _DEEPSPEED:
+    if extension_of(read).capacity:
         rows = _capacity(read, sizes) * sizes["E"]
         return {"ep": ranks, "etp": 1, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: rows}
     rows = _tokens(sizes) * sizes["e"]
@@ -102,7 +103,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
     """How often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
-    if ranks == 1 or read.given(IMBALANCE) is not None or read.given(EngineSettings.type) == _DEEPSPEED:
+    if ranks == 1 or read.given(IMBALANCE) is not None or extension_of(read).capacity:
         return None
     return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
 
@@ -120,7 +121,7 @@ def _tokens(sizes: Mapping[str, int]) -> int:
 def layer_code(read: Defaults) -> str:
     """Whose layers run; those of torchtitan are the ones that share routed experts."""
     own = framework_of(read).implementation
-    shares = (read.given(SIZE) or 1) > 1 and read.given(EngineSettings.type) != _DEEPSPEED
+    shares = (read.given(SIZE) or 1) > 1 and not extension_of(read).capacity
     found: str = read.given(Training.implementation) or (_TITAN if shares else own)
     return found
 

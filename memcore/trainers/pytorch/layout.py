@@ -22,6 +22,7 @@ from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED
 from memcore.trace.ulysses import Ulysses
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.expert_parallel import layer_code
+from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.tensor_parallel import tensor_ranks
@@ -185,7 +186,7 @@ def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake:
 
 
 def _partition(read: Defaults, engine: Engine) -> Partition | None:
-    if engine.name in ("nanotron", "megatron-deepspeed") or not pipelined(read):
+    if extension_of(read).job is not None or not pipelined(read):
         return None
     own = framework_of(read).partition
     if own is None and layer_code(read) == "torchtitan" and read.given(EngineSettings.framework) != "memcore":
@@ -218,8 +219,8 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     if stages_in_all(stages, schedule, chunks) > model.num_layers:
         read.refuse(path, f"found {stages} with {chunks} stages each; {model.name} has {model.num_layers} layers")
     ends = model.network.ends
-    begins = "megatron-gpt" if engine.name == "megatron-deepspeed" else "decoder"
-    if (ends.tied and engine.name != "nanotron") or ends.start != begins or model.network.towers:
+    extension = extension_of(read)
+    if (ends.tied and not extension.ties_stages) or ends.start != extension.start or model.network.towers:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
         raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
     return stages, schedule, chunks

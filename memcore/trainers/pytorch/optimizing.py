@@ -13,7 +13,7 @@ from memcore.errors import UnsupportedError
 from memcore.optimizers.states import Implementation, Optimizer
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.trace.engine import Engine
-from memcore.trainers.deepspeed.settings import DEEPSPEED
+from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -90,8 +90,9 @@ def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Impleme
     path, name = Training.optimizer.name, read.given(Training.optimizer.name)
     if row.tile:
         _refuse_tiles(read, engine)
-    flat = engine.name in DEEPSPEED or engine.key
-    if engine.name not in ("fsdp", *DEEPSPEED) or not (row.whole or (how.matrix and flat)):
+    partitioned = extension_of(read).partitions
+    flat = partitioned or engine.flat
+    if not (engine.shards or partitioned) or not (row.whole or (how.matrix and flat)):
         return
     found = f"found {name!r}; its step needs whole matrices"
     if flat:

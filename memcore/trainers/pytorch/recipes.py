@@ -25,10 +25,10 @@ from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
 from memcore.trace.recurrence import is_recurrent, recurrence
-from memcore.trainers.deepspeed.settings import DEEPSPEED
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.budgets import with_budget
 from memcore.trainers.pytorch.expert_parallel import dispatcher, layer_code
+from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import (
     KERNELS,
     compiles_loss,
@@ -64,7 +64,7 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
             f"found {compute!r} with parameters in {stored!r}; only FSDP and autocast compute in another dtype",
         )
     gradient = read.given(Training.gradient_dtype)
-    if gradient is not None and gradient != stored and engine.name not in DEEPSPEED:
+    if gradient is not None and gradient != stored and not extension_of(read).partitions:
         read.refuse(
             Training.gradient_dtype, f"found {gradient!r}; PyTorch's gradients have the parameter dtype {stored!r}"
         )

@@ -13,7 +13,7 @@ from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
 from memcore.layers.fused_loss import chunk_sizes
-from memcore.memory.communicators import node, opened
+from memcore.memory.communicators import node
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
@@ -24,11 +24,6 @@ from memcore.trace.job import Job
 from memcore.trace.pictures import image_sizes
 from memcore.trace.recipe import HEAD, TAIL, Recipe
 from memcore.trace.step import run_name
-from memcore.trainers.deepspeed.resolve import keeps_gradients, with_zero, zero_engine
-from memcore.trainers.deepspeed.settings import DEEPSPEED
-from memcore.trainers.megatron_deepspeed.resolve import converted, megatron_deepspeed_job
-from memcore.trainers.nanotron.resolve import groups, nanotron_job
-from memcore.trainers.nanotron.told import NanotronPlan
 from memcore.trainers.pytorch.checkpointing import checkpointing
 from memcore.trainers.pytorch.expert_parallel import (
     as_kept,
@@ -38,6 +33,7 @@ from memcore.trainers.pytorch.expert_parallel import (
     layer_code,
     worst_imbalance,
 )
+from memcore.trainers.pytorch.extension import Extension, extension_of
 from memcore.trainers.pytorch.layout import (
     STAGES,
     context_ranks,
@@ -64,7 +60,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     """
     config, read = understood(config)
     engine = _engine(read)
-    model = unscheduled(read, converted(learning_model(read, find_model(config.model), engine), engine), engine)
+    extension = extension_of(read)
+    model = unscheduled(read, extension.convert(learning_model(read, find_model(config.model), engine)), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
@@ -76,19 +73,19 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     micro_batches = read.take(Training.gradient_accumulation_steps, read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
-    keeps = keeps_gradients(read, engine)
+    keeps = _keeps_gradients(read, engine, extension)
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
     sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes)
-    if engine.name in _OWN_LAYERS:
-        share, recipe = _OWN_LAYERS[engine.name](read, model, engine, sizes, micro_batches, checkpoints)
+    if extension.job is not None:
+        share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
     else:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
         share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = recipe_of(*step, keeps=keeps, fake=fake)
-    recipe, sizes = with_zero(read, engine, share, recipe, sizes)
+    recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
     accelerator, capacity = _capacity(read)
     if read.problems:
         raise ConfigError(read.problems)
@@ -109,7 +106,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         worst_imbalance=worst_imbalance(read, experts, sizes),
         clips=read.take(Training.gradient_clipping, recipe.steps_in_backward is None),
         num_gpus=num_gpus,
-        nccl=_nccl(config, engine, recipe, sizes, stages, accelerator),
+        nccl=_nccl(config, engine, extension, recipe, sizes, stages, accelerator),
         accelerator=accelerator,
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
@@ -119,21 +116,25 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
 def _nccl(
     config: Config,
     engine: Engine,
+    extension: Extension,
     recipe: Recipe,
     sizes: Mapping[str, int],
     stages: int,
     accelerator: Accelerator | None,
 ) -> Overhead:
     """What communicators take outside of the allocator."""
-    plan = recipe.plan(NanotronPlan)
-    if plan is None:
+    if extension.opened is None:
         return communicators(engine.communicators)
-    near = node(accelerator, config[Hardware.gpus_per_node])
-    return opened(groups(sizes, stages, near, ties=plan.ties), accelerator)
+    return extension.opened(recipe, sizes, stages, node(accelerator, config[Hardware.gpus_per_node]), accelerator)
 
 
-_OWN_LAYERS = {"nanotron": nanotron_job, "megatron-deepspeed": megatron_deepspeed_job}
-"""Engines with layers of their own: what a rank has of the model, and the recipe of its step."""
+def _keeps_gradients(read: Defaults, engine: Engine, extension: Extension) -> bool:
+    """Whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
+    path = Training.zero_grad
+    keeps = bool(read.take(path, "set-to-none") == "keep")
+    if keeps and extension.partitions:
+        read.refuse(path, f"found 'keep'; {engine.title} sets gradients to None itself; allowed: set-to-none")
+    return keeps
 
 
 def _sizes(
@@ -216,10 +217,9 @@ _MEGATRONS = {
 
 
 def _refuse_megatrons(read: Defaults) -> None:
-    name = read.given(EngineSettings.type)
-    own = {"nanotron": (Training.loss,), "megatron-deepspeed": (Training.loss, Training.implementation)}
+    own = extension_of(read).offers
     for path, values in _MEGATRONS.items():
-        if read.given(path) in values and path not in own.get(str(name), ()):
+        if read.given(path) in values and read.given(path) not in own.get(path, ()):
             raise ConfigError([Problem(path, f"found {read.given(path)!r}; needs engine.type 'megatron'")])
 
 
@@ -239,8 +239,9 @@ def _engine(read: Defaults) -> Engine:
         reason = "allowed: 1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
         read.refuse(EngineSettings.version, f"found {version!r}; {reason}")
     key = "fsdp1" if name == "fsdp" and version == 1 else name
-    if name in DEEPSPEED:
-        key = zero_engine(read)
+    variant = extension_of(read).variant
+    if variant is not None:
+        key = variant(read)
     engine = engine_of(key)
     first = (TorchSettings.use_orig_params, TorchSettings.limit_all_gathers, TorchSettings.backward_prefetch)
     second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
@@ -268,3 +269,7 @@ def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
     if memory is not None:
         return accelerator, int(memory * GiB)
     return accelerator, accelerator.usable if accelerator else None
+
+
+EXTENSION = Extension()
+"""PyTorch itself."""

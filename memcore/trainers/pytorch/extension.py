@@ -1,0 +1,60 @@
+"""What libraries that build on PyTorch's step do in ways of their own: DeepSpeed, nanotron, Megatron-DeepSpeed.
+
+Each has an `EXTENSION` in its `resolve` room. Resolving a job asks that one, and compares no engine by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from memcore import registry
+from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.hardware import Accelerator, Overhead
+from memcore.networks.network import Model
+from memcore.trace.engine import Engine
+from memcore.trace.recipe import Checkpoints, Recipe
+
+OwnJob = Callable[[Defaults, Model, Engine, Mapping[str, int], int, Checkpoints | None], tuple[Model, Recipe]]
+"""What one rank has of a model, and the recipe of its step, given sizes, micro-batches and checkpoints."""
+
+
+def _unchanged(
+    read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
+) -> tuple[Recipe, dict[str, int]]:
+    return recipe, dict(sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The answers of one library; by default those of PyTorch itself."""
+
+    variant: Callable[[Defaults], str] | None = None
+    """The key of the engine, where what is kept of a parameter depends on settings."""
+    convert: Callable[[Model], Model] = lambda model: model
+    """The model as the library builds it. Raises UnsupportedError for what it has no counterpart of."""
+    job: OwnJob | None = None
+    """For a library with layers of its own, which also divides them among stages and checkpoints them itself."""
+    partition: Callable[[Defaults, Engine, Model, Recipe, Mapping[str, int]], tuple[Recipe, dict[str, int]]] = (
+        _unchanged
+    )
+    """The recipe and the sizes once parameters, gradients or states are partitioned."""
+    partitions: bool = False
+    """The optimizer is given pieces of one flat vector (ZeRO), which the library also frees and casts itself."""
+    opened: Callable[[Recipe, Mapping[str, int], int, int, Accelerator | None], Overhead] | None = None
+    """What communicators take, given sizes, stages and GPUs of a node; None: as much for each as NCCL's buffers."""
+    offers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Values of settings that PyTorch itself has no counterpart of."""
+    capacity: bool = False
+    """Every expert takes a fixed number of tokens."""
+    start: str = "decoder"
+    """How a network begins whose stages it runs."""
+    ties_stages: bool = False
+    """A head that is tied to the embedding may stand on another stage."""
+
+
+def extension_of(read: Defaults) -> Extension:
+    """The extension of the engine that is given; PyTorch's where none is."""
+    found: Extension = registry.room(read.given(EngineSettings.type) or "none", "resolve").EXTENSION
+    return found
