@@ -60,6 +60,9 @@ def causal_lm_loss(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
             return compiled_cross_entropy(logits)
         if loss.kind == "cross-entropy-fp32":
             logits = to(logits, "fp32")
+        if loss.slices_logits:
+            part, labels = _without_last(logits), _without_first(labels)
+            return cross_entropy(part, labels)
         if loss.shifts_labels:
             padded = _padded(labels)
             labels = _shifted(padded, labels.shape)
@@ -75,6 +78,20 @@ def _padded(labels: Tensor) -> Tensor:
 def _shifted(padded: Tensor, shape: Shape) -> Tensor:
     """Labels without their first column; those of a single sequence are a view."""
     return contiguous(view(padded, shape, cut=1))
+
+
+def _without_last(logits: Tensor) -> Tensor:
+    """`logits[..., :-1, :].contiguous()`: a copy; its gradient is written into zeros of the full size."""
+    tape, full = logits.tape, logits.shape
+    part = view(logits, (full[0], Shifted(full[1], -1, 1), *full[2:]), logits.order, cut=1)
+    if tracked(logits):
+        attach([part], [logits], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
+    return contiguous(part)
+
+
+def _without_first(labels: Tensor) -> Tensor:
+    """`labels[..., 1:].contiguous()`."""
+    return contiguous(view(labels, (labels.shape[0], Shifted(labels.shape[1], -1, 1)), cut=1))
 
 
 def shifted(labels: Tensor) -> Tensor:

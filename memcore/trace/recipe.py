@@ -47,6 +47,8 @@ class Loss:
     """The logits that the model returns are in fp32."""
     shifts_labels: bool = True
     """The model shifts labels itself, as transformers does."""
+    slices_logits: bool = False
+    """It copies the logits without those of the last token instead, as transformers did before 4.49."""
     keeps_outputs: bool = False
     """The model's output object, and with it the logits, lives through the backward pass."""
 
@@ -65,6 +67,8 @@ class Checkpoints:
     """Which results they keep besides their inputs."""
     reentrant: bool = False
     """The old form, which builds no graph before the backward pass."""
+    around_units: bool = False
+    """They are around an engine's units, whose hooks run again with the layer; else within."""
     inputs_learn: bool = False
     """The embedding's output is made to learn, so that the first layers have a gradient to pass on."""
     partitioned: bool = False

@@ -185,15 +185,23 @@ class Step:
         self.tape.enter("forward", slot.unit, slot.repeats)
         with self.tape.at(slot.path):
             seen = [self.runtime.cast(each) for each in more]
-            x = self.runtime.enter(slot.unit, x)
-            run = partial(forward, slot)
-            with self._offloading():
-                y = self._checkpoint(slot.unit, run, x, *seen) if slot.checkpointed else run(x, *seen)
-            del seen
-            self._hosted.settle()
-            y = self.runtime.leave(slot.unit, y)
+            if slot.checkpointed and self.recipe.checkpoints is not None and self.recipe.checkpoints.around_units:
+                y = self._checkpoint(slot.unit, partial(self._wrapped, slot, forward), x, *seen)
+                del seen
+            else:
+                x = self.runtime.enter(slot.unit, x)
+                run = partial(forward, slot)
+                with self._offloading():
+                    y = self._checkpoint(slot.unit, run, x, *seen) if slot.checkpointed else run(x, *seen)
+                del seen
+                self._hosted.settle()
+                y = self.runtime.leave(slot.unit, y)
         self._backward_begins(y, "backward", slot.unit, slot.repeats)
         return y
+
+    def _wrapped(self, slot: Slot, forward: Callable[..., Tensor], x: Tensor, *more: Tensor) -> Tensor:
+        """A layer between the engine's hooks."""
+        return self.runtime.leave(slot.unit, forward(slot, self.runtime.enter(slot.unit, x), *more))
 
     @contextmanager
     def _offloading(self) -> Iterator[None]:

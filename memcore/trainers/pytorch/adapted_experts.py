@@ -18,7 +18,7 @@ from memcore.networks.adapters import ALL, around, linear_names
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import experts_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import is_transformers_4
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before
 
 _MIXTRAL = {"gate": "gate.weight", "w1": "gate_up_proj", "w3": "gate_up_proj", "w2": "down_proj"}
 _QWEN = {
@@ -62,7 +62,7 @@ def converted(
     every = [each for each in linear_names(network) if each != around(network)[1]] if table and ALL in targets else ()
     named = {*targets, *every, *(table if ALL in targets else ())} - ({ALL} if every else set())
     fitting = [each for each in table if each in named]
-    if is_transformers_4(read) and (fitting or ALL in targets):
+    if before(read, STARTS_NEW) and (fitting or ALL in targets):
         message = "transformers 4 has an nn.Linear for each expert, beside which adapters are not modelled; name others"
         raise UnsupportedError(path, message)
     if not fitting:

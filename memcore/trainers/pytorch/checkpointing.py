@@ -16,6 +16,7 @@ from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import checkpoints_layers, framework_of, is_early_titan
 from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
+from memcore.trainers.pytorch.transformers_releases import CHECKPOINTS_INSIDE, STARTS_NEW, before
 
 BUDGET = Training.activation_memory_budget
 _PATH = "training.activation_checkpointing"
@@ -37,6 +38,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     reentrant = _reentrant(read, mode, model, every)
     checkpoints = Checkpoints(
         reentrant=reentrant,
+        around_units=reentrant and _switched_by_model(read),
         inputs_learn=reentrant or _wrapped_by_peft(read),
         early_stop=read.take(Training.activation_checkpointing.early_stop, True),
         selection=_selection(read, model) if mode == "op" else None,
@@ -60,10 +62,25 @@ def _wrapped_by_peft(read: Defaults) -> bool:
     return wraps and not framework_of(read).adapts_itself and read.given(Training.quantization) is None
 
 
+def _switched_by_model(read: Defaults) -> bool:
+    """Whether the model checkpoints calls of its layers, as FSDP wrapped them."""
+    return (
+        before(read, CHECKPOINTS_INSIDE) and read.given(Training.activation_checkpointing.entry) != "checkpoint_wrapper"
+    )
+
+
+def _usual_form(read: Defaults, mode: str) -> tuple[bool, str | None]:
+    """Whether checkpoints are reentrant if nobody says so, and why (`gradient_checkpointing_enable`)."""
+    switched = read.given(Training.activation_checkpointing.entry) != "checkpoint_wrapper" and mode != "op"
+    stops = read.given(Training.activation_checkpointing.early_stop) is not None
+    old = switched and not stops and before(read, STARTS_NEW) and not extension_of(read).job
+    return old, "the default of transformers 4" if old else None
+
+
 def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
     """Whether checkpoints are of the old form, which selects nothing and stops nowhere."""
     path = Training.activation_checkpointing.use_reentrant
-    found = bool(read.take(path, False))
+    found = bool(read.take(path, *_usual_form(read, mode)))
     if found and (mode == "op" or read.given(Training.activation_checkpointing.early_stop) is not None):
         read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
     mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]

@@ -24,6 +24,7 @@ from memcore.trainers.pytorch.torchtitan_commits import (
     WRAPS_BLOCKS_ALONE,
     is_among,
 )
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,18 +125,9 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
         return None
     if str(read.given(EngineSettings.framework)).lower() == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
-    if is_transformers_4(read):
+    if before(read, STARTS_NEW):
         return "fp32", "transformers 4 loads in fp32; since 5 in the checkpoint's dtype"
     return None
-
-
-def is_transformers_4(read: Defaults) -> bool:
-    """Whether a config names a version of transformers before 5."""
-    name, version = (
-        str(read.given(EngineSettings.framework)).lower(),
-        str(read.given(EngineSettings.framework_version) or ""),
-    )
-    return name == "transformers" and version.lstrip("v").partition(".")[0] in ("2", "3", "4")
 
 
 def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:

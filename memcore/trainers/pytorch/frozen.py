@@ -15,8 +15,9 @@ from memcore.networks.quantized import STORAGES, quantized
 from memcore.networks.separate_experts import experts_of
 from memcore.trace.engine import Engine
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import framework_of, is_transformers_4, usual_precision
+from memcore.trainers.pytorch.frameworks import framework_of, usual_precision
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before
 
 
 def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -57,7 +58,7 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     found = list(experts_of(model.network))
     if not found:
         return model
-    if is_transformers_4(read):
+    if before(read, STARTS_NEW):
         raise UnsupportedError(path, "quantizes each expert's nn.Linear with transformers 4; modelled as 5 stacks them")
     if any(feed.variant == "llama4" for feed in found):
         raise UnsupportedError(path, "transformers takes Llama 4's experts apart to quantize them: not modelled")

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from memcore.dtypes import FLOATING
 from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total
 from memcore.tensors.basics import identity, to
-from memcore.tensors.tape import Storage, Tape
+from memcore.tensors.tape import Held, Storage, Tape
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.engine import Engine, Runtime
 from memcore.trace.recipe import Recipe
@@ -56,6 +57,8 @@ class Unit:
         """This rank's part of it."""
         self.finished = False
         """It is resharded in this backward pass."""
+        self.awaited = False
+        """A backward pass through its result is to come (`_needs_pre_backward_unshard`)."""
 
     def _parameter(self, weight: Weight) -> Parameter:
         precision, quantized = self._precision, weight.quantized is not None
@@ -92,7 +95,7 @@ class Unit:
 
     def post_backward(self) -> None:
         """Concatenate the gradients; free the parameter; reduce the flat gradient, or keep it until the last pass."""
-        self.finished = True
+        self.finished, self.awaited = True, False
         gradient = self._flatten()
         self.reshard()
         if gradient is None:
@@ -148,6 +151,8 @@ class Fsdp1(Runtime):
         super().__init__(tape, recipe)
         self._units: dict[str, list[Unit]] = {}
         self._order: list[list[Unit]] = []
+        self._hooked: Held[list[Parameter]] = {}
+        """Leaves with a hook that a frozen unit waits for: each is in a cycle with it until the hook is removed."""
         self.syncs = True
 
     def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
@@ -192,10 +197,21 @@ class Fsdp1(Runtime):
             each.gather()
         if not x.requires_grad:
             return x
+        self._register_reshard_only_hook(units, x)
         x = identity(x)
         if x.node is not None:
             x.node.before.extend(each.post_backward for each in units)
         return x
+
+    def _register_reshard_only_hook(self, units: Sequence[Unit], x: Tensor) -> None:
+        """Have frozen units wait for the gradient of their input (`_register_post_backward_reshard_only_hook`).
+
+        The hook (torch/autograd/graph.py, `register_multi_grad_hook`) knows the node of its tensor. That of a leaf,
+        such as the input of a reentrant checkpoint's second run, is `AccumulateGrad`, which holds the leaf with its
+        gradient: both stay until the end of the backward pass removes the hooks (`_finalize_params`).
+        """
+        if self.tape.grad_enabled and isinstance(x, Parameter) and not all(each.trains for each in units):
+            self._hooked.setdefault(self.tape.repeats, []).append(x)
 
     def leave(self, unit: str, y: Tensor) -> Tensor:
         """Free the parameters, but not the root's; hang the pre-backward hook on the output."""
@@ -208,11 +224,19 @@ class Fsdp1(Runtime):
         place = len(self._order)
         self._order.append(units)
         if y.node is not None:
+            for each in units:
+                each.awaited = True
             y.node.before.append(lambda: self._pre_backward(place))
         return y
 
     def end_reentrant(self, unit: str) -> None:
-        """The flat parameter's gradient ends the checkpoint's own backward pass (`AccumulateGrad`'s hook)."""
+        """The flat parameter's gradient ends the checkpoint's own backward pass (`AccumulateGrad`'s hook).
+
+        A leaf that its hook keeps refers to the gradient too: what is added to that is a tensor of its own.
+        """
+        for leaf in chain(*self._hooked.values()):
+            if leaf.grad is not None:
+                leaf.grad.viewed = True
         for each in self._units[unit]:
             if each.trains:
                 each.post_backward()
@@ -220,10 +244,12 @@ class Fsdp1(Runtime):
     def _pre_backward(self, place: int) -> None:
         """Gather the unit, and at once the one before it (`BackwardPrefetch.BACKWARD_PRE`)."""
         for each in self._order[place]:
+            each.awaited = False
             each.gather()
         if place and self.recipe.sharding.prefetches_backward:
             for each in self._order[place - 1]:
-                each.gather()
+                if each.awaited:
+                    each.gather()
 
     def end_backward(self) -> None:
         """Reduce and free what no hook has reached, such as the root."""
@@ -233,6 +259,7 @@ class Fsdp1(Runtime):
                     each.post_backward()
                 each.reshard()
         self._order.clear()
+        self.tape.let_go(self._hooked, "end")
 
 
 ENGINE: Engine = replace(FSDP2, key="fsdp1", title="FSDP1", runtime=Fsdp1, stored=flat, flat=True)

@@ -17,6 +17,7 @@ from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.transformers_releases import FUSES_OPTIMIZER, before
 
 
 def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimizer, Implementation]:
@@ -32,7 +33,10 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     named = f"{name}-momentum" if name in with_momentum and momentum else name
     row = _row(read, engine, named)
     reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
-    usual, reason = framework_of(read).step or row.default, "its own choice" if framework_of(read).step else reason
+    own = framework_of(read).step
+    usual, reason = own or row.default, "its own choice" if own else reason
+    if own is None and row.default == "fused" and before(read, FUSES_OPTIMIZER):
+        usual, reason = "foreach", "the Trainer's choice before transformers 4.54"
     chosen = read.take(
         Training.optimizer.implementation, usual if usual in row.implementations else row.default, reason
     )

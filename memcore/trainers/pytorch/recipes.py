@@ -40,6 +40,7 @@ from memcore.trainers.pytorch.frameworks import (
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.transformers_releases import causal_loss
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -119,8 +120,12 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
-    own = "its fused loss makes no logits" if code.loss in KERNELS else None
-    kind = read.take(Training.loss, code.loss, own)
+    history = causal_loss(read, family) if code.title == "transformers" else None
+    if history is not None and history.kind != code.loss:
+        usual, own = history.kind, f"{family} did not upcast its logits before transformers 4.49"
+    else:
+        usual, own = code.loss, "its fused loss makes no logits" if code.loss in KERNELS else None
+    kind = read.take(Training.loss, usual, own)
     word, _, chunks = kind.partition(":")
     tokens = read.given(TorchSettings.lm_head_chunk_size)
     if tokens is not None:
@@ -149,7 +154,9 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
         compiled=_compiles_loss(read, word, family),
-        model_upcasts=upcasts_logits(read, word),
+        model_upcasts=upcasts_logits(read, word)
+        or (word == "cross-entropy-fp32" and bool(history and history.model_upcasts)),
+        slices_logits=shift == "model" and bool(history and history.slices_logits),
         shifts_labels=shift == "model",
         keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
     )

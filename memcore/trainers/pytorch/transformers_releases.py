@@ -1,0 +1,79 @@
+"""What releases of transformers did differently, where memory depends on it.
+
+Read in the wheels of 4.38 to 4.57 and 5: `modeling_*.py` (`ForCausalLM.forward`), `loss/loss_utils.py`
+(`ForCausalLMLoss`), `modeling_utils.py` (`gradient_checkpointing_enable`), `modeling_layers.py`
+(`GradientCheckpointingLayer`, since 4.52) and `training_args.py` (`default_optim`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+
+Release = tuple[int, int]
+
+SHIFTS_LABELS: Release = (4, 49)
+"""`ForCausalLMLoss` moves the labels; before, logits were copied without the last token."""
+UPCASTS_IN_LOSS: Release = (4, 46)
+"""`ForCausalLMLoss` upcasts logits, which the model keeps in 16 bits meanwhile; before, models upcast their own."""
+CHECKPOINTS_INSIDE: Release = (4, 52)
+"""A layer checkpoints itself, within what wraps it; before, the model checkpointed calls of its wrapped layers."""
+FUSES_OPTIMIZER: Release = (4, 54)
+"""The Trainer takes the fused AdamW, where PyTorch is 2.8 or newer; before, `foreach`."""
+STARTS_NEW: Release = (5, 0)
+"""Checkpoints are of the new form, and a checkpoint is loaded in its own dtype."""
+
+_NEVER_UPCAST = frozenset(
+    ("bloom", "dbrx", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "mpt", "opt", "persimmon", "stablelm", "xglm")
+)
+"""Families whose loss was computed in the dtype of the logits, until they took `ForCausalLMLoss` in 4.49."""
+_UPCAST_LONGER: Mapping[str, Release] = {
+    "granite": (4, 48),
+    "mistral": (4, 48),
+    "starcoder2": (4, 47),
+    **dict.fromkeys(("codegen", "falcon_mamba", "gpt_neo", "gptj", "granitemoe", "jetmoe"), SHIFTS_LABELS),
+    **dict.fromkeys(("mamba", "mamba2", "recurrent_gemma"), SHIFTS_LABELS),
+}
+"""Families that upcast their own logits for some releases more."""
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)")
+
+
+class CausalLoss(NamedTuple):
+    """How a release computes the loss of a causal language model."""
+
+    kind: str
+    """As `training.loss`."""
+    model_upcasts: bool
+    slices_logits: bool
+
+
+def release(read: Defaults) -> Release | None:
+    """The release of transformers that a config names."""
+    if str(read.given(EngineSettings.framework)).lower() != "transformers":
+        return None
+    given = str(read.given(EngineSettings.framework_version) or "")
+    found = _RELEASE.match(given)
+    if found is not None:
+        return int(found[1]), int(found[2])
+    major = given.lstrip("v")
+    return (int(major), 0) if major.isdecimal() and len(major) < 3 else None
+
+
+def before(read: Defaults, change: Release) -> bool:
+    """Whether a config names a release before a change. One that names none runs the newest."""
+    found = release(read)
+    return found is not None and found < change
+
+
+def causal_loss(read: Defaults, family: str) -> CausalLoss | None:
+    """How the release that a config names computes the loss; None: as the newest one."""
+    if not before(read, SHIFTS_LABELS):
+        return None
+    if family in _NEVER_UPCAST:
+        return CausalLoss("cross-entropy", model_upcasts=False, slices_logits=True)
+    upcasts = before(read, _UPCAST_LONGER.get(family, UPCASTS_IN_LOSS))
+    return CausalLoss("cross-entropy-fp32", model_upcasts=upcasts, slices_logits=True)
