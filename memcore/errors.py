@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from memcore.messages import Message, filled
+
 LONGEST = 3000
 """Characters of a message: lists of everything that is known are shorter."""
 
@@ -48,16 +50,21 @@ class ConfigError(MemcoreError):
     """A config that cannot be understood."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        more = (Problem("", f"and {len(problems) - LISTED} more"),) if len(problems) > LISTED else ()
+        more = (Problem("", Message("and {} more", len(problems) - LISTED)),) if len(problems) > LISTED else ()
         self.problems = (*problems[:LISTED], *more)
         super().__init__("\n".join(str(problem) for problem in problems))
+
+    @classmethod
+    def at(cls, path: str, said: str, *values: object) -> ConfigError:
+        """One thing that is wrong: a sentence, or the template of one and its values."""
+        return cls([Problem(path, filled(said, values))])
 
 
 class UnsupportedError(MemcoreError):
     """A config that is understood but not modelled; never silently approximated."""
 
-    def __init__(self, path: str, message: str) -> None:
-        self.problem = Problem(path, message)
+    def __init__(self, path: str, said: str, *values: object) -> None:
+        self.problem = Problem(path, filled(said, values))
         super().__init__(str(self.problem))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
+from memcore.messages import Message, joined
 from memcore.units import GiB, MiB
 
 
@@ -159,7 +160,9 @@ def find_accelerator(name: str) -> Accelerator:
     found = _BY_ID.get(name.strip().lower())
     if found is None:
         meant = meaning(name, _BY_ID)
-        several = f"; it may be {', '.join(meant)}" if len(meant) > 1 else ""
-        message = f"found {name!r:.80}, which is not in the catalog of {len(_BY_ID)} accelerators{several}"
+        several = Message("; it may be {}", joined(", ", meant)) if len(meant) > 1 else ""
+        message = Message(
+            "found {!r:.80}, which is not in the catalog of {} accelerators{}", name, len(_BY_ID), several
+        )
         raise ConfigError([Problem("hardware.accelerator", message, nearest(name, _BY_ID))])
     return found

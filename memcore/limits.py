@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from memcore.messages import Message
+
 # Texts and files
 
 FILE_BYTES = 2**24
@@ -119,11 +121,11 @@ def whole(text: str) -> int:
     """
     digits = len(text.strip().lstrip("+-"))
     if digits > INTEGER_DIGITS:
-        raise ValueError(f"expected a number of at most {INTEGER_DIGITS} digits, found {digits}")
+        raise ValueError(Message("expected a number of at most {} digits, found {}", INTEGER_DIGITS, digits))
     return int(text)
 
 
 def few(items: Sequence[object]) -> None:
     """Raises ValueError where a list is longer than any real one."""
     if len(items) > LIST_LENGTH:
-        raise ValueError(f"expected a list of at most {LIST_LENGTH} items, found {len(items)}")
+        raise ValueError(Message("expected a list of at most {} items, found {}", LIST_LENGTH, len(items)))

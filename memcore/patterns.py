@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from memcore.messages import Message
+
 _STATES = 2000
 """Of a pattern: repetitions that are counted are written out."""
 _NESTING = 16
@@ -103,13 +105,13 @@ class Pattern:
 
     def _state(self, state: _State) -> int:
         if len(self._states) >= _STATES:
-            raise ValueError(f"is longer than {_STATES} letters with its repetitions")
+            raise ValueError(Message("is longer than {} letters with its repetitions", _STATES))
         self._states.append(state)
         return len(self._states) - 1
 
     def _alternatives(self, deep: int = 0) -> _Build:
         if deep > _NESTING:
-            raise ValueError(f"has more than {_NESTING} brackets inside each other")
+            raise ValueError(Message("has more than {} brackets inside each other", _NESTING))
         ways = [self._sequence(deep)]
         while self._sign("|"):
             ways.append(self._sequence(deep))
@@ -180,7 +182,7 @@ def _tokens(text: str) -> Iterable[re.Match[str]]:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None or (text.startswith("(?", at) and len(token[0]) < 3):
-            raise ValueError(f"has {text[at : at + 10]!r}, which is not read")
+            raise ValueError(Message("has {!r}, which is not read", text[at : at + 10]))
         yield token
         at = token.end()
 

@@ -6,6 +6,7 @@ import re
 from math import log10
 
 from memcore.limits import whole
+from memcore.messages import Message
 
 KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
@@ -40,7 +41,7 @@ def parse_bytes(text: str) -> int:
     number, unit = _split(text) or (0, "")
     factor = _BYTE_UNITS.get(unit)
     if factor is None:
-        raise ValueError(f"expected a number with a unit such as 80GiB or 80GB, found {text!r:.80}")
+        raise ValueError(Message("expected a number with a unit such as 80GiB or 80GB, found {!r:.80}", text))
     return _whole(number * factor, text)
 
 
@@ -56,7 +57,7 @@ def parse_count(text: str) -> int:
     for factor in _PRODUCT.split(text):
         number, unit = _split(factor) or (0, "?")
         if unit not in _COUNT_UNITS:
-            raise ValueError(f"expected a whole number such as 8192, 8k or 7B, found {text!r:.80}")
+            raise ValueError(Message("expected a whole number such as 8192, 8k or 7B, found {!r:.80}", text))
         total *= _whole(number * _COUNT_UNITS[unit], text)
     return total
 
@@ -72,7 +73,7 @@ def _split(text: str) -> tuple[float, str] | None:
 
 def _whole(value: float, text: str) -> int:
     if value == float("inf") or value != int(value):
-        raise ValueError(f"expected a whole number, found {text!r:.80}")
+        raise ValueError(Message("expected a whole number, found {!r:.80}", text))
     return int(value)
 
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.limits import NESTING, whole
+from memcore.messages import Message
 
 MARK = "\ufeff"
 """The byte order mark that some editors put before a text."""
@@ -50,9 +51,16 @@ def parse_json(text: str, notes: list[str] | None = None) -> object:
     return found
 
 
+def fault(error: ValueError) -> str:
+    """What is wrong with a text that `parse_json` refuses."""
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return Message("{}: line {} column {} (char {})", error.msg, error.lineno, error.colno, error.pos)
+
+
 def _no_number(name: str) -> object:
     """Raise ValueError for what Python reads and JSON has not."""
-    raise ValueError(f"found {name}, which is no number of JSON")
+    raise ValueError(Message("found {}, which is no number of JSON", name))
 
 
 def unmarked(text: str) -> str:
@@ -68,7 +76,7 @@ def deepest(brackets: Iterable[str]) -> None:
     Inside a browser a deep enough text would end Python itself.
     """
     if max(accumulate(1 if each in "[{" else -1 for each in brackets), default=0) > NESTING:
-        raise ValueError(f"nested more than {NESTING} levels deep")
+        raise ValueError(Message("nested more than {} levels deep", NESTING))
 
 
 class _Repeated(dict[str, object]):
@@ -84,10 +92,11 @@ class _Repeated(dict[str, object]):
         for key, value in self.pairs:
             here = f"{path}.{key}" if path else key
             if key in first and first[key] != value:
-                message = f"is there twice, with other values: {first[key]!r:.40} and {value!r:.40}"
-                raise ConfigError([Problem(here, message)])
+                raise ConfigError.at(
+                    here, "is there twice, with other values: {!r:.40} and {!r:.40}", first[key], value
+                )
             if key in first:
-                yield f"{here} is there twice, with the same value"
+                yield Message("{} is there twice, with the same value", here)
             first[key] = value
 
 

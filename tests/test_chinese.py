@@ -1,16 +1,17 @@
-"""What memcore says beyond its tables of words: every sentence in the source has its row in Chinese."""
+"""What memcore says beyond its tables of words: every message's template has its row in Chinese, and every row is said."""
 
 import ast
+import copy
+import pickle
 import re
 from pathlib import Path
-from string import Formatter
 
 import pytest
 
 from memcore import estimate
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import from_texts
-from memcore.errors import MemcoreError
+from memcore.errors import ConfigError, MemcoreError
 from memcore.faces.page.actions import handle
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Session
@@ -20,6 +21,7 @@ from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.messages.table import MESSAGES_IN_CHINESE
 from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.page import LANGUAGES, WORDS, complaint, speaking, translated
+from memcore.messages import Message, joined
 from memcore.questions.advising.changes import CHANGES
 from memcore.questions.advising.server_changes import SERVER_CHANGES
 
@@ -66,7 +68,6 @@ CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 MARKUP = re.compile(
     r"^id=|^text\{|^--?[a-z]|^pip |^# |<[a-z]|</|\(\?|·|\.(py|cpp|cu|cuh)\b|\w\[\w+, |^[a-z0-9_ ]+_[a-z_ ]+$"
 )
-JOINT = re.compile("^(, or |, | and | or )")
 WORD = re.compile(r"[A-Za-z](?:[\w.*-]*\w)?")
 CHINESE_TEXTS = (*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values())
 SCHEMAS = [f"{path} {setting.kind.schema()}" for path, setting in SETTINGS.items()]
@@ -77,6 +78,15 @@ NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "launch"
 ENGLISH = re.compile(r"(?<![\w.'-])[a-z]{3,} [a-z]{3,}(?![\w.])|\b(the|of|with|which|is|are)\b")
 PROSE = re.compile(r"[a-z]{2,}[',]?s? [a-z{'(]|[}]'? [a-z]{2,}")
 """Words one after another."""
+OF_JSON = {
+    *("Expecting value", "Expecting ',' delimiter", "Expecting ':' delimiter", "Extra data", "Invalid \\escape"),
+    *("Expecting property name enclosed in double quotes", "Unterminated string starting at"),
+    *("Invalid control character at", "Illegal trailing comma before end of object"),
+    "Illegal trailing comma before end of array",
+}
+"""What Python says of broken JSON."""
+NAMED = re.compile(r"[\w.-]*[-.\d][\w.-]*( ('[^']+'|above \d+|and '[^']+'|or '[^']+'|only))*|[\w.-]+(, [\w.-]+)+")
+"""Names with commas between them, or a setting's path and values."""
 NOT_SAID = {
     # Programs, their settings and their calls
     *(
@@ -101,6 +111,7 @@ NOT_SAID = {
     "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it",
     "vllm, model_executor/layers/quantization/compressed_tensors",
     "the model's config.json",
+    " (each block rounded up to 512 B)",
     # Keys of tables, tags, and classes of a picture
     *(
         "quantity {v1}",
@@ -143,12 +154,22 @@ OF_SETTINGS |= {text for each in SETTINGS.values() for text in getattr(each.kind
 """They have tables by the setting."""
 
 
-def template(node):
-    """A text as a row of the tables has it: with names in braces where values are."""
-    if isinstance(node, ast.Constant):
-        return node.value.replace("{", "{{").replace("}", "}}") if isinstance(node.value, str) else None
+ROWS = {**ANSWERS_IN_CHINESE, **MESSAGES_IN_CHINESE}
+NAMES_OF = re.compile(r"\{(\w+)(?::s)?\}")
+"""Names of a row's values."""
+KEYS = {NAMES_OF.sub("{}", each): each for each in ROWS}
+"""Rows by what they say besides their values."""
+
+
+def escaped(text):
+    """A text as a template without places."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def numbered(node):
+    """An f-string as `NOT_SAID` has it: with numbers where values are."""
     parts = (
-        each.value.replace("{", "{{").replace("}", "}}")
+        escaped(each.value)
         if isinstance(each, ast.Constant)
         else f"'{{v{number}}}'"
         if each.conversion == ord("r")
@@ -158,44 +179,50 @@ def template(node):
     return "".join(parts)
 
 
-def sentences_of(path):
-    """The texts of a module, but for docstrings and names."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    passed = set()
+SAY = {"Message": 0, "at": 1, "refuse": 1, "UnsupportedError": 1}
+"""What says a template with values, and which of its arguments the template is."""
+
+
+def messages_of(tree):
+    """The messages of a module: what their templates are, and what they are given."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            passed.add(node.value)
-        elif isinstance(node, ast.JoinedStr):
-            passed |= {each for each in node.values if isinstance(each, ast.Constant)}
+        if isinstance(node, ast.Call):
+            number = SAY.get(getattr(node.func, "id", getattr(node.func, "attr", "")))
+            for each in node.args[number : number + 1] if number is not None else ():
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield each, node.args[number + 1 :]
+
+
+def texts_of(tree):
+    """The other texts of a module, but for docstrings and names: those that are finished, and f-strings."""
+    passed = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for template, values in messages_of(tree):
+        passed |= {template, *filter(are_names, values)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            passed |= set(node.values)
         elif isinstance(node, ast.keyword) and node.arg in NAMES:
             passed |= set(ast.walk(node.value))
     for node in ast.walk(tree):
         if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in passed:
-            said = template(node)
-            if said and PROSE.search(said) and not MARKUP.search(said) and said not in NOT_SAID | OF_SETTINGS:
-                yield said
+            said = numbered(node) if isinstance(node, ast.JoinedStr) else node.value
+            if (
+                isinstance(said, str)
+                and PROSE.search(said)
+                and not MARKUP.search(said)
+                and said not in NOT_SAID | OF_SETTINGS
+            ):
+                yield said, isinstance(node, ast.JoinedStr)
 
 
-def missing(said):
-    """The pieces of a text that stay in English."""
-    with speaking("zh"):
-        if is_chinese(translated(filled(said))):
-            return []
-        return [each for each in said.split("; ") if PROSE.search(each) and not is_chinese(translated(filled(each)))]
+def are_names(node):
+    """Whether a value of a message is a list of names, or a setting with its value, which stay as they are."""
+    return isinstance(node, ast.Constant) and bool(NAMED.fullmatch(str(node.value)))
 
 
-def is_chinese(said):
-    """Whether nothing of it is English but names, which the tables have, too."""
-    return bool(CHINESE.search(said)) and set(WORD.findall(re.sub("'[^']*'", "", said))) <= LATIN
-
-
-def filled(said):
-    """A sentence with values that no table knows; what is right behind a word may be absent."""
-    parts = Formatter().parse(JOINT.sub("", said))
-    return "".join(
-        text + ("" if name is None or text[-1:].isalpha() or text[-1:] in (".", "-") else "0")
-        for text, name, _, _ in parts
-    ).strip()
+def missing(template):
+    """The pieces of a template that have words and no row."""
+    return [each.key for each in sentences.pieces(template) if each.key not in KEYS and not each.is_list]
 
 
 def modules():
@@ -208,15 +235,43 @@ def modules():
 
 @pytest.mark.parametrize("path", list(modules()), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_sentence_has_a_chinese_row(path):
-    """Whatever a module says, refuses, warns or assumes; rows are found by the English text with values in it."""
-    english = {each for each, _ in WORDS.values()}
-    assert [each for said in sentences_of(path) if said not in english for each in missing(said)] == []
+    """Whatever a module says, refuses, warns or assumes: values are those of a message, and its template has its rows."""
+    tree, english = ast.parse(path.read_text(encoding="utf-8")), {each for each, _ in WORDS.values()}
+    texts = [(said, unfinished) for said, unfinished in texts_of(tree) if said not in english]
+    assert [said for said, unfinished in texts if unfinished] == [], (
+        "f-strings forget their values: say them with Message"
+    )
+    templates = [each for template, _ in messages_of(tree) for each in missing(template.value)]
+    finished = [each for said, _ in texts if said not in KEYS and missing(said) for each in missing(escaped(said))]
+    assert templates + finished == []
+
+
+def test_every_message_has_its_values():
+    """A template has as many places as it is given values."""
+    found = [each for path in ROOT.rglob("*.py") for each in messages_of(ast.parse(path.read_text(encoding="utf-8")))]
+    assert len(found) > 500
+    for template, values in found:
+        places = sum(name is not None for piece in sentences.pieces(template.value) for _, name, *_ in piece.fields)
+        assert places == len(values) or any(isinstance(each, ast.Starred) for each in values), template.value
+
+
+def test_every_row_is_said():
+    """A row of a text that nobody says any more goes."""
+    said = set()
+    for path in set(ROOT.rglob("*.py")) - set((ROOT / "i18n").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts = (node.value, *node.value.split("; "))
+                said |= {*texts, *(re.sub(r"\{(![rs])?(:[^{}]*)?\}", "{}", each) for each in texts)}
+    assert [row for key, row in KEYS.items() if row in MESSAGES_IN_CHINESE and key not in said | OF_JSON] == []
 
 
 def test_rows_say_the_same():
     """A row's values are those of its English, and it is in Chinese."""
+    assert len(KEYS) == len(ROWS)
+    for english, chinese in ROWS.items():
+        assert sorted(NAMES_OF.findall(english)) == sorted(set(NAMES_OF.findall(chinese))), english
     for english, chinese in (*MESSAGES_IN_CHINESE.items(), *MODELS_IN_CHINESE.items()):
-        assert set(re.findall(r"\{(\w+)(?::[dws])?\}", english)) == set(re.findall(r"\{(\w+)\}", chinese)), english
         assert CHINESE.search(chinese), english
         assert "; " not in english, english
 
@@ -225,7 +280,8 @@ def test_rows_say_the_same():
 def test_a_page_opens_without_the_messages(language, monkeypatch):
     """What is said when something is wrong is loaded when the first of it is said in Chinese."""
     asked = []
-    monkeypatch.setattr(sentences, "_messages", lambda: asked.append(1))
+    for each in ("_rows", "_messages"):
+        monkeypatch.setattr(sentences, each, lambda: asked.append(1) or {})
     for step in handle(Session(), {"do": "start", "language": language}):
         assert isinstance(step, dict)
     assert asked == []
@@ -255,7 +311,7 @@ def test_suggestions_are_made_in_chinese():
     """Every change that is suggested has a name, but for two that are names."""
     names = {each.title for each in (*CHANGES, *SERVER_CHANGES)} - {"Adafactor", "Flash attention"}
     with speaking("zh"):
-        assert [each for each in names if not is_chinese(translated(each))] == []
+        assert [each for each in names if not CHINESE.search(translated(each))] == []
 
 
 @pytest.mark.parametrize("name", ["qlora-8b-24gb", "deepseek-v3", "serve-32b-50", "gguf-8b"])
@@ -273,7 +329,29 @@ def test_an_answer_has_no_english_sentence(name):
     "text", ["found " * 330, "found x, which found y, " * 80, "'\\" * 900, "a and " * 300, "{0} {v:d} " * 200]
 )
 def test_what_a_file_says_does_no_harm(text):
-    """Names in a file may be anything: rows are looked for a few deep, and longer texts stay as they are."""
+    """Names in a file may be anything: a finished text is looked up as a whole, and what stands in quotes never."""
     with speaking("zh"):
-        assert translated(text)
-        assert translated(text * 5) == text * 5
+        assert translated(text) == text
+        assert translated(Message("found {!r}", text)) == f"值为 {text!r}"
+
+
+@pytest.mark.parametrize(
+    ("said", "chinese"),
+    [
+        (Message("found {!r}; needs {}", "norms", "engine.type"), "值为 'norms'；需要 engine.type"),
+        (Message("{}; {}", "leave it out", Message("found {:,}", 4096)), "请去掉此项；值为 4,096"),
+        (joined(", ", ("norms", Message("window {}", 4))), "归一化层，窗口 4"),
+        (joined(" and ", ("ddp", "fsdp")), "ddp 和 fsdp"),
+        (Message("allowed: {}", joined(", ", ("none", "all"))), "允许：none, all"),
+        (Message("which nobody has translated: {}", "norms"), "which nobody has translated: norms"),
+        (str(ConfigError.at("", "found {}", 3)), "found 3"),
+        (ConfigError.at("", "found {}", 3).problems[0].message, "值为 3"),
+        (str(ValueError(Message("found {}", 3))), "值为 3"),
+        (copy.deepcopy(Message("found {}", Message("window {}", 4))), "值为 窗口 4"),
+        (pickle.loads(pickle.dumps(Message("found {}", 3))), "值为 3"),  # noqa: S301
+    ],
+)
+def test_a_message_keeps_its_values(said, chinese):
+    """Whatever carries a message in English, its template is looked up, and its values one by one."""
+    with speaking("zh"):
+        assert translated(said) == chinese

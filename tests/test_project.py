@@ -29,7 +29,19 @@ def texts():
 
 FLOORS = (
     {
-        *("limits", "errors", "units", "symbols", "dtypes", "tally", "columns", "escaping", "speeds", "hardware"),
+        *(
+            "messages",
+            "limits",
+            "errors",
+            "units",
+            "symbols",
+            "dtypes",
+            "tally",
+            "columns",
+            "escaping",
+            "speeds",
+            "hardware",
+        ),
         *("untrusted", "patterns", "registry", "i18n"),
     },
     {"rules"},

@@ -7,6 +7,7 @@ from math import isfinite
 
 from memcore.errors import ConfigError, Problem
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS, NESTING, VALUES
+from memcore.messages import Message
 from memcore.units import approximate
 
 
@@ -26,17 +27,20 @@ def _beyond(data: object) -> Iterator[Problem]:
         path, value, depth = left.pop()
         if isinstance(value, (Mapping, list, tuple)):
             if depth >= NESTING:
-                yield Problem(path, f"nested more than {NESTING} levels deep")
+                yield Problem(path, Message("nested more than {} levels deep", NESTING))
             else:
                 left += ((f"{path}.{key}" if path else key, each, depth + 1) for key, each in _items(value))
         elif isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
-            yield Problem(path, f"expected a number of at most {INTEGER_DIGITS} digits, found {approximate(value)}")
+            yield Problem(
+                path,
+                Message("expected a number of at most {} digits, found {}", INTEGER_DIGITS, approximate(value)),
+            )
         elif isinstance(value, float) and not isfinite(value):
-            yield Problem(path, f"expected a finite number, found {value}")
+            yield Problem(path, Message("expected a finite number, found {}", value))
         elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
-            yield Problem(path, f"longer than {CONFIG_LENGTH:,} characters")
+            yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))
     if left:
-        yield Problem("", f"more than {VALUES:,} values")
+        yield Problem("", Message("more than {:,} values", VALUES))
 
 
 def _items(value: Mapping[object, object] | list[object] | tuple[object, ...]) -> Iterable[tuple[str, object]]:

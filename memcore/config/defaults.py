@@ -12,6 +12,7 @@ from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import Problem
+from memcore.messages import filled, joined
 
 WITH_OWN_LAYERS_ABSENT = (
     Training.loss_shift,
@@ -62,23 +63,23 @@ class Defaults:
         self.assumptions.append(Assumption(of, default, reason or "the engine's default", reason is not None))
         return default
 
-    def refuse(self, path: str, message: str) -> None:
-        """Note a problem."""
-        self.problems.append(Problem(path, message))
+    def refuse(self, path: str, said: str, *values: object) -> None:
+        """Note a problem: a sentence, or the template of one and its values."""
+        self.problems.append(Problem(path, filled(said, values)))
 
     def refuse_foreign(self, engine: str) -> None:
         """Settings of other engines are errors: nothing that is given is silently ignored."""
         for path, engines in _of_others(engine):
             value = self._values.get(path)
             if value is not None and not (value == 1 and path.startswith("parallelism.")):
-                self.refuse(path, f"applies to engine.type {' and '.join(engines)}, found engine.type {engine!r}")
+                self.refuse(path, "applies to engine.type {}, found engine.type {!r}", joined(" and ", engines), engine)
 
     def refuse_all(self, paths: Iterable[Setting[Any]], engine: str) -> None:
         """Note settings that an engine does not have, where they ask for something."""
         for path in paths:
             value = self.given(path)
             if value is True or value not in (None, False, 0, 1):
-                self.refuse(path, f"found {value!r}, which is not modelled with {engine}; leave it out")
+                self.refuse(path, "found {!r}, which is not modelled with {}; leave it out", value, engine)
 
 
 @lru_cache(maxsize=64)

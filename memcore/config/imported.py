@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memcore.config.kinds import Flag
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
+from memcore.messages import Message, joined
 from memcore.units import shown
 
 ENGINES: Mapping[str, str] = {
@@ -165,7 +166,9 @@ def _engine(found: Imported) -> None:
         if key in engine and name not in engines:
             value = engine.pop(key)
             if value != "none":
-                found.notes.append(f"engine.{key} {shown(value)} has no meaning for engine.type {name!r}: left out")
+                found.notes.append(
+                    Message("engine.{} {} has no meaning for engine.type {!r}: left out", key, shown(value), name)
+                )
     strategy = engine.pop("sharding_strategy", None)
     if isinstance(strategy, str) and strategy in SHARDING:
         engine["reshard_after_forward"] = SHARDING[strategy]
@@ -184,7 +187,9 @@ def _offload(found: Imported) -> None:
     for (key, value), least in STAGES.items():
         if engine.get(key) == value and isinstance(stage, int) and stage < least:
             del engine[key]
-            found.notes.append(f"engine.{key} {value!r} needs ZeRO-{least}, found {shown(stage)}: left out")
+            found.notes.append(
+                Message("engine.{} {!r} needs ZeRO-{}, found {}: left out", key, value, least, shown(stage))
+            )
 
 
 def _groups(found: Imported) -> None:
@@ -199,16 +204,18 @@ def _groups(found: Imported) -> None:
     ranks = _count(parallelism, "data_parallel_size")
     if tensor is None or stages is None or ranks is None:
         return
-    given = " and ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True) if size != 1)
+    given = joined(" and ", (f"{name} {size}" for name, size in zip(names, sizes, strict=True) if size != 1))
     divides = DIVIDED_AS.get(engine["type"])
     if divides is not None and not routed and (stages == 1 or engine.get("zero_stage", 0) in (0, 1)):
         engine["type"] = divides
-        found.notes.append(f"found {given}; {reason}; taken as engine.type 'megatron-deepspeed', which does")
+        found.notes.append(
+            Message("found {}; {}; taken as engine.type 'megatron-deepspeed', which does", given, reason)
+        )
         return
     for name in names:
         parallelism.pop(name.partition(".")[2], None)
     parallelism["data_parallel_size"] = tensor * stages * ranks
-    found.notes.append(f"found {given}; {reason}; all of these GPUs are taken as data-parallel ranks")
+    found.notes.append(Message("found {}; {}; all of these GPUs are taken as data-parallel ranks", given, reason))
 
 
 def _training(found: Imported) -> None:
@@ -220,8 +227,8 @@ def _training(found: Imported) -> None:
     if isinstance(level, int) and not isinstance(level, bool) and level in CHECKPOINTING:
         training["activation_checkpointing"] = CHECKPOINTING[level]
         if 0 < level < 4:
-            message = f"training.activation_checkpointing {level}: taken as policy {CHECKPOINTING[level]!r}"
-            found.notes.append(f"{message}, the nearest that frameworks have")
+            message = Message("training.activation_checkpointing {}: taken as policy {!r}", level, CHECKPOINTING[level])
+            found.notes.append(Message("{}, the nearest that frameworks have", message))
 
 
 def _world(found: Imported) -> None:
@@ -242,8 +249,12 @@ def _world(found: Imported) -> None:
         del parallelism["data_parallel_size"]
         product = f"{tensor} × {stages} × {data}"
         found.notes.append(
-            f"hardware.num_gpus {gpus} is not the product of the parallel sizes {product}: data parallelism is what "
-            "the GPUs leave, as launchers derive it"
+            Message(
+                "hardware.num_gpus {} is not the product of the parallel sizes {}: data parallelism is what "
+                "the GPUs leave, as launchers derive it",
+                gpus,
+                product,
+            )
         )
 
 
@@ -257,7 +268,9 @@ def _model(found: Imported) -> None:
     hidden, heads = (_count(model, key, None) for key in ("hidden_size", "num_attention_heads"))
     if hidden and heads and hidden % heads:
         model["head_dim"] = _HEAD
-        found.notes.append(f"model.hidden_size {hidden} is not divisible by {heads} heads: assumed heads of {_HEAD}")
+        found.notes.append(
+            Message("model.hidden_size {} is not divisible by {} heads: assumed heads of {}", hidden, heads, _HEAD)
+        )
     if _routes(model.pop("moe_enabled", False)):
         found.config["model"] = _mixture(model, experts, found.notes)
 
@@ -267,21 +280,23 @@ def _routes(value: object) -> object:
     try:
         return Flag().check(value)
     except ValueError as error:
-        raise ConfigError([Problem("model.moe_enabled", str(error))]) from None
+        raise ConfigError.at("model.moe_enabled", str(error)) from None
 
 
 def _mixture(model: Mapping[str, Any], experts: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """A mixture of experts in the words of Qwen2-MoE, or without a shared expert of Mixtral."""
     missing = [name for name in list(SIZES)[:3] if name not in model]
     if missing:
-        raise ConfigError([Problem("model", f"a mixture of experts needs {', '.join(missing)}")])
+        raise ConfigError.at("model", "a mixture of experts needs {}", joined(", ", missing))
     sizes = {SIZES.get(key, key): value for key, value in model.items() if key not in ("name", "num_parameters")}
     wide = experts["expert_intermediate_size"] or 4 * (_count(sizes, "hidden_size") or 1)
     count, chosen = experts["num_experts"] or 8, experts["top_k"] or 2
     shared = experts["shared_expert_intermediate_size"]
     counted = shown(model.get("num_parameters")).strip("'")
-    stated = f"; {counted} is what the file states" if "num_parameters" in model else ""
-    notes.append(f"model: a mixture of experts with as many key as query heads, counted from its sizes{stated}")
+    stated = Message("; {} is what the file states", counted) if "num_parameters" in model else ""
+    notes.append(
+        Message("model: a mixture of experts with as many key as query heads, counted from its sizes{}", stated)
+    )
     named = {"_name": model["name"]} if "name" in model else {}
     if not shared:
         family = {"model_type": "mixtral", "num_local_experts": count, "num_experts_per_tok": chosen}

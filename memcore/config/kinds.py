@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from memcore import limits
 from memcore.config.deflated import DEFLATED, deflated, inflated
 from memcore.errors import meaning, nearest
+from memcore.messages import Message, joined
 from memcore.units import SIZE, GiB, approximate, parse_bytes, parse_count, shown
 
 JsonSchema = dict[str, object]
@@ -24,7 +25,7 @@ class Choices(ValueError):
     """Not one of the allowed words; `suggestion` is the nearest of them."""
 
     def __init__(self, found: object, allowed: tuple[str, ...]) -> None:
-        super().__init__(f"found {shown(found)}; allowed: {', '.join(allowed)}")
+        super().__init__(Message("found {}; allowed: {}", shown(found), joined(", ", allowed)))
         self.suggestion = nearest(found, allowed) if isinstance(found, str) else None
 
 
@@ -34,8 +35,11 @@ class Unlisted(Choices):
     def __init__(self, found: object, catalog: str, known: Iterable[str]) -> None:
         names = tuple(known)
         meant = meaning(found, names) if isinstance(found, str) else ()
-        several = f"; it may be {', '.join(meant[:6])}" if len(meant) > 1 else ""
-        ValueError.__init__(self, f"found {shown(found)}, which is not one of {len(names)} known {catalog}{several}")
+        several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
+        ValueError.__init__(
+            self,
+            Message("found {}, which is not one of {} known {}{}", shown(found), len(names), catalog, several),
+        )
         self.suggestion = nearest(found, names) if isinstance(found, str) else None
 
 
@@ -76,11 +80,15 @@ class Integer:
     def check(self, value: object) -> int:
         value = _whole(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"expected a whole number, found {shown(value)}")
+            raise ValueError(Message("expected a whole number, found {}", shown(value)))
         if value < self.minimum:
-            raise ValueError(f"expected a whole number of at least {self.minimum}, found {approximate(value)}")
+            raise ValueError(
+                Message("expected a whole number of at least {}, found {}", self.minimum, approximate(value))
+            )
         if value > self.maximum:
-            raise ValueError(f"expected a whole number of at most {self.maximum}, found {approximate(value)}")
+            raise ValueError(
+                Message("expected a whole number of at most {}, found {}", self.maximum, approximate(value))
+            )
         return value
 
     def parse(self, text: str) -> int:
@@ -106,9 +114,11 @@ class Number:
         if self.unit == "GiB" and isinstance(value, str):
             return self.parse(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"expected {self._expected}, found {shown(value)}")
+            raise ValueError(Message("expected {}, found {}", self._expected, shown(value)))
         if not self.minimum <= value <= self.maximum:
-            raise ValueError(f"expected a number from {self.minimum:g} to {self.maximum:g}, found {shown(value)}")
+            raise ValueError(
+                Message("expected a number from {:g} to {:g}, found {}", self.minimum, self.maximum, shown(value))
+            )
         return value
 
     def parse(self, text: str) -> float:
@@ -121,7 +131,7 @@ class Number:
             else:
                 number = float(given)
         except (ValueError, OverflowError):
-            raise ValueError(f"expected {self._expected}, found {text!r:.80}") from None
+            raise ValueError(Message("expected {}, found {!r:.80}", self._expected, text)) from None
         return self.check(int(number) if number.is_integer() else number)
 
     def spell(self, value: object) -> str:
@@ -157,7 +167,7 @@ class Flag:
 
     def check(self, value: object) -> bool:
         if not isinstance(value, bool):
-            raise ValueError(f"expected true or false, found {shown(value)}")
+            raise ValueError(Message("expected true or false, found {}", shown(value)))
         return value
 
     def parse(self, text: str) -> bool:
@@ -190,9 +200,9 @@ class Choice:
         if isinstance(value, str):
             value = self.also.get(value, value)
         if isinstance(value, str) and value in self.impossible:
-            raise ValueError(f"found {value!r}, which {self.impossible[value]}")
+            raise ValueError(Message("found {!r}, which {}", value, self.impossible[value]))
         if value in self.planned:
-            raise ValueError(f"{value!r} is not modelled yet; allowed: {', '.join(self.options)}")
+            raise ValueError(Message("{!r} is not modelled yet; allowed: {}", value, joined(", ", self.options)))
         if value not in self.options:
             raise Choices(value, self.options)
         return value
@@ -256,9 +266,9 @@ class FlagOrCount:
         if isinstance(value, bool):
             return value
         if not isinstance(value, int) or value < 2:
-            raise ValueError(f"expected true, false or a number of at least 2, found {shown(value)}")
+            raise ValueError(Message("expected true, false or a number of at least 2, found {}", shown(value)))
         if value > limits.GPUS:
-            raise ValueError(f"expected a number of at most {limits.GPUS}, found {approximate(value)}")
+            raise ValueError(Message("expected a number of at most {}, found {}", limits.GPUS, approximate(value)))
         return value
 
     def parse(self, text: str) -> bool | int:
@@ -282,7 +292,7 @@ class Version:
             return Integer(0).check(value)
         if isinstance(value, str) and _RELEASE.fullmatch(value):
             return int(value) if value.isdigit() else value
-        raise ValueError(f"expected a release such as 0.19.0 or a whole number, found {shown(value)}")
+        raise ValueError(Message("expected a release such as 0.19.0 or a whole number, found {}", shown(value)))
 
     def parse(self, text: str) -> int | str:
         return self.check(text.strip())
@@ -304,7 +314,7 @@ class Names:
     def check(self, value: object) -> str | list[str]:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, (list, tuple)) or not names or not all(map(self._is_name, names)):
-            raise ValueError(f"expected a name or a list of names, found {shown(value)}")
+            raise ValueError(Message("expected a name or a list of names, found {}", shown(value)))
         limits.few(names)
         return names[0] if len(names) == 1 else list(names)
 
@@ -355,7 +365,9 @@ class ModelName:
 
     def check(self, value: object) -> str | Mapping[str, object]:
         if not isinstance(value, (str, Mapping)) or not value:
-            raise ValueError(f"expected a catalog id, a hub id or the content of a config.json, found {shown(value)}")
+            raise ValueError(
+                Message("expected a catalog id, a hub id or the content of a config.json, found {}", shown(value))
+            )
         return value
 
     def parse(self, text: str) -> str | Mapping[str, object]:
@@ -374,7 +386,9 @@ class Text:
 
     def check(self, value: object) -> str:
         if not isinstance(value, str) or len(value) > limits.TEXT_LENGTH:
-            raise ValueError(f"expected a text of at most {limits.TEXT_LENGTH} characters, found {shown(value)}")
+            raise ValueError(
+                Message("expected a text of at most {} characters, found {}", limits.TEXT_LENGTH, shown(value))
+            )
         return value
 
     def parse(self, text: str) -> str:

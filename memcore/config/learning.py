@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import Section, setting
 from memcore.dtypes import FLOATING
+from memcore.messages import Message
 from memcore.optimizers.table import OPTIMIZERS
 
-_STORED = (
-    "is no dtype of what learns; frozen weights in few bits are training.quantization, and products in FP8 are "
-    "training.precision 'fp8-mixed'; allowed: fp32, bf16, fp16"
+_STORED = Message(
+    "is no dtype of what learns; frozen weights in few bits are training.quantization, and products in FP8 "
+    "are training.precision 'fp8-mixed'; allowed: {}",
+    "fp32, bf16, fp16",
 )
 _FEW_BITS = ("int8", "int4", "nf4", "mxfp4", "nvfp4")
 TF32: Mapping[str, str] = {"tf32": "fp32"}
@@ -30,8 +32,11 @@ MASTER = Choice(
     {"none": "the optimizer reads the parameters themselves", "fp32": "it has a copy in fp32"},
     impossible=dict.fromkeys(
         ("bf16", "fp16", "fp8", "mxfp8", *_FEW_BITS),
-        "is no dtype of master copies here; Megatron's precision-aware optimizer has engine.main_params_dtype; "
-        "allowed: none, fp32",
+        Message(
+            "is no dtype of master copies here; Megatron's precision-aware optimizer has "
+            "engine.main_params_dtype; allowed: {}",
+            "none, fp32",
+        ),
     ),
     also=TF32,
 )

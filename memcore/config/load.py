@@ -9,6 +9,7 @@ from typing import Any
 from memcore.config.kinds import Choices
 from memcore.config.schema import Section, Setting, within
 from memcore.errors import LISTED, ConfigError, Problem, nearest
+from memcore.messages import Message
 
 Sections = tuple[type[Section], ...]
 
@@ -19,7 +20,7 @@ def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[st
     Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError([Problem("", f"expected a JSON object, found {_kind(data)}")])
+        raise ConfigError.at("", "expected a JSON object, found {}", _kind(data))
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     _read(_keys(sections, "") | {model.name: model}, sections, data, "", values, problems)
@@ -70,7 +71,7 @@ def _read(
         elif not isinstance(meant, Setting):
             _section(meant, sections, value, values, problems)
         elif meant in values:
-            problems.append(Problem(here, f"given twice: also as {meant.name!r}"))
+            problems.append(Problem(here, Message("given twice: also as {!r}", meant.name)))
         elif value is not None:
             try:
                 values[meant] = meant.kind.check(value)
@@ -86,8 +87,8 @@ def _section(path: str, sections: Sections, value: object, values: dict[str, Any
     if isinstance(value, Mapping):
         _read(_keys(_inner(sections), path), sections, value, path, values, problems)
     elif value is not None:
-        expected = f"a text or an object with {short!r}" if short else "an object"
-        problems.append(Problem(path, f"expected {expected}, found {_kind(value)}"))
+        expected = Message("a text or an object with {!r}", short) if short else "an object"
+        problems.append(Problem(path, Message("expected {}, found {}", expected, _kind(value))))
 
 
 def problem_of(path: str, error: ValueError) -> Problem:

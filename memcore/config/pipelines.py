@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from memcore import limits
 from memcore.config.kinds import JsonSchema
+from memcore.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,10 @@ class Layout:
             limits.few(value)
             return list(value)
         if isinstance(value, str) and len(value) > limits.LAYOUT_LENGTH:
-            raise ValueError(f"expected at most {limits.LAYOUT_LENGTH} characters, found {len(value)}")
-        raise ValueError(f"expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value!r:.80}")
+            raise ValueError(Message("expected at most {} characters, found {}", limits.LAYOUT_LENGTH, len(value)))
+        raise ValueError(
+            Message("expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {!r:.80}", value)
+        )
 
     def parse(self, text: str) -> str | list[int]:
         """The same from a text."""

@@ -20,6 +20,7 @@ from memcore.config.texts import FLAGS, from_texts, to_texts
 from memcore.config.training import Training
 from memcore.errors import LISTED, ConfigError, Problem, nearest
 from memcore.limits import LINK_LENGTH
+from memcore.messages import Message
 
 VERSION = "v1"
 PARTS = 500
@@ -69,13 +70,17 @@ def decode_fragment(text: str) -> Config:
 def read_fragment(text: str) -> Link:
     """What a fragment says, or that of a whole URL with one: its config, and every part that cannot be understood."""
     if len(text) > LINK_LENGTH:
-        return Link(None, (Problem("link", f"longer than {LINK_LENGTH} characters"),), newer=False)
+        return Link(None, (Problem("link", Message("longer than {} characters", LINK_LENGTH)),), newer=False)
     version, *parts = text.rpartition("#")[2].split("&")
     if version != VERSION:
         newer = re.fullmatch("v[0-9]{1,9}", version) is not None and int(version[1:]) > int(VERSION[1:])
         return Link(None, (_other_version(version, newer=newer),), newer)
     if len(parts) > PARTS:
-        return Link(None, (Problem("link", f"found {len(parts)} settings; expected at most {PARTS}"),), newer=False)
+        return Link(
+            None,
+            (Problem("link", Message("found {} settings; expected at most {}", len(parts), PARTS)),),
+            newer=False,
+        )
     texts, problems, newer = _texts(filter(None, parts))
     try:
         config: Config | None = from_texts(texts)
@@ -88,10 +93,10 @@ def read_fragment(text: str) -> Link:
 
 def _other_version(version: str, *, newer: bool) -> Problem:
     if newer:
-        mend = f"this memcore is older and reads {VERSION!r}: reload the page or update it"
+        mend = Message("this memcore is older and reads {!r}: reload the page or update it", VERSION)
     else:
-        mend = f"expected {VERSION!r}; copy the whole link"
-    return Problem("link", f"found version {version[:20]!r}; {mend}")
+        mend = Message("expected {!r}; copy the whole link", VERSION)
+    return Problem("link", Message("found version {!r}; {}", version[:20], mend))
 
 
 def _texts(parts: Iterable[str]) -> tuple[dict[str, str], list[Problem], bool]:
@@ -100,7 +105,7 @@ def _texts(parts: Iterable[str]) -> tuple[dict[str, str], list[Problem], bool]:
     problems: list[Problem] = []
     newer = False
     for name, given, spelled in (part.partition("=") for part in parts):
-        where = f"link: {name[:40]}"
+        where = Message("link: {}", name[:40])
         try:
             text = _unescaped(spelled)
         except ValueError as error:
@@ -123,7 +128,9 @@ def _texts(parts: Iterable[str]) -> tuple[dict[str, str], list[Problem], bool]:
 def _unescaped(spelled: str) -> str:
     damaged = _ESCAPE.search(spelled)
     if damaged:
-        raise ValueError(f"found {damaged[0]!r}; expected % and two hexadecimal digits, and %25 for a percent sign")
+        raise ValueError(
+            Message("found {!r}; expected % and two hexadecimal digits, and %25 for a percent sign", damaged[0])
+        )
     try:
         return unquote(spelled, errors="strict")
     except UnicodeDecodeError:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.formats.scalars import block, double_quoted, folding, resolved, single_quoted
+from memcore.messages import Message
 
 _GAP = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:#[^\n]*)?")
 _LINE_GAP = re.compile(r"[ \t]*\n(?:[ \t]*\n)*[ \t]*")
@@ -81,13 +82,13 @@ class Cursor:
         here = min(self.at if at is None else at, len(self.text.rstrip()))
         number = self.text.count("\n", 0, here)
         found = self.text[self.text.rfind("\n", 0, here) + 1 :].partition("\n")[0]
-        raise ConfigError([Problem(f"line {number + 1}", f"found {found.strip()[:60]!r}, which {why}")])
+        raise ConfigError.at(Message("line {}", number + 1), "found {!r}, which {}", found.strip()[:60], why)
 
     def misplaced(self) -> str:
         """Why there should be nothing at the cursor."""
         if self.fresh:
             return "is indented unlike its neighbours"
-        return f"goes on after its end: {self.text[self.at : self.at + 200].partition(chr(10))[0][:20]!r}"
+        return Message("goes on after its end: {!r}", self.text[self.at : self.at + 200].partition(chr(10))[0][:20])
 
     def scalar(self, parent: int | None, tag: str) -> tuple[Any, str]:
         """A scalar right of column `parent`, None within brackets, and its text."""
@@ -98,13 +99,13 @@ class Cursor:
         try:
             return resolved(text), text
         except ValueError as error:
-            self.refuse(f"is too long: {error}")
+            self.refuse(Message("is too long: {}", str(error)))
 
     def _plain(self, parent: int | None) -> str:
         first, more = (_FLOW_PLAIN, _FLOW_MORE) if parent is None else (PLAIN, _MORE)
         match = first.match(self.text, self.at)
         if match is None:
-            begun = f"has {self.letter()!r} where a value begins: texts that begin so need quotes"
+            begun = Message("has {!r} where a value begins: texts that begin so need quotes", self.letter())
             self.refuse(COMPLEX if self.letter() == "?" else begun)
         parts: list[str] = []
         while match is not None and match[0]:
@@ -137,7 +138,7 @@ class Cursor:
     def _quote(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.at)
         if match is None or _INNER_MARKER.search(match[0]):
-            self.refuse(f"lacks its closing {self.letter()}")
+            self.refuse(Message("lacks its closing {}", self.letter()))
         text = self.unquoted(match)
         self.take(match.end())
         return text

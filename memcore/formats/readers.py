@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.formats.settled import GPUS
 from memcore.formats.shell import END, words
 from memcore.formats.yaml import read_yaml
 from memcore.limits import NESTING, whole
-from memcore.untrusted import deepest, parse_json, unmarked
+from memcore.messages import Message
+from memcore.untrusted import deepest, fault, parse_json, unmarked
 
 _TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
@@ -43,7 +44,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     try:
         text = unmarked(text)
     except ValueError as error:
-        raise ConfigError([Problem("the file", str(error))]) from None
+        raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
     first = _BEFORE.match(text)
@@ -57,7 +58,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
         return "argv", _tested(content["MODEL_ARGS"])
     if not isinstance(content, Mapping):
-        raise ConfigError([Problem("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")])
+        raise ConfigError.at("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")
     return "yaml", flat(content)
 
 
@@ -68,9 +69,9 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
     except ConfigError:
         raise
     except ValueError as error:
-        raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
+        raise ConfigError.at(name, "is not JSON: {}", fault(error)) from None
     if not isinstance(found, dict):
-        raise ConfigError([Problem(name, "expected a JSON object")])
+        raise ConfigError.at(name, "expected a JSON object")
     return found
 
 
@@ -100,14 +101,14 @@ def _listed(value: Any) -> Any:
 
 def _toml(text: str) -> Any:
     if sys.version_info < (3, 11):
-        raise ConfigError([Problem("the file", "is TOML, which takes Python 3.11 or newer to read")])
+        raise ConfigError.at("the file", "is TOML, which takes Python 3.11 or newer to read")
     import tomllib  # noqa: PLC0415 — Python 3.10 lacks it
 
     try:
         _bounded(text)
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError([Problem("the file", f"is not TOML: {error}")]) from None
+        raise ConfigError.at("the file", "is not TOML: {}", str(error)) from None
 
 
 def _bounded(text: str) -> None:
@@ -119,7 +120,7 @@ def _bounded(text: str) -> None:
     deepest(_TOML_BRACKET.findall(bare))
     for name in _TOML_NAME.findall(bare):
         if name.count(".") >= NESTING:
-            raise ValueError(f"nested more than {NESTING} levels deep")
+            raise ValueError(Message("nested more than {} levels deep", NESTING))
     for digits in _DIGITS.findall(bare):
         whole(digits.replace("_", ""))
 
@@ -149,7 +150,7 @@ def read_command(text: str) -> dict[str, Any]:
     try:
         return dict(_flags(words(text)))
     except (ValueError, RecursionError) as error:
-        raise ConfigError([Problem("the command", f"cannot be read: {error}")]) from None
+        raise ConfigError.at("the command", "cannot be read: {}", str(error)) from None
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:

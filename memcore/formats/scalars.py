@@ -12,6 +12,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from memcore.limits import INTEGER_DIGITS, whole
+from memcore.messages import Message
 
 _WORDS: Mapping[str, Any] = {
     word: value
@@ -99,11 +100,11 @@ def _unescaped(match: re.Match[str]) -> str:
         return "\n" * (match[0].count("\n") - 1)
     if kind == "one":
         if match["one"] not in _ESCAPES:
-            raise ValueError(f"has the escape {match[0]}, which YAML does not know")
+            raise ValueError(Message("has the escape {}, which YAML does not know", match[0]))
         return _ESCAPES[match["one"]]
     code = int(match[str(kind)], 16)
     if code > 0x10FFFF or code in _SURROGATES:
-        raise ValueError(f"has the escape {match[0]}, which is no character")
+        raise ValueError(Message("has the escape {}, which is no character", match[0]))
     return chr(code)
 
 

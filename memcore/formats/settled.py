@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.errors import MemcoreError
+from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.networks.usual_targets import targets_of_peft
 
@@ -89,8 +90,11 @@ def of_trl(found: Mapping[str, Any]) -> Settled:
         return settled, notes
     targets = list(targets_of_peft(family))
     if not targets:
-        return settled, (*notes, f"lora_target_modules: PEFT has none of its own for {family}; taken as all-linear")
-    note = f"lora_target_modules: not given; PEFT's for {family}: {', '.join(targets)}"
+        return settled, (
+            *notes,
+            Message("lora_target_modules: PEFT has none of its own for {}; taken as all-linear", family),
+        )
+    note = Message("lora_target_modules: not given; PEFT's for {}: {}", family, joined(", ", targets))
     return {**settled, "lora_target_modules": targets}, (*notes, note)
 
 
@@ -139,7 +143,7 @@ def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list
         plain[CHECKPOINTS] = True
     wrapped = str(left.pop("auto_wrap_policy", _BY_LAYER))
     if wrapped != _BY_LAYER:
-        notes.append(f"fsdp_auto_wrap_policy is {wrapped}; each layer is taken as a unit, which needs less")
+        notes.append(Message("fsdp_auto_wrap_policy is {}; each layer is taken as a unit, which needs less", wrapped))
     if left.get("backward_prefetch") == "BACKWARD_PRE":
         left.pop("backward_prefetch")
     plain |= {f"fsdp_config.{key}": value for key, value in left.items() if key not in _NO_MATTER}
@@ -150,11 +154,11 @@ def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
     """What the name of a DeepSpeed file says."""
     stage = _ZERO.search(path.rsplit("/", 1)[-1])
     if stage is None:
-        return {ENGINE: "deepspeed"}, [f"deepspeed: {path} is another file; its stage is not known here"]
+        return {ENGINE: "deepspeed"}, [Message("deepspeed: {} is another file; its stage is not known here", path)]
     plain: dict[str, Any] = {ENGINE: "deepspeed", STAGE: int(stage[1])}
     if "offload" in path:
         plain |= {OPTIMIZER: "cpu"} | ({PARAMETERS: "cpu"} if stage[1] == "3" else {})
-    return plain, [f"deepspeed: {path} is another file; taken from its name is ZeRO stage {stage[1]}"]
+    return plain, [Message("deepspeed: {} is another file; taken from its name is ZeRO stage {}", path, stage[1])]
 
 
 def factory(found: Mapping[str, Any]) -> Settled:
@@ -187,7 +191,10 @@ def automatic(found: Mapping[str, Any]) -> Settled:
         settled["bf16.enabled"] = True
         notes.append("bf16.enabled is 'auto': bf16 is taken, the trainer decides")
     unused = [name for name in _OWN_CHECKPOINTS if settled.pop(name, False)]
-    notes += [f"{name} is left out: deepspeed.checkpointing is called by Megatron-DeepSpeed alone" for name in unused]
+    notes += [
+        Message("{} is left out: deepspeed.checkpointing is called by Megatron-DeepSpeed alone", name)
+        for name in unused
+    ]
     return settled, tuple(notes)
 
 

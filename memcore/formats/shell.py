@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from memcore.limits import NESTING, VARIABLES_LENGTH
+from memcore.messages import Message
 
 END = ";"
 """The word that ends a command."""
@@ -215,7 +216,7 @@ class _Script:
         if held or rest[:2] not in (":-", ":="):
             return held
         if self.deep >= _FILLED:
-            raise ValueError(f"It has more than {_FILLED} defaults of variables inside each other")
+            raise ValueError(Message("It has more than {} defaults of variables inside each other", _FILLED))
         inner = _Script(rest[2:], variables=self.variables, filled=self.filled, deep=self.deep + 1)
         value = inner.as_text()
         self.filled = inner.filled
@@ -276,7 +277,7 @@ class _Script:
     def _branch(self, word: str, condition: list[str]) -> None:
         if word == "if":
             if len(self.open) >= NESTING:
-                raise ValueError(f"It has more than {NESTING} conditions inside each other")
+                raise ValueError(Message("It has more than {} conditions inside each other", NESTING))
             self.open.append((False, _outcome(condition)))
         elif self.open and word == "fi":
             self.open.pop()

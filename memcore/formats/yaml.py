@@ -14,6 +14,7 @@ from typing import Any
 
 from memcore.formats.cursor import COMPLEX, PLAIN, QUOTED, Cursor
 from memcore.limits import NESTING
+from memcore.messages import Message
 
 _DIRECTIVE = re.compile(r"%[^\n]*")
 _DASH = re.compile(r"-(?![^ \t\n])")
@@ -102,7 +103,7 @@ class _Reader(Cursor):
     def _enter(self, levels: int = 1) -> None:
         self.deep += levels
         if self.deep > NESTING:
-            self.refuse(f"is nested more than {NESTING} levels deep")
+            self.refuse(Message("is nested more than {} levels deep", NESTING))
 
     def _block(self, parent: int, *, compact: bool = False, beside: bool = False) -> Any:
         """The value that stands further right than column `parent`.
@@ -204,7 +205,7 @@ class _Reader(Cursor):
         elif key not in pairs.own:
             pairs.own[key] = value
         elif pairs.own[key] == value:
-            self.notes.append(f"{key} is there twice, with the same value")
+            self.notes.append(Message("{} is there twice, with the same value", key))
         else:
             self.refuse("is there twice, with other values", at)
 
@@ -223,7 +224,7 @@ class _Reader(Cursor):
             if self.fresh:
                 break
         if tag not in _TYPES and tag not in ("", "!"):
-            self.refuse(f"has the tag {tag[:40]}, which is not read")
+            self.refuse(Message("has the tag {}, which is not read", tag[:40]))
         return anchor, tag
 
     def _finished(self, anchor: str, tag: str, value: Any) -> Any:
@@ -233,7 +234,7 @@ class _Reader(Cursor):
         elif tag == "!!str" and value is None:
             value = ""
         if tag in _TYPES and type(value) is not _TYPES[tag]:
-            self.refuse(f"is not what its tag {tag} says")
+            self.refuse(Message("is not what its tag {} says", tag))
         if anchor:
             self.anchors[anchor] = _anchored(value)
         return value
@@ -245,7 +246,7 @@ class _Reader(Cursor):
         found = self.anchors[match[1]]
         self.aliased += found.size
         if self.aliased > _ALIASED:
-            self.refuse(f"makes more than {_ALIASED} values of aliases")
+            self.refuse(Message("makes more than {} values of aliases", _ALIASED))
         self._enter(found.height)
         self.deep -= found.height
         self.take(match.end())
@@ -265,7 +266,7 @@ class _Reader(Cursor):
             value, key = self._flow_value()
             letter = self._next(start, closing)
             if letter == ":" and closing == "]" and self.line > here:
-                self.refuse(f"has ':' where a comma or {closing} belongs")
+                self.refuse(Message("has {!r} where a comma or {} belongs", ":", closing))
             if letter == ":":
                 self.take(self.at + 1)
                 value = None if self._next(start, closing) in (",", closing) else self._flow_value()[0]
@@ -281,7 +282,7 @@ class _Reader(Cursor):
             if letter == ",":
                 self.take(self.at + 1)
             elif letter != closing:
-                self.refuse(f"has {letter!r} where a comma or {closing} belongs")
+                self.refuse(Message("has {!r} where a comma or {} belongs", letter, closing))
         self.take(self.at + 1)
         self.deep -= 1
         return items if closing == "]" else {**pairs.merged, **pairs.own}
@@ -290,7 +291,7 @@ class _Reader(Cursor):
         """The next letter of a flow collection that began at `start`."""
         self.skip()
         if self.ended():
-            self.refuse(f"lacks its {closing}", start)
+            self.refuse(Message("lacks its {}", closing), start)
         return self.letter()
 
     def _flow_value(self) -> tuple[Any, str | None]:

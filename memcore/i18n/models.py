@@ -11,18 +11,16 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "grouped-query attention": "分组查询注意力",
     "cross attention": "交叉注意力",
     "compressed attention": "压缩注意力",
-    "{query:d} heads of {width:d}": "{query} 个头，每头 {width}",
-    "{query:d} heads of {width:d} over {key:d}": "{query} 个头对 {key} 个键头，每头 {width}",
-    "over {key:d}": "对 {key} 个键头",
-    "window {width:d}": "窗口 {width}",
-    "chunks of {width:d}": "每块 {width}",
-    "chunks of": "每块",
+    "{query} heads of {width}": "{query} 个头，每头 {width}",
+    "{query} heads of {width} over {key}": "{query} 个头对 {key} 个键头，每头 {width}",
+    "window {width}": "窗口 {width}",
+    "chunks of {width}": "每块 {width}",
     "keys and values of an earlier layer": "前面某层的键和值",
     "parameters of an earlier layer": "前面某层的参数",
-    "latent attention, {heads:d} heads, {latent:d} + {rotary:d} cached": (
+    "latent attention, {heads} heads, {latent} + {rotary} cached": (
         "潜在注意力（MLA），{heads} 个头，缓存 {latent} + {rotary}"
     ),
-    "latent attention, {heads:d} heads, {latent:d} + {rotary:d} cached, indexed": (
+    "latent attention, {heads} heads, {latent} + {rotary} cached, indexed": (
         "潜在注意力（MLA），{heads} 个头，缓存 {latent} + {rotary}，带索引"
     ),
     "gated delta rule": "门控 delta 规则",
@@ -31,21 +29,20 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "real-gated linear recurrence": "实数门控线性循环（RG-LRU）",
     "short convolution": "短卷积",
     # Feed-forward layers
-    "{chosen:d} of {count:d} experts of {width:d}": "{count} 个专家选 {chosen} 个，每个 {width}",
-    "{chosen:d} of {count:d} experts of {width:d} and {shared:d} shared": (
+    "{chosen} of {count} experts of {width}": "{count} 个专家选 {chosen} 个，每个 {width}",
+    "{chosen} of {count} experts of {width} and {shared} shared": (
         "{count} 个专家选 {chosen} 个，每个 {width}，共享 {shared}"
     ),
-    "{shared:d} shared": "共享 {shared}",
-    "gated {width:d}": "门控 {width}",
-    "plain {width:d}": "普通 {width}",
+    "gated {width}": "门控 {width}",
+    "plain {width}": "普通 {width}",
     "gated outputs": "门控输出",
     "published in addition: {part}": "另外发布：{part}",
     "multi-token prediction": "多 token 预测",
     "router correction biases": "路由器校正偏置",
     "fp8 block scales": "fp8 块缩放因子",
     # Ranks
-    "stage {number:d}": "阶段 {number}",
+    "stage {number}": "阶段 {number}",
     "stages {numbers}": "阶段 {numbers}",
-    "all {count:d} GPUs": "全部 {count} 个 GPU",
+    "all {count} GPUs": "全部 {count} 个 GPU",
     "every rank": "每个 rank",
 }

@@ -76,7 +76,7 @@ def translated(english: str) -> str:
         return english
     from memcore.i18n.sentences import in_chinese  # noqa: PLC0415 - English does without
 
-    return ANSWERS_IN_CHINESE.get(english) or in_chinese(english)
+    return in_chinese(english)
 
 
 def named(english: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from memcore.messages import Message
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.tensors.autograd import attach, save, tracked
@@ -63,8 +64,8 @@ def _of_layer(layer: Layer) -> Iterator[str]:
     if not isinstance(feed, FeedForward) or feed.gate is None or feed.fused or feed.gating != "plain":
         yield "other feed-forward layers than gated ones of three matrices"
     if layer.residual != "sequential" or layer.second_mixer or layer.second_feed_forward or layer.extra:
-        yield f"layers wired as {layer.residual!r}"
-    yield from (f"norms of kind {norm.kind!r}" for norm in layer.norms if norm.kind != "rms")
+        yield Message("layers wired as {!r}", layer.residual)
+    yield from (Message("norms of kind {!r}", norm.kind) for norm in layer.norms if norm.kind != "rms")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers import model, support, tables
 from memcore.layers.transformers.norms import LIGER_NORMS
+from memcore.messages import joined
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.tensors.tensor import Tensor
@@ -34,8 +35,12 @@ def check(network: Network) -> None:
     }
     missing = [name for name, has in wanted.items() if not has]
     if missing:
-        message = f"Liger's kernels need {' and '.join(missing)}, which {network.family} lacks; use 'transformers'"
-        raise UnsupportedError("training.implementation", message)
+        raise UnsupportedError(
+            "training.implementation",
+            "Liger's kernels need {}, which {} lacks; use 'transformers'",
+            joined(" and ", missing),
+            network.family,
+        )
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:

@@ -12,6 +12,7 @@ from memcore.memory import readings
 from memcore.memory.ledger import Ledger
 from memcore.memory.rank import Rank
 from memcore.memory.readings import Reading
+from memcore.messages import Message
 from memcore.trace.job import Job
 from memcore.trace.program import Moment
 
@@ -80,7 +81,7 @@ class Estimate:
         """A reading whose range covers every network that the model may stand for, and the worst load of experts."""
         if self.worst_routing is not None:
             worst: Reading = getattr(self.worst_routing, name)
-            why = f"{own.range_because}; up to all tokens choosing the experts of one rank"
+            why = Message("{}; up to all tokens choosing the experts of one rank", own.range_because)
             own = replace(own, high=max(own.high, worst.high), range_because=why)
         others: list[Reading] = [getattr(other, name) for other in self.alternatives]
         if not others:
@@ -89,7 +90,7 @@ class Estimate:
             own,
             low=min(own.low, *(other.low for other in others)),
             high=max(own.high, *(other.high for other in others)),
-            range_because=f"{own.range_because}; and every network that the model's config may stand for",
+            range_because=Message("{}; and every network that the model's config may stand for", own.range_because),
         )
 
     @property

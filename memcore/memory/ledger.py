@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memcore.dtypes import ITEMSIZE
+from memcore.messages import Message, joined
 from memcore.rules.table import RULES
 from memcore.symbols import Factors, Quotient, Shape, Total, measure, product, spell
 from memcore.tally import Tally
@@ -79,7 +80,7 @@ class Entry:
         """Why it is there at this moment."""
         if not self.savers:
             return self.lifetime
-        return f"{self.lifetime}; saved by {', '.join(self.savers)}"
+        return Message("{}; saved by {}", self.lifetime, joined(", ", self.savers))
 
     @property
     def divided_by(self) -> tuple[str, ...]:

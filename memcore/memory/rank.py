@@ -23,6 +23,7 @@ from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.persistent import persistent
 from memcore.memory.pipeline import stage_jobs, stages_of_rank
+from memcore.messages import Message, joined
 from memcore.trace.job import Job
 from memcore.trace.program import Moment, Program, Sample
 from memcore.trace.record import program_of
@@ -164,8 +165,11 @@ class Rank:
         ends = ("gradient of the loss", "received gradient")
         found = [number for number, moment in enumerate(self.moments) if moment.place in ends]
         if not found:
-            message = f"{self.name} of a pipeline takes turns: no moment is the end of all forward passes"
-            raise UnsupportedError(Parallelism.pipeline_parallel_size, message)
+            raise UnsupportedError(
+                Parallelism.pipeline_parallel_size,
+                "{} of a pipeline takes turns: no moment is the end of all forward passes",
+                self.name,
+            )
         return self.moments[found[-1] - 1].end
 
     @property
@@ -318,13 +322,17 @@ def ranks_of(job: Job) -> tuple[Rank, ...]:
     """Every class of ranks of a job: one for each stage of a pipeline, which data parallelism makes alike."""
     each = job.num_gpus // job.stages
     if job.recipe.pipeline is None:
-        return (_rank_of(job, "the GPU" if each == 1 else f"all {each} GPUs", each),)
+        return (_rank_of(job, "the GPU" if each == 1 else Message("all {} GPUs", each), each),)
     return tuple(_rank_of(stage, _named(job, number), each) for number, stage in enumerate(stage_jobs(job)))
 
 
 def _named(job: Job, rank: int) -> str:
     """A rank of a pipeline by its stages."""
-    return f"stage {rank}" if job.stages_each == 1 else f"stages {' and '.join(map(str, stages_of_rank(job, rank)))}"
+    return (
+        Message("stage {}", rank)
+        if job.stages_each == 1
+        else Message("stages {}", joined(" and ", map(str, stages_of_rank(job, rank))))
+    )
 
 
 def _rank_of(job: Job, name: str, count: int) -> Rank:

@@ -11,6 +11,7 @@ from memcore.config.engine import EngineSettings
 from memcore.hardware import matmul_workspaces
 from memcore.memory import turns
 from memcore.memory.rank import Rank, outside
+from memcore.messages import joined
 
 FRAGMENTATION = 1.29
 """How much the allocator reserved over what its streams need at least, in 79 of 80 simulated jobs of the accuracy page
@@ -69,7 +70,7 @@ def reserved(rank: Rank) -> Reading:
         low=min(low, least, expected),
         expected=expected,
         high=int(max(high, rank.most_reserved, expected * REPLAY, 0 if expandable else least * FRAGMENTATION)),
-        range_because="; ".join(filter(None, (because, turns.assumed(rank.job)))),
+        range_because=joined("; ", filter(None, (because, turns.assumed(rank.job)))),
     )
 
 

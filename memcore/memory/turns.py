@@ -31,6 +31,7 @@ from memcore.memory.allocator import (
     oldest,
     small_segments,
 )
+from memcore.messages import Message, joined
 from memcore.speeds import SPEEDS, TERA
 from memcore.symbols import product
 from memcore.trace.job import Job
@@ -278,11 +279,15 @@ def assumed(job: Job) -> str | None:
     if job.engine.overlaps(job.recipe):
         time = LAUNCH * 1e6
         said.append(
-            f"it is assumed that the driver queues {AHEAD:,} launches, and that the host needs {time:g} µs for each"
+            Message(
+                "it is assumed that the driver queues {:,} launches, and that the host needs {:g} µs for each",
+                AHEAD,
+                time,
+            )
         )
     if len(hosts(job)) > 1:
-        said.append(f"of two versions of {job.engine.title} that were measured, the mean is expected")
-    return "; ".join(said) or None
+        said.append(Message("of two versions of {} that were measured, the mean is expected", job.engine.title))
+    return joined("; ", said) or None
 
 
 def reserved(job: Job, around: Surroundings, room: Room, *, hosts_wait: bool = True, expandable: bool = False) -> int:

@@ -11,6 +11,7 @@ from pkgutil import get_data
 from typing import Any
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
+from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.read import read_model
 
@@ -88,9 +89,11 @@ def _hub_id(name: str) -> str:
     hub_id = _names().get(name.strip().lower())
     if hub_id is None:
         meant = meaning(name, map(nickname, catalog()))
-        several = f"; it may be {', '.join(meant[:6])}" if len(meant) > 1 else ""
-        message = f"found {name!r:.80}, not one of the {len(catalog())} models of the catalog{several}"
-        raise ConfigError([Problem("model", f"{message}; give a config.json instead", nearest(name, _names()))])
+        several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
+        message = Message("found {!r:.80}, not one of the {} models of the catalog{}", name, len(catalog()), several)
+        raise ConfigError(
+            [Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))]
+        )
     return hub_id
 
 
@@ -98,7 +101,7 @@ def _as_text(model: Mapping[str, object]) -> str:
     try:
         return json.dumps(dict(model), sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError([Problem("model", f"is not the content of a JSON file: {error}")]) from None
+        raise ConfigError.at("model", "is not the content of a JSON file: {}", str(error)) from None
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TypeAlias
 
+from memcore.messages import joined
 from memcore.networks.reader import Reader
 
 
@@ -87,10 +88,10 @@ def typed(
         words = list(rule(reader)) if listed is None else listed
         count = depth(reader) if reader.has("num_hidden_layers") else len(words)
         if listed is not None and len(words) < count:
-            reader.refuse(key, f"lists {len(words)} layers of {count}")
+            reader.refuse(key, "lists {} layers of {}", len(words), count)
         unknown = [word for word in words if not isinstance(word, str) or word not in types]
         if unknown:
-            reader.refuse(key, f"found {unknown[0]!r}; allowed: {', '.join(types)}")
+            reader.refuse(key, "found {!r}; allowed: {}", unknown[0], joined(", ", types))
         places = [types.get(str(word), _FULL) for word in words[:count]]
         if windowed and not reader.has("sliding_window"):
             places = [_FULL if place is _SLIDING else place for place in places]
@@ -178,7 +179,7 @@ def first_dense(key: str = "first_k_dense_replace", default: int = 0) -> FeedPla
         listed = reader.listed("mlp_layer_types")
         if listed is not None:
             if len(listed) < depth(reader):
-                reader.refuse("mlp_layer_types", f"lists {len(listed)} layers of {depth(reader)}")
+                reader.refuse("mlp_layer_types", "lists {} layers of {}", len(listed), depth(reader))
             return ["dense" if word == "dense" else "sparse" for word in listed[: depth(reader)]]
         first = reader.integer(key, default, least=0)
         return ["dense" if i < first else "sparse" for i in range(depth(reader))]

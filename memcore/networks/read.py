@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from memcore import registry
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.messages import Message, joined
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Mixer
@@ -55,9 +56,10 @@ def _unknown(config: Mapping[str, object]) -> Model:
     """A family without a row, read as Llama-like with a warning; what its keys leave open widens the range."""
     first, *others = as_llama(config, known_families())
     model_type = config.get("model_type")
-    warning = (
-        f"the family {model_type!r} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward "
-        "layer; the range also covers plain feed-forward layers, and a tied head where the file does not say"
+    warning = Message(
+        "the family {!r} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward "
+        "layer; the range also covers plain feed-forward layers, and a tied head where the file does not say",
+        model_type,
     )
     return replace(read_model(first), warnings=(warning,), alternatives=tuple(others))
 
@@ -70,7 +72,7 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
     text = str(inner) if isinstance(inner, str) and inner in FAMILIES else row.text
     if isinstance(inner, str) and inner not in FAMILIES:
         allowed = ", ".join(sorted(FAMILIES))
-        message = f"found {inner!r}; known families: {allowed}"
+        message = Message("found {!r}; known families: {}", inner, allowed)
         raise ConfigError([Problem(f"model.{row.text_key}.model_type", message, nearest(inner, FAMILIES))])
     family = FAMILIES[text]
     if nested is config:
@@ -189,13 +191,17 @@ def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds:
     key = next((each for each in ("layers_block_type", "layer_types") if reader.states(each)), "layer_types")
     mixers = {place.mixer for place in places if place.mixer} - set(family.mixers)
     if mixers:
-        allowed = ", ".join(word for word, place in TYPES.items() if place.mixer in family.mixers)
-        kind = f"found layers with {min(mixers)} mixers, which the family does not have"
-        reader.refuse(key, f"{kind}; allowed: {allowed}")
+        allowed = joined(", ", (word for word, place in TYPES.items() if place.mixer in family.mixers))
+        kind = Message("found layers with {} mixers, which the family does not have", min(mixers))
+        reader.refuse(key, "{}; allowed: {}", kind, allowed)
     others = {feed for feed in feeds if feed} - set(family.feeds)
     if others:
-        message = f"found {min(others)} feed-forward layers, which the family does not have; allowed:"
-        reader.refuse("mlp_layer_types", f"{message} {', '.join(family.feeds)}")
+        reader.refuse(
+            "mlp_layer_types",
+            "found {} feed-forward layers, which the family does not have; allowed: {}",
+            min(others),
+            joined(", ", family.feeds),
+        )
 
 
 def _own_values(reader: Reader, count: int) -> list[object]:

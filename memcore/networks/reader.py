@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from memcore import limits
 from memcore.errors import ConfigError, Problem
+from memcore.messages import Message, filled, joined
 from memcore.units import approximate, shown
 
 
@@ -47,7 +48,7 @@ class Reader:
         """A nested configuration; what the file leaves out has the defaults of its class."""
         nested = self.config.get(key)
         if nested is not None and not isinstance(nested, Mapping):
-            self.refuse(key, f"expected an object, found {nested!r}")
+            self.refuse(key, "expected an object, found {!r}", nested)
         found = nested if isinstance(nested, Mapping) else {}
         kind = found.get("model_type")
         named = kind if isinstance(kind, str) and kind in classes() else model_type
@@ -84,7 +85,7 @@ class Reader:
         found = self.listed(name)
         if found is None or all(type(each) is int for each in found):
             return cast("Sequence[int] | None", found)
-        self.refuse(name, f"expected a list of layers' numbers, found {found!r:.80}")
+        self.refuse(name, "expected a list of layers' numbers, found {!r:.80}", found)
         return ()
 
     def _lookup(self, name: str) -> object:
@@ -95,7 +96,7 @@ class Reader:
                 above = self.path
                 for part in key.split("."):
                     if source is self.config and not isinstance(found, Mapping | None):
-                        self._note(Problem(above, f"expected an object, found {found!r:.80}"))
+                        self._note(Problem(above, Message("expected an object, found {!r:.80}", found)))
                     found = found.get(part) if isinstance(found, Mapping) else None
                     above += f".{part}"
                 if found is not None or (source is self.config and key in source):
@@ -121,12 +122,12 @@ class Reader:
         if isinstance(found, float) and found.is_integer():
             found = int(found)
         if not isinstance(found, int) or isinstance(found, bool) or found < least:
-            wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
-            self.refuse(name, f"expected {wanted}, found {shown(found)}")
+            wanted = "a positive integer" if least == 1 else Message("an integer of at least {}", least)
+            self.refuse(name, "expected {}, found {}", wanted, shown(found))
             return max(default or 0, least)
         most = limits.of_model(name)
         if found > most:
-            self.refuse(name, f"expected an integer of at most {most}, found {approximate(found)}")
+            self.refuse(name, "expected an integer of at most {}, found {}", most, approximate(found))
             return least
         return found
 
@@ -136,7 +137,7 @@ class Reader:
         if found is None and default is not None:
             return default
         if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= limits.INTEGER:
-            self.refuse(name, f"expected a number from 0 to {limits.INTEGER}, found {shown(found)}")
+            self.refuse(name, "expected a number from {} to {}, found {}", 0, limits.INTEGER, shown(found))
             return 0.0
         return float(found)
 
@@ -148,20 +149,20 @@ class Reader:
         if found is None:
             return default
         if not isinstance(found, bool):
-            self.refuse(name, f"expected true or false, found {found!r}")
+            self.refuse(name, "expected true or false, found {!r}", found)
         return bool(found)
 
     def choice(self, name: str, allowed: Sequence[str]) -> str:
         """One of some words."""
         found = self.value(name)
         if found not in allowed:
-            self.refuse(name, f"found {found!r}; allowed: {', '.join(allowed)}")
+            self.refuse(name, "found {!r}; allowed: {}", found, joined(", ", allowed))
             return allowed[0]
         return str(found)
 
-    def refuse(self, name: str, message: str, suggestion: str | None = None) -> None:
-        """Note a problem with a key, once."""
-        self._note(Problem(f"{self.path}.{self.key(name)}", message, suggestion))
+    def refuse(self, name: str, said: str, *values: object, suggestion: str | None = None) -> None:
+        """Note a problem with a key, once: a sentence, or the template of one and its values."""
+        self._note(Problem(f"{self.path}.{self.key(name)}", filled(said, values), suggestion))
 
     def _note(self, problem: Problem) -> None:
         if problem not in self.problems:

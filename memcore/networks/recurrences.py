@@ -313,7 +313,7 @@ class RealGated:
         """The mixer."""
         width, heads = reader.integer("lru_width", reader.sizes["h"]), reader.integer("num_attention_heads")
         if width % heads:
-            reader.refuse("num_attention_heads", f"{heads} does not divide the recurrent width {width}")
+            reader.refuse("num_attention_heads", "{} does not divide the recurrent width {}", heads, width)
         reader.symbol("D", width)
         reader.symbol("H", heads)
         reader.symbol("W", max(width // heads, 1))

@@ -72,7 +72,7 @@ class Routed:
         """The sparse layer."""
         many, chosen = reader.symbol("E", reader.integer(self.count)), reader.symbol("e", reader.integer(self.chosen))
         if reader.sizes[chosen] > reader.sizes[many]:
-            reader.refuse(self.chosen, f"{reader.sizes[chosen]} of {reader.sizes[many]} experts")
+            reader.refuse(self.chosen, "{} of {} experts", reader.sizes[chosen], reader.sizes[many])
         m = reader.symbol("m", reader.integer(self.width))
         prefix = f"{self.module}." if self.module else ""
         source, around = self._latent(reader)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from memcore.errors import nearest
+from memcore.messages import Message
 from memcore.networks.parts import Attention, Feed, FeedForward, Heads, LatentAttention, Mixer
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Norm, Weight
@@ -154,13 +155,14 @@ class Grouped:
         key = self._kv_heads(reader, query)
         if query % key:
             named = self.kv_heads if isinstance(self.kv_heads, str) else self.heads
-            reader.refuse(named, f"{key} does not divide the {query} attention heads")
+            reader.refuse(named, "{} does not divide the {} attention heads", key, query)
         width = self.width(reader) if callable(self.width) else reader.integer(self.width, hidden // query or 1)
         if isinstance(self.width, str) and not reader.has(self.width) and hidden % query:
-            message = f"{query} does not divide the hidden size {hidden}, and {self.width} is absent"
-            reader.refuse(self.heads, message)
+            reader.refuse(
+                self.heads, "{} does not divide the hidden size {}, and {} is absent", query, hidden, self.width
+            )
         if width < 1:
-            reader.refuse(self.heads, f"{query} heads leave none of the hidden size {hidden} to each")
+            reader.refuse(self.heads, "{} heads leave none of the hidden size {} to each", query, hidden)
             width = 1
         value = reader.integer(self.value_width, width) if self.value_width else width
         d, turned = reader.symbol("d", width), rotated(reader, width, self.share)
@@ -233,7 +235,7 @@ def rotated(reader: Reader, width: int, share: float) -> int:
             share = source["partial_rotary_factor"]
             if 0 <= share <= 1:
                 return int(width * share)
-            reader.refuse("rope_parameters", f"expected a partial_rotary_factor from 0 to 1, found {share!r}")
+            reader.refuse("rope_parameters", "expected a partial_rotary_factor from 0 to 1, found {!r}", share)
             return width
     if reader.has("rotary_dim"):
         return reader.integer("rotary_dim")
@@ -364,5 +366,5 @@ def activation_of(reader: Reader, name: str) -> str:
     found = reader.value(name)
     if found not in ACTIVATIONS:
         known = ", ".join(sorted(ACTIVATIONS))
-        reader.refuse(name, f"found {found!r}; known: {known}", nearest(str(found), ACTIVATIONS))
+        reader.refuse(name, Message("found {!r}; known: {}", found, known), suggestion=nearest(str(found), ACTIVATIONS))
     return str(found)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import INTEGER
+from memcore.messages import Message, joined
 from memcore.units import shown
 
 KEYS: Mapping[str, str] = {
@@ -44,7 +45,11 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
     """
     allowed = (*KEYS, *_OTHERS)
     problems = [
-        Problem(f"model.{key}", f"unknown; a model has a model_type, or of {', '.join(allowed)}", nearest(key, allowed))
+        Problem(
+            f"model.{key}",
+            Message("unknown; a model has a model_type, or of {}", joined(", ", allowed)),
+            nearest(key, allowed),
+        )
         for key in short
         if key not in allowed and not key.startswith("_")
     ]
@@ -56,7 +61,7 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
         return _shaped(total, given)
     missing = [name for name, key in list(KEYS.items())[:3] if key not in given]
     if missing:
-        raise ConfigError([Problem("model", f"a short form needs num_parameters or {', '.join(missing)}")])
+        raise ConfigError.at("model", "a short form needs num_parameters or {}", joined(", ", missing))
     assumed = {"vocab_size": _VOCABULARY, "intermediate_size": _width(given["hidden_size"])}
     config: dict[str, object] = {"model_type": "llama", **assumed, **given}
     taken, more = {name: value for name, value in assumed.items() if name not in given}, ""
@@ -64,16 +69,23 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
     sized = all(_size(config, key) for key in _COUNTED)
     if total is not None and sized and _differs(stated, total, counted):
         if "intermediate_size" in given:
-            more = f"its sizes make {counted:,} parameters, where num_parameters says {stated}"
+            more = Message("its sizes make {:,} parameters, where num_parameters says {}", counted, stated)
         else:
             config["intermediate_size"] = _fitting(config, total)
             width = taken.pop("intermediate_size")
-            more = (
-                f"assumed intermediate_size {config['intermediate_size']} for {stated} parameters; "
-                f"Llama 2's rule says {width}, which would make {counted:,}"
+            more = Message(
+                "assumed intermediate_size {} for {} parameters; Llama 2's rule says {}, which would make {:,}",
+                config["intermediate_size"],
+                stated,
+                width,
+                counted,
             )
-    words = f"assumed like Llama 2: {', '.join(f'{name} {value}' for name, value in taken.items())}" if taken else ""
-    return config, "; ".join(filter(None, (words, more)))
+    words = (
+        Message("assumed like Llama 2: {}", joined(", ", (f"{name} {value}" for name, value in taken.items())))
+        if taken
+        else ""
+    )
+    return config, joined("; ", filter(None, (words, more)))
 
 
 def _total(value: object) -> int | None:
@@ -84,10 +96,11 @@ def _total(value: object) -> int | None:
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     total = int(float(match[1]) * _UNITS[match[2].lower()]) if match else value
     if not isinstance(total, int) or isinstance(total, bool) or total < 1:
-        message = f"expected a number of parameters such as 7B or 350M, found {shown(value)}"
-        raise ConfigError([Problem("model.num_parameters", message)])
+        raise ConfigError.at(
+            "model.num_parameters", "expected a number of parameters such as 7B or 350M, found {}", shown(value)
+        )
     if total > _MOST:
-        raise ConfigError([Problem("model.num_parameters", f"expected at most {_MOST:g}, found {shown(value)}")])
+        raise ConfigError.at("model.num_parameters", "expected at most {:g}, found {}", _MOST, shown(value))
     return total
 
 
@@ -147,8 +160,10 @@ def _shaped(total: int, given: Mapping[str, object]) -> tuple[dict[str, object],
         "vocab_size": words,
         **given,
     }
-    sizes = f"{layers} layers, hidden size {hidden}, feed-forward {width}, vocabulary {words}"
-    return config, f"only the number of parameters is given: assumed a network of Llama's proportions, {sizes}"
+    sizes = Message("{} layers, hidden size {}, feed-forward {}, vocabulary {}", layers, hidden, width, words)
+    return config, Message(
+        "only the number of parameters is given: assumed a network of Llama's proportions, {}", sizes
+    )
 
 
 def _count(layers: int, words: int) -> int:

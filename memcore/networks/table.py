@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, Mixer, SpecialMixer
 
@@ -49,8 +50,8 @@ def _row(model: Model, layer: Layer, numbers: Sequence[int]) -> Row:
     return Row(
         layers=ranges(numbers),
         count=len(numbers),
-        mixer=", ".join(mixer_words(mixer, model) for mixer in layer.mixers) or "none",
-        feed=" + ".join(_feed_words(feed, model.sizes) for feed in layer.feeds) or "none",
+        mixer=joined(", ", (mixer_words(mixer, model) for mixer in layer.mixers)) or "none",
+        feed=joined(" + ", (_feed_words(feed, model.sizes) for feed in layer.feeds)) or "none",
         parameters=sum(model.size(weight.shape) for weight in layer.weights()),
         cached=sum(model.size(shape) for mixer in layer.mixers for shape in mixer.cached),
         state=sum(model.size(shape) for mixer in layer.mixers for shape in mixer.state),
@@ -87,9 +88,10 @@ def mixer_words(mixer: Mixer, model: Model) -> str:
     if isinstance(mixer, SpecialMixer):
         return next((title for name, title in RECURRENT.items() if mixer.variant.startswith(name)), mixer.variant)
     if isinstance(mixer, LatentAttention):
-        sparse = ", indexed" if mixer.indexer else ""
-        return f"latent attention, {model.sizes['a']} heads, {model.sizes['lk']} + {model.sizes['r']} cached{sparse}"
-    return ", ".join(_attention_words(mixer, model))
+        said = "latent attention, {} heads, {} + {} cached"
+        indexed = "latent attention, {} heads, {} + {} cached, indexed"
+        return Message(indexed if mixer.indexer else said, *(model.sizes[axis] for axis in ("a", "lk", "r")))
+    return joined(", ", _attention_words(mixer, model))
 
 
 def _attention_words(part: Attention, model: Model) -> Iterator[str]:
@@ -97,9 +99,10 @@ def _attention_words(part: Attention, model: Model) -> Iterator[str]:
     query, key, width = (model.sizes[str(each)] for each in (heads.query, heads.key, heads.width))
     several = "grouped-query attention" if part.grouped else "multi-head attention"
     yield "cross attention" if part.crosses else "multi-query attention" if key == 1 < query else several
-    yield f"{query} heads of {width}" + (f" over {key}" if part.grouped else "")
+    own = Message("{} heads of {}", query, width)
+    yield Message("{} heads of {} over {}", query, width, key) if part.grouped else own
     if part.mask != "full":
-        yield f"{'window' if part.mask == 'sliding' else 'chunks of'} {model.window}"
+        yield Message("window {}" if part.mask == "sliding" else "chunks of {}", model.window)
     if part.shares_cache:
         yield "keys and values of an earlier layer"
     if part.borrowed:
@@ -108,8 +111,10 @@ def _attention_words(part: Attention, model: Model) -> Iterator[str]:
 
 def _feed_words(feed: FeedForward | Experts, sizes: Mapping[str, int]) -> str:
     if isinstance(feed, FeedForward):
-        kind = "gated" if feed.gate is not None or feed.fused else "plain"
-        borrowed = ", parameters of an earlier layer" if feed.borrowed else ""
-        return f"{kind} {sizes[str(feed.down.inner[0])]}{borrowed}"
-    shared = f" and {sizes[str(feed.shared.down.inner[0])]} shared" if feed.shared else ""
-    return f"{sizes[feed.routed]} of {sizes['E']} experts of {sizes['m']}{shared}"
+        kind = "gated {}" if feed.gate is not None or feed.fused else "plain {}"
+        layer = Message(kind, sizes[str(feed.down.inner[0])])
+        return joined(", ", (layer, "parameters of an earlier layer")) if feed.borrowed else layer
+    chosen, count, width = sizes[feed.routed], sizes["E"], sizes["m"]
+    if not feed.shared:
+        return Message("{} of {} experts of {}", chosen, count, width)
+    return Message("{} of {} experts of {} and {} shared", chosen, count, width, sizes[str(feed.shared.down.inner[0])])

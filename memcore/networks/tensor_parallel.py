@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from memcore.messages import Message
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.weights import Linear, Norm
@@ -41,8 +42,8 @@ def _of_layer(layer: Layer, *, titan: bool) -> Iterator[str]:
     elif isinstance(feed, FeedForward):
         yield from _of_feed(feed)
     if layer.residual != "sequential" or layer.extra is not None:
-        yield f"layers wired as {layer.residual!r}"
-    yield from (f"norms of kind {norm.kind!r}" for norm in layer.norms if norm.kind != "rms")
+        yield Message("layers wired as {!r}", layer.residual)
+    yield from (Message("norms of kind {!r}", norm.kind) for norm in layer.norms if norm.kind != "rms")
 
 
 def _of_attention(layer: Layer) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import NAME_LENGTH
+from memcore.messages import Message, joined
 from memcore.units import shown
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -59,11 +60,14 @@ def _tells(key: str, value: object) -> bool:
 
 def _refusal(config: Mapping[str, object], known: tuple[str, ...], missing: list[str], foreign: list[str]) -> Problem:
     model_type = config.get("model_type")
-    message = f"found {shown(model_type)}, not one of the {len(known)} known families (`memcore models --families`); "
-    if missing:
-        message += f"to be read like Llama it lacks {', '.join(missing)}"
-    else:
-        message += f"it has parts that Llama has not: {', '.join(foreign)}"
+    message = Message(
+        "found {}, not one of the {} known families (`memcore models --families`); {}",
+        shown(model_type),
+        len(known),
+        Message("to be read like Llama it lacks {}", joined(", ", missing))
+        if missing
+        else Message("it has parts that Llama has not: {}", joined(", ", foreign)),
+    )
     return Problem(
         "model.model_type", message, nearest(model_type[:NAME_LENGTH], known) if isinstance(model_type, str) else None
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from memcore.messages import Message
 from memcore.optimizers.few_bits import FP32_MOMENTS
 from memcore.optimizers.states import Implementation, Needs, Optimizer, State
 
@@ -94,7 +95,7 @@ def _distributed(title: str, kept: tuple[State, ...], held: Needs, squares: int,
     """
     factorized = tuple(Needs(other=((squares, replace(side, size=axis)),)) for axis, side in enumerate(_TILE_SIDES))
     return Optimizer(
-        title=f"{title} of distributed_shampoo",
+        title=Message("{} of distributed_shampoo", title),
         states=(_PACKED, *kept, State("exp_avg")),
         implementations={"distributed-shampoo": Implementation(temporaries=2, times=(held,), alone=factorized)},
         default="distributed-shampoo",

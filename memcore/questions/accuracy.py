@@ -19,6 +19,7 @@ from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
+from memcore.messages import Message
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
 from memcore.units import format_bytes, format_count
@@ -327,20 +328,22 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
     if isinstance(found, ServingEstimate):
         served = predicted(found, quantity, total=rank == "total")
         if served is None:
-            return Beside(reason=f"{quantity} (rank {rank}) is not predicted for {found.job.engine.name}")
+            return Beside(reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, found.job.engine.name))
         bounds = (served.low, served.high) if served.low < served.high else None
         return Beside(predicted=served.expected, range=bounds)
     if quantity == "parameters":
         return Beside(predicted=found.job.model.parameters)
     predict = _PREDICTIONS.get((quantity, moment))
     if predict is None or rank == "total":
-        return Beside(reason=f"{quantity} at {moment} (rank {rank}) is not predicted")
+        return Beside(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank))
     if quantity == "fits" and found.capacity is None:
         return Beside(reason="hardware.accelerator: without it nothing says whether the job fits")
     if not _is_rank(found, rank):
-        several = "all alike" if len(found.ranks) == 1 else f"a stage of {len(found.ranks)}"
+        several = "all alike" if len(found.ranks) == 1 else Message("a stage of {}", len(found.ranks))
         return Beside(
-            reason=f"measured.rank: found {rank!r:.80}; allowed: 'max', 'min' or the number of a rank, {several}"
+            reason=Message(
+                "measured.rank: found {!r:.80}; allowed: 'max', 'min' or the number of a rank, {}", rank, several
+            )
         )
     staged = of_stage(found, rank)
     if rank == "min":

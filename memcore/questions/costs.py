@@ -30,6 +30,7 @@ from memcore import registry
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.speeds import GIGA, SPEEDS, TERA
@@ -71,7 +72,11 @@ class Roofline:
         """
         known = [each.name for each in fields(self)]
         problems = [
-            Problem(name, f"found {value!r}; inputs: {', '.join(known)}; above 0", nearest(name, known))
+            Problem(
+                name,
+                Message("found {!r}; inputs: {}; above 0", value, joined(", ", known)),
+                nearest(name, known),
+            )
             for name, value in given.items()
             if name not in known or not value > 0
         ]

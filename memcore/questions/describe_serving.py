@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memcore.i18n.page import say
+from memcore.messages import Message
 from memcore.questions.describe import Verdict
 from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, utilization
 from memcore.serving.estimate import ServingEstimate
@@ -123,6 +124,6 @@ def serving_title(found: ServingEstimate) -> str:
     parts = [
         f"{job.model.name} ({format_count(job.model.parameters)} parameters)",
         f"{job.server.title} on {job.num_gpus} × {where}" if job.num_gpus > 1 else f"{job.server.title} on one {where}",
-        f"up to {format_count(job.basics.max_model_len)} tokens",
+        Message("up to {} tokens", format_count(job.basics.max_model_len)),
     ]
     return " · ".join(parts)

@@ -9,7 +9,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training, is_serving
 from memcore.memory.estimate import Estimate
 from memcore.networks.catalog import find_model
@@ -62,7 +62,7 @@ def compare(config: Config | Mapping[str, object]) -> Comparison:
     if is_serving(described):
         engine = described[EngineSettings.type]
         path, found = (EngineSettings.type, f"found {engine}; ") if engine else ("inference", "")
-        raise ConfigError([Problem(path, f"{found}the published formulas are of training only")])
+        raise ConfigError.at(path, f"{found}the published formulas are of training only")
     arguments = arguments_of(described)
     micro_batches = described[Training.gradient_accumulation_steps] or 1
     answers = tuple(_answer(name, arguments, micro_batches) for name in FORMULAS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memcore.config.imported import DTYPES, ENGINES
 from memcore.config.settings import Config
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.registry import SERVERS
 from memcore.trainers.deepspeed.settings import DEEPSPEED
 
@@ -27,10 +27,10 @@ def quick(
     Raises ConfigError for what cannot be understood.
     """
     if dtype not in DTYPES:
-        raise ConfigError([Problem("--dtype", f"found {dtype!r}; allowed: {', '.join(DTYPES)}")])
+        raise ConfigError.at("--dtype", f"found {dtype!r}; allowed: {', '.join(DTYPES)}")
     name = SHORT_ENGINES.get(engine or "", engine) or ("fsdp" if gpus > 1 else "none")
     if name in SERVERS:
-        raise ConfigError([Problem("--engine", f"found {name!r}, a server; a size alone is taken for training")])
+        raise ConfigError.at("--engine", f"found {name!r}, a server; a size alone is taken for training")
     described: dict[str, object] = {"type": name}
     training: dict[str, object] = {"sequence_length": SEQUENCE, "precision": DTYPES[dtype]}
     assumed = [f"a sequence of {SEQUENCE} tokens, one sequence in a micro-batch", "AdamW, no activation checkpointing"]

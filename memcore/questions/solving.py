@@ -19,6 +19,7 @@ from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS
 from memcore.memory.estimate import Estimate
+from memcore.messages import Message, joined
 from memcore.networks.catalog import content_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
@@ -111,7 +112,7 @@ def _path(setting: str) -> str:
     by_flag = {**{flag_of(path): path for path in SOLVABLE}, **WORDS}
     path = by_flag.get(setting.removeprefix("--"), setting)
     if path not in SOLVABLE:
-        message = f"found {setting!r}; allowed: {', '.join(by_flag)}"
+        message = Message("found {!r}; allowed: {}", setting, joined(", ", by_flag))
         raise ConfigError([Problem("setting", message, nearest(setting, [*SOLVABLE, *by_flag]))])
     return path
 
@@ -143,12 +144,10 @@ def with_layers(config: Config, count: int) -> Config:
     content = dict(content_of(config.model))
     names = [name for name in ("num_hidden_layers", "num_layers", "n_layer", "n_layers") if name in content]
     if len(names) != 1:
-        raise ConfigError([Problem("model", f"its number of layers is not one of its keys: found {names or 'none'}")])
+        raise ConfigError.at("model", "its number of layers is not one of its keys: found {}", names or "none")
     listed = [name for name, value in content.items() if isinstance(value, list) and len(value) == content[names[0]]]
     if listed:
-        raise ConfigError(
-            [Problem(f"model.{listed[0]}", "lists its layers one by one, so that they cannot be counted")]
-        )
+        raise ConfigError.at(f"model.{listed[0]}", "lists its layers one by one, so that they cannot be counted")
     return config.replaced("model", {**content, names[0]: count})
 
 
@@ -174,7 +173,7 @@ class Tries:
         found = estimate(_changed(self.config, self.path, value))
         if found.capacity is None:
             message = "without it nothing is known to fit; name one, or hardware.gpu_memory_gb"
-            raise ConfigError([Problem(ACCELERATOR, message)])
+            raise ConfigError.at(ACCELERATOR, message)
         return found
 
     def refuse(self, value: Value) -> Pieces[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from memcore.messages import joined
 from memcore.serving.entries import Ledger
 from memcore.serving.stages import Stage
 
@@ -34,7 +35,9 @@ def of_stages(
     found = [(stage, rank) for group, rank in zip(groups, ranks, strict=True) for stage in group]
     return tuple(
         replace(
-            rank, name=f"{alone if stage.count == 1 else stage.named(what)}{rank.name}", count=rank.count * stage.times
+            rank,
+            name=joined("", (alone if stage.count == 1 else stage.named(what), rank.name)),
+            count=rank.count * stage.times,
         )
         for stage, rank in sorted(found, key=lambda each: each[0].number)
     )

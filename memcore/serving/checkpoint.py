@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
+from memcore.messages import joined
 from memcore.networks.catalog import catalog, find_model
 from memcore.patterns import Pattern, starts_like
 from memcore.serving.formats import FORMATS, Format
@@ -39,7 +40,7 @@ def _compiled(text: str) -> Pattern:
     try:
         return Pattern(text)
     except ValueError as error:
-        raise ConfigError([Problem("model.quantization_config", f"the pattern {text!r:.80} {error}")]) from None
+        raise ConfigError.at("model.quantization_config", "the pattern {!r:.80} {}", text, str(error)) from None
 
 
 def _matches(ignored: str, module: str) -> bool:
@@ -90,11 +91,12 @@ def own_format(raw: Raw) -> Stored | None:
     if not found:
         return None
     if not isinstance(found, Mapping):
-        raise ConfigError([Problem("model.quantization_config", f"expected an object, found {found!r:.80}")])
+        raise ConfigError.at("model.quantization_config", "expected an object, found {!r:.80}", found)
     method = str(found.get("quant_method", "")).lower()
     if method not in _METHODS:
-        message = f"found {method!r}; known: {', '.join(_METHODS)}"
-        raise ConfigError([Problem("model.quantization_config.quant_method", message)])
+        raise ConfigError.at(
+            "model.quantization_config.quant_method", "found {!r}; known: {}", method, joined(", ", _METHODS)
+        )
     return _METHODS[method](found)
 
 

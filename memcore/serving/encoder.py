@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.messages import Message
 from memcore.networks.images import Images
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
@@ -58,7 +59,14 @@ def kept_images(model: Model, dtype: str, budget: int) -> list[Entry]:
     sizes = {**model.sizes, "images": count, "nx": image.tiles, "px": image.side, "nm": image.tokens}
     size = BYTES[dtype]
     tables = [
-        tensor(f"{tower.variant}'s table of rotations", ACTIVATIONS, (side, side, half("dt")), 8, sizes, _TABLES)
+        tensor(
+            Message("{}'s table of rotations", tower.variant),
+            ACTIVATIONS,
+            (side, side, half("dt")),
+            8,
+            sizes,
+            _TABLES,
+        )
         for tower in model.network.towers
         for side in (_GRIDS.get(tower.variant, 0),)
     ]

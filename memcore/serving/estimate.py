@@ -8,6 +8,7 @@ from functools import cached_property
 from memcore.config.defaults import Assumption
 from memcore.config.settings import MODEL, Config
 from memcore.memory.readings import Reading
+from memcore.messages import Message
 from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.entries import Ledger
 from memcore.serving.inference import Inference
@@ -64,7 +65,9 @@ class ServingEstimate:
         most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
         if length <= most:
             return self.budget.notes
-        beyond = f"{length:,} tokens are more than the {most:,} positions the model's config names; {_BEYOND}"
+        beyond = Message(
+            "{:,} tokens are more than the {:,} positions the model's config names; {}", length, most, _BEYOND
+        )
         return (*self.budget.notes, beyond)
 
     @cached_property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName
 from memcore.config.schema import Section, setting
 from memcore.dtypes import FLOATING
+from memcore.messages import Message
 from memcore.serving.formats import FORMATS
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES
@@ -15,7 +16,7 @@ POOLED = ("vllm", "sglang", "tensorrt-llm")
 """Servers that set memory aside for all sequences together."""
 
 QUANTIZATIONS: Mapping[str, str] = {
-    **{name: f"{name}, not quantized" for name in ("fp32", "bf16", "fp16")},
+    **{name: Message("{}, not quantized", name) for name in ("fp32", "bf16", "fp16")},
     **{name: each.title for name, each in FORMATS.items()},
     **{name.lower(): f"GGUF {name}" for name in (*FILE_TYPES, *ALIASES, *BLOCK_TYPES)},
 }

@@ -192,7 +192,7 @@ def _layout(read: Defaults, server: Server) -> Layout:
         if axis in server.parallel:
             counts[axis] = read.given(path) or 1
         elif given not in (None, 1):
-            raise UnsupportedError(path, f"found {given}; {server.title} is modelled without it")
+            raise UnsupportedError(path, "found {}; {} is modelled without it", given, server.title)
     total = read.given(Hardware.num_gpus)
     used = counts.get("tensor", 1) * counts.get("pipeline", 1) * counts.get("data", 1)
     if total is not None and total != used and server.parallel:
@@ -200,9 +200,9 @@ def _layout(read: Defaults, server: Server) -> Layout:
             counts["tensor"] = counts.get("tensor", 1) * (total // used)
             read.take(Parallelism.tensor_parallel_size, counts["tensor"], "all GPUs share each matrix")
         else:
-            read.refuse(Hardware.num_gpus, f"found {total}, but the parallel sizes need {used}")
+            read.refuse(Hardware.num_gpus, "found {}, but the parallel sizes need {}", total, used)
     if not server.parallel and not server.splits and total not in (None, 1):
-        read.refuse(Hardware.num_gpus, f"found {total}; {server.title} is modelled on one GPU")
+        read.refuse(Hardware.num_gpus, "found {}; {} is modelled on one GPU", total, server.title)
     return Layout(
         tensor=counts.get("tensor", 1),
         pipeline=counts.get("pipeline", 1),
@@ -216,10 +216,14 @@ def _refuse_uneven(read: Defaults, basics: Basics) -> None:
     """Query heads are shared out whole."""
     heads, ranks = basics.model.sizes.get("a"), basics.layout.tensor
     if heads is not None and heads % ranks:
-        read.refuse(Parallelism.tensor_parallel_size, f"found {ranks}, which does not divide the {heads} heads")
+        read.refuse(Parallelism.tensor_parallel_size, "found {}, which does not divide the {} heads", ranks, heads)
     if basics.layout.pipeline > basics.model.num_layers:
-        message = f"found {basics.layout.pipeline} stages for {basics.model.num_layers} layers"
-        read.refuse(Parallelism.pipeline_parallel_size, message)
+        read.refuse(
+            Parallelism.pipeline_parallel_size,
+            "found {} stages for {} layers",
+            basics.layout.pipeline,
+            basics.model.num_layers,
+        )
 
 
 def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Basics:
@@ -280,10 +284,9 @@ def _longest(read: Defaults, model: Model) -> int:
         longest: int = read.take(Inference.max_model_len, most, "the model's maximum")
         return longest
     if prompt is not None and prompt + (output or 0) > given:
-        message = f"found {given}; prompt and output are {prompt + (output or 0)} tokens"
-        read.refuse(Inference.max_model_len, message)
+        read.refuse(Inference.max_model_len, "found {}; prompt and output are {} tokens", given, prompt + (output or 0))
     if model.network.ends.positions is not None and given > most:
-        read.refuse(Inference.max_model_len, f"found {given}; {model.name} has {most} learned positions")
+        read.refuse(Inference.max_model_len, "found {}; {} has {} learned positions", given, model.name, most)
     return given
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.entries import Entry, tensor
@@ -172,7 +173,12 @@ def expert_workspace(step: Step, stage: Stage) -> list[Entry]:
             shape = max((width, ("h",)), key=lambda each: product(each, step.sizes))
             found.append(
                 tensor(
-                    f"experts' workspace: {title}", WORKSPACES, (*tokens, *shape), BYTES[step.dtype], step.sizes, _MOE
+                    Message("experts' workspace: {}", title),
+                    WORKSPACES,
+                    (*tokens, *shape),
+                    BYTES[step.dtype],
+                    step.sizes,
+                    _MOE,
                 )
             )
     return largest(found, 2)

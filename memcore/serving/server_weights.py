@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from memcore.messages import Message
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.table import layer_order
 from memcore.serving.cache import Kept, kept
@@ -100,13 +101,17 @@ def _mxfp4(job: ServingJob, stage: Stage) -> Iterator[Entry]:
                 wide, hidden = -(-sizes["m"] // sizes["ETP"]), sizes["h"]
                 for title, shape in _PACKED.get(major or 9, _padded)(many, -(-wide // 32) * 32, hidden):
                     yield tensor(
-                        f"mxfp4 {title}", CATEGORY, shape, Fraction(1), sizes,
+                        Message("{} {}", "mxfp4", title), CATEGORY, shape, Fraction(1), sizes,
                         "vllm, model_executor/layers/fused_moe/oracle/mxfp4.py; triton_kernels, layout_details",
                         copies=len(numbers), module="experts",
                     )  # fmt: skip
 
 
 _Shapes = Iterator[tuple[str, tuple[int, ...]]]
+
+
+def _part(name: str, what: str) -> Message:
+    return Message("{}: {}", name, what)
 
 
 def _up(size: int, step: int) -> int:
@@ -120,10 +125,10 @@ def _hopper(many: int, wide: int, hidden: int) -> _Shapes:
     """
     wide = _up(wide, 64)
     for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
-        yield f"{name}: weight", (many, _up(rows, 64), _up(columns // 2, 64))
-        yield f"{name}: swizzled scales", (many, _up(rows, 256), _up(columns // 32, 2))
-        yield f"{name}: scales", (many, rows, columns // 32)
-        yield f"{name}: bias", (many, rows, 2)
+        yield _part(name, "weight"), (many, _up(rows, 64), _up(columns // 2, 64))
+        yield _part(name, "swizzled scales"), (many, _up(rows, 256), _up(columns // 32, 2))
+        yield _part(name, "scales"), (many, rows, columns // 32)
+        yield _part(name, "bias"), (many, rows, 2)
 
 
 def _padded(many: int, wide: int, hidden: int) -> _Shapes:
@@ -137,8 +142,8 @@ def _blackwell(many: int, wide: int, hidden: int) -> _Shapes:
 
 def _even(many: int, wide: int, hidden: int) -> _Shapes:
     for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
-        yield f"{name}: weight", (many, rows, columns // 2)
-        yield f"{name}: scales", (many, rows, columns // 32)
+        yield _part(name, "weight"), (many, rows, columns // 2)
+        yield _part(name, "scales"), (many, rows, columns // 32)
 
 
 _PACKED = {9: _hopper, 10: _blackwell}

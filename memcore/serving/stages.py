@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.table import layer_order
 from memcore.serving.checkpoint import Stored
@@ -65,8 +66,9 @@ class Stage:
     def named(self, what: str) -> str:
         """`stage 3`, or `stages 3-8`."""
         if self.times == 1:
-            return f"{what} {self.number}"
-        return f"{what}s {self.number}-{self.number + self.times - 1}"
+            return Message(f"{what} {{}}", self.number)
+        last = self.number + self.times - 1
+        return Message(f"{what}s {{}}", f"{self.number}-{last}")
 
     @property
     def embeds(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.table import ranges
 from memcore.serving.blocks import block
@@ -84,9 +85,9 @@ def _stored(slot: Slot, prefix: str, count: int, storage: Storage, *, quantizes:
     rows, columns = sum(product(part, sizes) for part in slot.rows), product(slot.columns, sizes)
     for title, elements, itemsize in chosen.stored(rows, columns):
         own: Shape = shape if title == "weight" else (many * elements,)
-        fields = {"module": name, "copies": count, "why": f"stored as {chosen.title}"}
+        fields = {"module": name, "copies": count, "why": Message("stored as {}", chosen.title)}
         yield tensor(
-            chosen.name if title == "weight" else f"{chosen.name} {title}",
+            chosen.name if title == "weight" else Message("{} {}", chosen.name, title),
             storage.category,
             own,
             itemsize,

@@ -14,12 +14,13 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.formats.readers import flat as flattened
 from memcore.formats.readers import read_command, read_file
 from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
+from memcore.messages import Message, joined
 from memcore.networks.catalog import full_name
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
@@ -149,7 +150,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
             return tool
     names = ", ".join(tool.title for tool in TOOLS.values())
-    raise ConfigError([Problem("the file", f"is of no tool that is known; known are {names}, and config.json")])
+    raise ConfigError.at("the file", "is of no tool that is known; known are {}, and config.json", names)
 
 
 def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -179,7 +180,7 @@ def _ours(key: Key, name: str, value: Any) -> Any:
     if isinstance(value, bool) and value in key.values:
         return value  # a bare flag
     allowed = ", ".join(str(each) for each in key.values.values())
-    raise ConfigError([Problem(name, f"found {value!r}; read are {allowed}")])
+    raise ConfigError.at(name, "found {!r}; read are {}", value, allowed)
 
 
 def _unscaled(tool: Tool, flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,19 +242,19 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
 
 def _named(to: str) -> Tool:
     if to not in TOOLS:
-        raise ConfigError([Problem("--to", f"found {to!r}; allowed: {', '.join(TOOLS)}")])
+        raise ConfigError.at("--to", "found {!r}; allowed: {}", to, joined(", ", TOOLS))
     return TOOLS[to]
 
 
 def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
     if to is not None:
-        return ConfigError(
-            [Problem(EngineSettings.type, f"found {engine!r}; {tool.title} is for {', '.join(tool.engines)}")]
+        return ConfigError.at(
+            EngineSettings.type, "found {!r}; {} is for {}", engine, tool.title, joined(", ", tool.engines)
         )
     known = sorted({each for other in TOOLS.values() for each in other.engines})
-    message = f"found {engine!r}, which has no file; exported are {', '.join(known)}"
-    return ConfigError([Problem(EngineSettings.type, message)])
+    message = Message("found {!r}, which has no file; exported are {}", engine, joined(", ", known))
+    return ConfigError.at(EngineSettings.type, message)
 
 
 def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
@@ -275,13 +276,13 @@ def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
 def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
     """Settings that are not read again as they were, and why."""
     back = _config_of(read)
-    lost = {}
+    lost: dict[str, str] = {}
     for path in SETTINGS:
         value = config.get(path)
         if value is None or (path == "model" and _same_model(value, read.config.get("model"))):
             continue
         if path == "model":
-            lost[path] = f"{tool.title} has no key for it"
+            lost[path] = Message("{} has no key for it", tool.title)
         elif not _carried(tool, config, back, path):
             lost[path] = _why(tool, path, value)
     return lost
@@ -301,8 +302,8 @@ def _spelled(tool: Tool, path: str, value: object) -> object:
 
 def _why(tool: Tool, path: str, value: object) -> str:
     if path in tool.named:
-        return f"{tool.title} has no word for {value!r:.80} next to the other settings"
-    return f"{tool.title} has no key for it"
+        return Message("{} has no word for {!r:.80} next to the other settings", tool.title, value)
+    return Message("{} has no key for it", tool.title)
 
 
 def _config_of(read: Imported) -> Config:

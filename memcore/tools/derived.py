@@ -11,8 +11,9 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.formats.tool import Tool
+from memcore.messages import Message, joined
 
 _MODEL_RANKS = tuple(f"parallelism.{name}_parallel_size" for name in ("tensor", "pipeline", "context", "ulysses"))
 _SEVERAL = frozenset({"ddp", "fsdp", "deepspeed", "megatron", "megatron-fsdp", "megatron-deepspeed", "nanotron"})
@@ -49,9 +50,9 @@ def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: 
         yield "how many GPUs there are is not said; name them with --gpus"
     started = None if gpus else _product(found, tool.world)
     if started and _GPUS not in flat:
-        yield f"{' × '.join(tool.world)} is {started}, which the sizes of groups do not divide: left out"
+        yield Message("{} is {}, which the sizes of groups do not divide: left out", joined(" × ", tool.world), started)
     if _count(found.get(tool.batch)) and _SHARE not in flat:
-        yield f"{tool.batch} is left out: how many micro-batches that is takes the number of GPUs"
+        yield Message("{} is left out: how many micro-batches that is takes the number of GPUs", tool.batch)
 
 
 def _started(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:
@@ -101,8 +102,13 @@ def _accumulated(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], 
         return None
     each = _count(flat.get(_EACH)) or 1
     if whole % (each * ranks):
-        message = f"found {whole}, which {ranks} data-parallel ranks with {each} sequences each do not divide"
-        raise ConfigError([Problem(tool.batch, message)])
+        raise ConfigError.at(
+            tool.batch,
+            "found {}, which {} data-parallel ranks with {} sequences each do not divide",
+            whole,
+            ranks,
+            each,
+        )
     return whole // (each * ranks)
 
 
@@ -113,8 +119,9 @@ def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> in
     if each is None or layers is None or stages is None:
         return None
     if layers % (each * stages):
-        message = f"found {each}, which times {stages} stages does not divide {layers} layers"
-        raise ConfigError([Problem(tool.per_chunk, message)])
+        raise ConfigError.at(
+            tool.per_chunk, "found {}, which times {} stages does not divide {} layers", each, stages, layers
+        )
     return layers // (each * stages)
 
 

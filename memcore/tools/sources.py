@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import SETTINGS
 from memcore.formats.readers import parsed
+from memcore.messages import Message
 from memcore.tools.convert import imported
 from memcore.untrusted import MARK
 
@@ -32,6 +33,6 @@ def read_source(
             read = of_calculator(found)
             return read.config, (*notes, *read.notes)
     other = imported(text, gpus)
-    assumed = (f"{path} is {value!r}: the default of {other.tool.title}" for path, value in other.assumed)
-    unknown = (f"{key} is not understood, and left out" for key in other.unknown)
-    return other.config, (f"read as a file of {other.tool.title}", *assumed, *other.notes, *unknown)
+    assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
+    unknown = (Message("{} is not understood, and left out", key) for key in other.unknown)
+    return other.config, (Message("read as a file of {}", other.tool.title), *assumed, *other.notes, *unknown)

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from memcore.messages import Message
 from memcore.networks.network import Layer, Network
 from memcore.symbols import Axis, Shape
 from memcore.tensors.float8 import Float8
@@ -251,7 +252,7 @@ class Recipe:
     def labels(self, tower: int | None = None) -> Mapping[Layer, str]:
         """Names for the kinds of layers of the decoder or of a tower: `layer`, numbered where there are several."""
         runs = self.network.runs if tower is None else self.network.towers[tower].runs
-        vision = "vision layer" if len(self.network.towers) == 1 else f"vision {tower} layer"
+        vision = "vision layer" if len(self.network.towers) == 1 else Message("vision {} layer", tower)
         name = "layer" if tower is None else vision
         kinds = list(dict.fromkeys(layer for run in runs for layer in run))
         return {layer: name if len(kinds) == 1 else f"{name} {number}" for number, layer in enumerate(kinds)}

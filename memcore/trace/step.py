@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, product
 
+from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.weights import Weight
 from memcore.tensors.autograd import Kept, Saved, attach, backward, checkpoint, memory_of
@@ -303,7 +304,7 @@ def _below(module: str, weights: Sequence[Weight]) -> list[Weight]:
 
 def run_name(run: int, tower: int | None = None) -> str:
     """The symbol of how often a run's pattern repeats between those repetitions that are recorded one by one."""
-    return f"run {run}" if tower is None else f"run {tower}:{run}"
+    return Message("run {}", run) if tower is None else Message("run {}:{}", tower, run)
 
 
 def repetitions(name: str, count: int) -> list[str | None]:

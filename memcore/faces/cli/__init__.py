@@ -85,7 +85,7 @@ def _mistake(error: Exception) -> str:
 def _run(given: Sequence[str]) -> int:
     """Give the arguments to their command."""
     if any("\0" in each for each in given):
-        raise ConfigError([Problem("arguments", "found a null character, which no name of a file and no value has")])
+        raise ConfigError.at("arguments", "found a null character, which no name of a file and no value has")
     if not given:
         print(_FIRST, end="")
         return FITS

@@ -9,7 +9,7 @@ from memcore.columns import table
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.texts import to_texts
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
 from memcore.faces.cli.describing import add_config, config_of
@@ -91,7 +91,7 @@ def _explain_serving(config: Config, options: argparse.Namespace) -> int:
 
     found = estimate_serving(config)
     if options.at is not None:
-        raise ConfigError([Problem("--at", "a server has no phases of a training step; leave it out")])
+        raise ConfigError.at("--at", "a server has no phases of a training step; leave it out")
     if options.json:
         print_json(serving_explanation_data(found))
     else:
@@ -120,7 +120,7 @@ def _gpus(options: argparse.Namespace) -> int:
     config = config_of(options)
     if not is_serving(config):
         estimate(config)
-        raise ConfigError([Problem(EngineSettings.type, "GPUs are counted for servers; name one as engine.type")])
+        raise ConfigError.at(EngineSettings.type, "GPUs are counted for servers; name one as engine.type")
     rows = gpus_needed(estimate_serving(config))
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])

@@ -57,14 +57,14 @@ def content(source: str, *, strict: bool = True) -> str:
         with open(source, "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
             held = file.read()
     except OSError as error:
-        raise ConfigError([Problem(source, error.strerror or "cannot be read")]) from None
+        raise ConfigError.at(source, error.strerror or "cannot be read") from None
     wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
     if wide and strict:
-        raise ConfigError([Problem(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")])
+        raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")
     try:
         return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
     except UnicodeDecodeError:
-        raise ConfigError([Problem(source, "is not text")]) from None
+        raise ConfigError.at(source, "is not text") from None
 
 
 def print_json(found: object) -> None:

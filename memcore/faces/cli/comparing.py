@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.faces.cli.command import FITS, Command, content, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.formulas import comparison_data, comparison_text
@@ -27,7 +27,7 @@ def _accuracy(options: argparse.Namespace) -> int:
         except ConfigError:
             raise
         except ValueError as error:
-            raise ConfigError([Problem(name, f"is not JSON: {error}")]) from None
+            raise ConfigError.at(name, f"is not JSON: {error}") from None
         cases += found if isinstance(found, list) else [found]
     report = accuracy(cases)
     if options.json:

@@ -14,7 +14,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, decode_fragment
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.faces.cli.command import content
 from memcore.networks.catalog import catalog, nickname
 from memcore.serving.presets import PRESETS
@@ -72,7 +72,7 @@ def config_of(options: argparse.Namespace) -> Config:
     """The config of a file, standard input or a link, with the flags on top."""
     given = vars(options)
     if given.get("log") and options.config is None and given["model"] is None:
-        raise ConfigError([Problem("CONFIG", "two files are expected: a config, and the log of its run; found one")])
+        raise ConfigError.at("CONFIG", "two files are expected: a config, and the log of its run; found one")
     flags = {path: given[path] for path in SETTINGS if given[path] is not None}
     source: str | None = options.config
     if "model" in flags and flags["model"].endswith(".json"):

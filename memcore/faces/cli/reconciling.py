@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.faces.cli.command import FITS, Command, content, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_text
@@ -15,7 +15,7 @@ from memcore.questions.reconciling.reconcile import READINGS, reconcile
 
 def _reconcile(options: argparse.Namespace) -> int:
     if options.config == options.log == "-":
-        raise ConfigError([Problem("LOG", "standard input is the config already")])
+        raise ConfigError.at("LOG", "standard input is the config already")
     found = reconcile(config_of(options), content(options.log, strict=False), reading=options.reading)
     where = "standard input" if options.log == "-" else Path(options.log).name
     if options.case:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memcore.config.hardware import Hardware
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
@@ -83,7 +83,7 @@ def _known(output: Path | None) -> dict[Key, Measured]:
         with output.open(encoding="utf-8", newline="") as lines:
             return recorded(lines)
     except (ValueError, KeyError, TypeError):
-        raise ConfigError([Problem(str(output), "has rows that no search wrote; name another file")]) from None
+        raise ConfigError.at(str(output), "has rows that no search wrote; name another file") from None
 
 
 def _followed(run: Iterator[Progress], output: Path | None) -> Progress:

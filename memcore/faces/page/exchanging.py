@@ -17,7 +17,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import LINK, decode_fragment
-from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
+from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.faces.page.answering import form_of, load, problem_patch
 from memcore.faces.page.session import Found, Message, Patch, Session
@@ -70,7 +70,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     """
     stripped = text.strip()
     if len(stripped) > CONFIG_LENGTH:
-        raise ConfigError([Problem("file", f"longer than {CONFIG_LENGTH:,} characters")])
+        raise ConfigError.at("file", f"longer than {CONFIG_LENGTH:,} characters")
     if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:
         return page.fill(decode_fragment(stripped)), ""
     stripped = _held(stripped) or stripped

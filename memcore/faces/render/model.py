@@ -10,6 +10,7 @@ from memcore.columns import table
 from memcore.faces.render.markup import html_table
 from memcore.faces.render.text import section
 from memcore.i18n.page import say, translated
+from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.placement import placement
@@ -92,7 +93,9 @@ def _counts(model: Model) -> Iterator[tuple[str, str]]:
     yield from ((title, f"{by_kind[kind]:,}") for kind, title in KINDS.items() if kind in by_kind)
     yield "all", f"{model.parameters:,}"
     yield "active for each token", f"{model.active_parameters:,}"
-    yield from ((f"published in addition: {name}", f"{size:,}") for name, size in model.published_extras.items())
+    yield from (
+        (Message("published in addition: {}", name), f"{size:,}") for name, size in model.published_extras.items()
+    )
 
 
 def _caches(model: Model) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from memcore.limits import CONFIG_LENGTH
 from memcore.memory.estimate import Estimate
 from memcore.questions.describe import spelled
 from memcore.serving.estimate import ServingEstimate
-from memcore.untrusted import parse_json
+from memcore.untrusted import fault, parse_json
 
 EXAMPLE: Mapping[str, object] = {
     "model": "llama-3.1-8b",
@@ -145,19 +145,19 @@ def read_file(text: str, form: Form) -> Form:
     if "model_type" in data:
         return Form(form.texts, json.dumps(data, indent=2))
     message = "expected a memcore config with a 'model', or a config.json with a 'model_type'"
-    raise ConfigError([Problem("file", message)])
+    raise ConfigError.at("file", message)
 
 
 def parsed(text: str) -> dict[str, object]:
     """The JSON object of a text. Raises ConfigError if it is none."""
     if len(text) > CONFIG_LENGTH:
-        raise ConfigError([Problem("model-json", f"longer than {CONFIG_LENGTH:,} characters")])
+        raise ConfigError.at("model-json", "longer than {:,} characters", CONFIG_LENGTH)
     try:
         found = parse_json(text)
     except ConfigError:
         raise
     except ValueError as error:
-        raise ConfigError([Problem("model-json", f"not JSON: {error}")]) from None
+        raise ConfigError.at("model-json", "not JSON: {}", fault(error)) from None
     if not isinstance(found, dict):
-        raise ConfigError([Problem("model-json", "expected a JSON object")])
+        raise ConfigError.at("model-json", "expected a JSON object")
     return found

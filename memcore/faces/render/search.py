@@ -13,6 +13,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.faces.render.svg import caption, picture
 from memcore.faces.render.text import section
+from memcore.messages import Message, joined
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.searching.found import Found, Progress
 from memcore.questions.searching.layouts import changes_of
@@ -99,13 +100,13 @@ def cells(each: Found, cheapest: Found) -> tuple[str, ...]:
 def policy_of(each: Found) -> str:
     """A layout's settings besides sizes in a few words."""
     settings = {path.rpartition(".")[2]: value for path, value in each.policy.items() if value is not None}
-    words = [f"checkpointing {settings.get('policy', 'none')}"]
+    words: list[str] = [Message("checkpointing {}", settings.get("policy", "none"))]
     if settings.get("reshard_after_forward") is False:
         words.append("keeps gathered")
     if "pipeline_schedule" in settings:
         words.append(str(settings["pipeline_schedule"]))
     elif "virtual_pipeline_parallel_size" in settings:
-        words.append(f"{settings['virtual_pipeline_parallel_size']} chunks")
+        words.append(Message("{} chunks", settings["virtual_pipeline_parallel_size"]))
     if settings.get("expert_tensor_parallel_size") == 1:
         words.append("whole experts")
     if settings.get("cpu_offload"):
@@ -114,7 +115,7 @@ def policy_of(each: Found) -> str:
         words.append("optimizer on the host")
     if "zero_stage" in settings:
         words.append(f"ZeRO-{settings['zero_stage']}")
-    return ", ".join(words)
+    return joined(", ", words)
 
 
 def flags_of(each: Found, base: Config) -> tuple[str, ...]:

@@ -88,8 +88,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "Sequences half as long": "序列长度减半",
     "the model sees less context": "模型看到的上下文更短",
     # What they cost
-    "{percent} arithmetic": "计算 {percent}",
-    "{size:d} GB {words} per step, was {before:d}": "每步{words} {size} GB，原为 {before} GB",
+    "{percent}% arithmetic": "计算 {percent}%",
+    "{size} GB {words} per step, was {before}": "每步{words} {size} GB，原为 {before} GB",
     "of parameters and gradients between data-parallel ranks": "在数据并行 rank 间传输的参数与梯度为",
     "of keys and values between context-parallel ranks": "在上下文并行 rank 间传输的键和值为",
     "of activations between tensor-parallel ranks": "在张量并行 rank 间传输的激活为",
@@ -144,38 +144,38 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "more users wait for their turn": "更多用户需要等待",
     "prompt and answer together have half the tokens": "提示与回答合计的 token 数减半",
     # In a tool's words
-    "{count} GPUs in the launcher": "启动器中设 {count} 个 GPU",
+    "{value} GPUs in the launcher": "启动器中设 {value} 个 GPU",
     "del outputs before loss.backward()": "在 loss.backward() 之前 del outputs",
     "fully_shard(module) instead of DistributedDataParallel": "用 fully_shard(module) 代替 DistributedDataParallel",
     "no model.no_sync() and no set_requires_gradient_sync(False)": (
         "不用 model.no_sync() 和 set_requires_gradient_sync(False)"
     ),
-    'init_device_mesh(..., mesh_dim_names=("dp", "tp")) with {count} ranks for "tp"': (
-        'init_device_mesh(..., mesh_dim_names=("dp", "tp"))，"tp" 设 {count} 个 rank'
+    'init_device_mesh(..., mesh_dim_names=("dp", "tp")) with {value} ranks for "tp"': (
+        'init_device_mesh(..., mesh_dim_names=("dp", "tp"))，"tp" 设 {value} 个 rank'
     ),
-    'init_device_mesh(..., mesh_dim_names=("replicate", "shard")), shard {count}': (
-        'init_device_mesh(..., mesh_dim_names=("replicate", "shard"))，shard 设 {count}'
+    'init_device_mesh(..., mesh_dim_names=("replicate", "shard")), shard {value}': (
+        'init_device_mesh(..., mesh_dim_names=("replicate", "shard"))，shard 设 {value}'
     ),
-    "torch.distributed.pipelining with {count} stages": "torch.distributed.pipelining，{count} 个阶段",
-    "gradient_checkpointing on every layer whose number {count} divides": (
-        "对序号能被 {count} 整除的层用 gradient_checkpointing"
+    "torch.distributed.pipelining with {value} stages": "torch.distributed.pipelining，{value} 个阶段",
+    "gradient_checkpointing on every layer whose number {value} divides": (
+        "对序号能被 {value} 整除的层用 gradient_checkpointing"
     ),
     "F.cross_entropy(logits, labels) without logits.float()": "F.cross_entropy(logits, labels)，不用 logits.float()",
     "pack sequences, pass no attention_mask": "打包序列，不传 attention_mask",
-    "parallelism.dp for {count} GPUs": "parallelism.dp 按 {count} 个 GPU 设置",
+    "parallelism.dp for {value} GPUs": "parallelism.dp 按 {value} 个 GPU 设置",
     "an AWQ checkpoint of the model": "该模型的 AWQ checkpoint",
     "an FP8 checkpoint of the model": "该模型的 FP8 checkpoint",
     "no speculative_config": "不设 speculative_config",
-    "-c {count} for each of the sequences (-np)": "每个序列（-np）-c {count}",
+    "-c {value} for each of the sequences (-np)": "每个序列（-np）-c {value}",
     "a GGUF file in {kind}": "{kind} 的 GGUF 文件",
     # Solving, searching, costs
     "without it nothing is known to fit": "没有它就无法知道能否放下",
     "name one, or hardware.gpu_memory_gb": "请给出一个，或 hardware.gpu_memory_gb",
     "its number of layers is not one of its keys: found {names}": "层数不是它的键：有 {names}",
     "lists its layers one by one, so that they cannot be counted": "逐层列出，无法计数",
-    "inputs: {names:s}": "输入：{names}",
+    "inputs: {names}": "输入：{names:s}",
     "above 0": "须大于 0",
-    "engines: {names:s}": "引擎：{names}",
+    "engines: {names}": "引擎：{names:s}",
     "layouts are searched for training": "布局搜索仅用于训练",
     "found a server": "当前为推理服务",
     "a server has no layouts": "推理服务没有布局",
@@ -183,14 +183,14 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "layouts are searched with {schedules}: leave it out, or name one of them": (
         "布局搜索可用 {schedules}：请去掉此项，或选其一"
     ),
-    "checkpointing {policy:s}": "检查点 {policy}",
+    "checkpointing {policy}": "检查点 {policy:s}",
     "keeps gathered": "保持聚集",
-    "{count:d} chunks": "{count} 个块",
+    "{count} chunks": "{count} 个块",
     "whole experts": "完整专家",
     "offloaded": "卸载",
     "optimizer on the host": "优化器在主机上",
     # A log beside a prediction
-    "one of {names:s}": "可用 {names}",
+    "one of {names}": "可用 {names:s}",
     "nothing in it is understood as memory of a GPU": "其中没有可识别为 GPU 显存的内容",
     "{quantity} (rank {rank}) is not predicted for {engine}": "对 {engine} 不预测 {quantity}（rank {rank}）",
     "{quantity} at {moment} (rank {rank}) is not predicted": "不预测 {moment} 时的 {quantity}（rank {rank}）",
@@ -206,4 +206,5 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "{name} of a pipeline takes turns: no moment is the end of all forward passes": (
         "{name} 在流水线中前向与反向交替：没有一个时刻是所有前向的结束"
     ),
+    "{where}, line {line}": "{where}，第 {line} 行",
 }

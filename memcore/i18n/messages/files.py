@@ -44,7 +44,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{flag} counts with --use-megatron-fsdp only, and is left out": "{flag} 仅在有 --use-megatron-fsdp 时有效，已忽略",
     "--vocab-size is {size}: {whose}": "--vocab-size 为 {size}：{whose}",
     "BERT's cased words": "BERT 区分大小写的词表",
-    "further ones": "另加的词",
+    "--vocab-size is {size}: {whose} and further ones": "--vocab-size 为 {size}：{whose}和另加的词",
     "--vocab-size is {size}: that of {name}": "--vocab-size 为 {size}：取自 {name}",
     "--vocab-size is {size}: that of GPT-2's words and merges": "--vocab-size 为 {size}：取自 GPT-2 的词表与合并表",
     "--vocab-size is not given, and the tokenizer's is not known: add it to the command": (
@@ -93,10 +93,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "model.hidden_size {hidden} is not divisible by {heads} heads: assumed heads of {width}": (
         "model.hidden_size {hidden} 不能被 {heads} 个头整除：假设每头 {width}"
     ),
-    "model: a mixture of experts with as many key as query heads, counted from its sizes": (
-        "model：键头与查询头同样多的混合专家模型，由尺寸计算"
+    "model: a mixture of experts with as many key as query heads, counted from its sizes{stated}": (
+        "model：键头与查询头同样多的混合专家模型，由尺寸计算{stated}"
     ),
-    "a mixture of experts needs {names:s}": "混合专家模型需要 {names}",
+    "a mixture of experts needs {names}": "混合专家模型需要 {names:s}",
     "{name}, not quantized": "{name}，未量化",
     "{count} is what the file states": "文件所写为 {count}",
     "found {value}, which is not modelled": "为 {value}，未建模",

@@ -12,31 +12,23 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "needs {setting}": "需要 {setting}",
     "needs {setting} of 2 or more": "需要 {setting} 不小于 2",
     "needs {setting} above 1": "需要 {setting} 大于 1",
-    "needs {setting}, found {value}": "需要 {setting}，当前为 {value}",
     "needs policy 'none'": "需要策略 'none'",
     "applies to {setting}": "仅适用于 {setting}",
     "applies to {setting}, found {value}": "仅适用于 {setting}，当前为 {value}",
     "applies to policy 'selective', found policy {policy}": "仅适用于策略 'selective'，当前策略为 {policy}",
     "applies to mode 'layer', found mode 'op'": "仅适用于 'layer' 模式，当前为 'op'",
-    "applies to engine.type {engines:s}, found engine.type {engine}": (
-        "仅适用于 engine.type {engines}，当前为 engine.type {engine}"
+    "applies to engine.type {engines}, found engine.type {engine}": (
+        "仅适用于 engine.type {engines:s}，当前为 engine.type {engine}"
     ),
     "found {value}, which is not modelled with {engine}": "值为 {value}，与 {engine} 的组合未建模",
     "found {value}, which is not modelled yet": "值为 {value}，尚未建模",
-    "modelled with {what}": "仅对 {what} 建模",
-    "modelled with {what}, found {value}": "仅对 {what} 建模，当前为 {value}",
-    "modelled with {what} only, found {value}": "仅对 {what} 建模，当前为 {value}",
     "not modelled with {what}": "与 {what} 的组合未建模",
     "found {value}, which {ranks} ranks cannot share equally": "值为 {value}，无法由 {ranks} 个 rank 均分",
     "found {value}, which does not divide the {ranks} data-parallel ranks": (
         "值为 {value}，不能整除 {ranks} 个数据并行 rank"
     ),
-    "with {engine}: {values:s}": "{engine} 可用：{values}",
-    "whole matrices": "完整矩阵",
-    "layers of transformers": "transformers 的层",
+    "with {engine}: {values}": "{engine} 可用：{values:s}",
     "engine.type {engine} and {layers} layers": "engine.type {engine} 与 {layers} 的层",
-    "{layers} layers": "{layers} 的层",
-    "no whole number of blocks": "不是整数个块",
     # Experts with adapters
     "transformers 4 has an nn.Linear for each expert, beside which adapters are not modelled": (
         "transformers 4 的每个专家是 nn.Linear，其旁的适配器未建模"
@@ -48,11 +40,11 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "reaches routed experts, where PEFT's lora.ParamWrapper takes LoRA without dropout alone": (
         "涉及路由专家，PEFT 的 lora.ParamWrapper 在此只接受无 dropout 的 LoRA"
     ),
-    "matrices of experts: {names:s}": "专家的矩阵：{names}",
+    "matrices of experts: {names}": "专家的矩阵：{names:s}",
     # Activation budgets and checkpoints
     "found {budget} beside activation checkpoints": "值为 {budget}，同时使用了激活检查点",
     "modelled for layers of one shape": "仅对形状相同的层建模",
-    "attention '{kernel}'": "注意力 {kernel}",
+    "attention {kernel}": "注意力 {kernel}",
     "tensor parallelism": "张量并行",
     "context parallelism": "上下文并行",
     "masks of attention": "注意力掩码",
@@ -96,7 +88,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Expert parallelism
     "experts are not divided further": "专家不再继续切分",
     "{model} has no routed experts": "{model} 没有路由专家",
-    "found {ranks}, which cannot share {model}'s {count:d} experts equally": (
+    "found {ranks}, which cannot share {model}'s {count} experts equally": (
         "值为 {ranks}，无法均分 {model} 的 {count} 个专家"
     ),
     "it must divide the {shards} ranks over which FSDP shards": "必须整除 FSDP 分片所用的 {shards} 个 rank",
@@ -160,7 +152,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "值为 {sequence}，无法由 2×{ranks} 个 rank 均分"
     ),
     "modelled for attention over heads, which {model} lacks": "仅对按头的注意力建模，{model} 没有",
-    "modelled for torchtitan's layers with attention {kernels:s} only": "仅对 torchtitan 的层、注意力 {kernels} 建模",
+    "modelled for torchtitan's layers with attention {kernels} only": "仅对 torchtitan 的层、注意力 {kernels:s} 建模",
     "modelled for attention over heads of transformers' and Liger's layers": (
         "仅对 transformers 与 Liger 的层的按头注意力建模"
     ),
@@ -169,20 +161,15 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     ),
     "the two are not supported together yet": "暂不支持两者同时使用",
     "leave one of them out": "请去掉其中之一",
-    "Ulysses takes {kernels:s}": "Ulysses 可用 {kernels}",
+    "Ulysses takes {kernels}": "Ulysses 可用 {kernels:s}",
     "Ulysses with sliding windows is modelled for 'flash' only": "带滑动窗口的 Ulysses 仅对 'flash' 建模",
     "a mask of the whole sequence is not modelled with Ulysses": "整个序列的掩码与 Ulysses 的组合未建模",
     "{query} query and {key} key heads of {model}": "{model} 的 {query} 个查询头和 {key} 个键头",
     "found {ranks}, which cannot share {what} equally": "值为 {ranks}，无法均分 {what}",
     # Numbers of GPUs
-    "{size:d} pipeline": "{size} 路流水线",
-    "{size:d} tensor": "{size} 路张量",
-    "{size:d} Ulysses": "{size} 路 Ulysses",
-    "found {own}, but hardware.num_gpus is {gpus}": "值为 {own}，但 hardware.num_gpus 为 {gpus}",
-    "found {own} times {others} ranks of other groups, but hardware.num_gpus is {gpus}": (
-        "值为 {own}，乘以其他组的 {others} 个 rank，但 hardware.num_gpus 为 {gpus}"
-    ),
-    "times {others} ranks of other groups": "乘以其他组的 {others} 个 rank",
+    "{size} pipeline": "{size} 路流水线",
+    "{size} tensor": "{size} 路张量",
+    "{size} Ulysses": "{size} 路 Ulysses",
     "found {gpus}, which groups of {product}-parallel ranks cannot share": "值为 {gpus}，无法由 {product}并行的组均分",
     "'none' runs one group of tensor-parallel GPUs, found {ranks}": "'none' 只运行一组张量并行 GPU，当前为 {ranks}",
     "'none' runs on one GPU, found hardware.num_gpus {gpus}": (
@@ -192,9 +179,6 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Pipelines
     "{setting} {schedule} changes nothing: there is no pipeline ({stages} 1)": (
         "{setting} {schedule} 不起作用：没有流水线（{stages} 1）"
-    ),
-    "allowed: a count for each of {stages} stages, in the order of layers, {layers} together": (
-        "允许：按层的顺序为 {stages} 个阶段各给一个层数，合计 {layers}"
     ),
     "a count for each of {stages} stages, in the order of layers, {layers} together": (
         "按层的顺序为 {stages} 个阶段各给一个层数，合计 {layers}"

@@ -66,9 +66,6 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "experts {kind}": "专家 {kind}",
     "norm {kind}": "归一化 {kind}",
     "rotation {kind}": "旋转 {kind}",
-    "towers of family {family}": "{family} 系列的塔",
-    "towers of family {family} [modelled: {families}]": "{family} 系列的塔（已建模：{families}）",
-    "[modelled: {families}]": "（已建模：{families}）",
     "embeddings other than those of tokens and positions": "token 和位置以外的嵌入",
     "scaled embeddings or logits": "缩放的嵌入或 logits",
     "a network without a final norm": "没有最后归一化的网络",
@@ -87,7 +84,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "allowed with mistral3: {value}": "mistral3 允许：{value}",
     "one": "一个",
     "allowed with Pixtral's tower, which has no class token: 'full'": "Pixtral 的塔没有 class token，允许：'full'",
-    "known towers: {names:s}": "已知的塔：{names}",
+    "known towers: {names}": "已知的塔：{names:s}",
     "only the language model is counted: the vision and audio towers of this family are not described": (
         "只计算语言模型：该系列的视觉塔和音频塔没有描述"
     ),
@@ -95,10 +92,10 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found {family}, not one of the {count} known families (`memcore models --families`)": (
         "值为 {family}，不在已知的 {count} 个系列之中（`memcore models --families`）"
     ),
-    "to be read like Llama it lacks {keys:s}": "若按 Llama 读取，还缺少 {keys}",
-    "it has parts that Llama has not: {keys:s}": "含有 Llama 没有的部分：{keys}",
-    "known families: {families:s}": "已知系列：{families}",
-    "known: {names:s}": "已知：{names}",
+    "to be read like Llama it lacks {keys}": "若按 Llama 读取，还缺少 {keys:s}",
+    "it has parts that Llama has not: {keys}": "含有 Llama 没有的部分：{keys:s}",
+    "known families: {families}": "已知系列：{families:s}",
+    "known: {names}": "已知：{names:s}",
     "the family {family} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward layer": (
         "系列 {family} 未知：按 Llama 的键读取，使用 RMSNorm 和门控前馈层"
     ),
@@ -132,8 +129,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "{heads} heads leave none of the hidden size {hidden} to each": "{heads} 个头使每个头分不到隐藏维度 {hidden}",
     # A model from its size
     "unknown": "未知",
-    "a model has a model_type, or of {names:s}": "模型应有 model_type，或以下之中：{names}",
-    "a short form needs num_parameters or {names:s}": "简写形式需要 num_parameters 或 {names}",
+    "a model has a model_type, or of {names}": "模型应有 model_type，或以下之中：{names:s}",
+    "a short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names:s}",
     "expected at most {most}, found {value}": "应不大于 {most}，实为 {value}",
     "found layers with {kind} mixers, which the family does not have": "含有 {kind} 混合层，而该模型家族没有",
     "found {kind} feed-forward layers, which the family does not have": "含有 {kind} 前馈层，而该模型家族没有",
@@ -142,12 +139,11 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "其尺寸合 {counted} 个参数，而 num_parameters 为 {stated}"
     ),
     "assumed intermediate_size {width} for {stated} parameters": "为 {stated} 个参数假设 intermediate_size {width}",
-    "Llama 2's rule says {width}, which would make {count}": "按 Llama 2 的规则为 {width}，合 {count}",
     "assumed like Llama 2: {values}": "按 Llama 2 假设：{values}",
     "only the number of parameters is given: assumed a network of Llama's proportions, {sizes}": (
         "只给出参数量：假设与 Llama 同比例的网络，{sizes}"
     ),
-    "{layers:d} layers, hidden size {hidden:d}, feed-forward {width:d}, vocabulary {words:d}": (
+    "{layers} layers, hidden size {hidden}, feed-forward {width}, vocabulary {words}": (
         "{layers} 层，隐藏维度 {hidden}，前馈 {width}，词表 {words}"
     ),
     # Megatron-Core's arguments and layouts
@@ -163,14 +159,10 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found {found} layers, which must be {count} together, in {chunks} equal chunks for each": (
         "给出 {found} 层，合计应为 {count}，每个阶段 {chunks} 个等大的块"
     ),
-    "{total} layers cannot be shared equally by {chunks} chunks": "{total} 层无法由 {chunks} 个块均分",
-    "{total} layers with the {one} cannot be shared equally by {chunks} chunks": (
-        "{total} 层（含{one}）无法由 {chunks} 个块均分"
+    "{total} layers{counted} cannot be shared equally by {chunks} chunks": (
+        "{total} 层{counted}无法由 {chunks} 个块均分"
     ),
-    "{total} layers with the {one} with the {other} cannot be shared equally by {chunks} chunks": (
-        "{total} 层（含{one}与{other}）无法由 {chunks} 个块均分"
-    ),
-    "with the {name}": "含{name}",
+    " with the {name}": "（含{name}）",
     "{given} layers, but {model} has {count}": "给出 {given} 层，但 {model} 有 {count} 层",
     "{given} layers for further tokens, not {count}": "预测更多 token 的层为 {given}，而非 {count}",
     "the first chunk must have the one E, and the last the one L": "第一个块须有唯一的 E，最后一个须有唯一的 L",
@@ -178,11 +170,13 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "应由 E、t、m、L 和 | 组成，可重复，如 t*3 或 (tt|)*4"
     ),
     "its brackets do not match": "括号不匹配",
-    "expected at most {most:d} layers and edges of stages, found {value}": (
+    "expected at most {most} layers and edges of stages, found {value}": (
         "各层与各阶段边界合计应不超过 {most} 个，实为 {value} 个"
     ),
     "no chunks": "没有块",
     "{found} chunks, which are not {each} for each of {stages} stages": (
         "{found} 个块，不是 {stages} 个阶段各 {each} 个"
     ),
+    "expected an object, found {value}": "应为对象，实为 {value}",
+    "Llama 2's rule says {rule}, which would make {counted}": "按 Llama 2 的规则为 {rule}，合 {counted}",
 }

@@ -10,7 +10,6 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "reduced gradients": "归约后的梯度",
     "parameters of all stages": "所有阶段的参数",
     "all-gather copy-in": "all-gather 拷入",
-    "frozen": "冻结",
     "{name} adapters": "{name} 的适配器",
     "accumulation in fp32": "fp32 累积",
     "end of the encoder": "编码器结束",
@@ -30,15 +29,14 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "until the chunk's next micro-batch": "直到该块的下一个微批次",
     "end of the cache": "缓存结束",
     "vision layer": "视觉层",
-    "vision {number:d} layer": "视觉塔 {number} 的层",
-    "run {number:d}": "第 {number} 段",
-    "run {number:d}:{part}": "第 {number} 段：{part}",
+    "vision {number} layer": "视觉塔 {number} 的层",
+    "run {number}": "第 {number} 段",
+    "run {number}:{part}": "第 {number} 段：{part}",
     "saved by {rules}": "由 {rules} 保存",
-    "(each block rounded up to 512 B)": "（每块向上取整到 512 B）",
     "it is assumed that the driver queues {count} launches, and that the host needs {time} µs for each": (
         "假设驱动排队 {count} 次启动，且主机每次需要 {time} µs"
     ),
-    "of two versions of {engine:w} that were measured, the mean is expected": (
+    "of two versions of {engine} that were measured, the mean is expected": (
         "在实测过的两个 {engine} 版本之间，以平均值为预期"
     ),
     # Targets of adapters

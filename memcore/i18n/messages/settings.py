@@ -8,18 +8,21 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     # Said of any setting
     "found {value}": "值为 {value}",
     "found {value}, which {reason}": "值为 {value}，{reason}",
-    "allowed: {values:s}": "允许：{values}",
-    "allowed here: {values:s}": "此处允许：{values}",
+    "allowed: {values}": "允许：{values:s}",
+    "allowed here: {values}": "此处允许：{values:s}",
     "allowed: 0, or more": "允许：0，或更大的值",
     "allowed: false, or all layers": "允许：false，或所有层",
     "leave it out": "请去掉此项",
-    "it may be {names:s}": "可能是 {names}",
-    "found {value}, which is not one of {count} known {catalog}": "值为 {value}，不在已知的 {count} 个{catalog}之中",
+    "it may be {names}": "可能是 {names:s}",
     "accelerators": "加速器",
     "weight formats": "权重格式",
     "ggml types": "ggml 类型",
-    "found {value}, which is not in the catalog of {count} accelerators": "值为 {value}，不在 {count} 个加速器的目录中",
-    "found {value}, not one of the {count} models of the catalog": "值为 {value}，不在目录的 {count} 个模型之中",
+    "found {value}, which is not in the catalog of {count} accelerators{several}": (
+        "值为 {value}，不在 {count} 个加速器的目录中{several}"
+    ),
+    "found {value}, not one of the {count} models of the catalog{several}": (
+        "值为 {value}，不在目录的 {count} 个模型之中{several}"
+    ),
     "give a config.json instead": "请改为提供 config.json",
     "is required": "必填",
     "unknown key": "未知的键",
@@ -51,10 +54,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value}": (
         "应为层数列表，或如 'Et*3|(tt|)*29m|L' 的布局，实为 {value}"
     ),
-    "expected a text of at most {most:d} characters, found {value}": "应为不超过 {most} 个字符的文本，实为 {value}",
-    "expected at most {most:d} characters, found {value:d}": "应不超过 {most} 个字符，实为 {value} 个",
-    "expected a list of at most {most:d} items, found {value:d}": "列表应不超过 {most} 项，实为 {value} 项",
-    "expected a number of at most {most:d} digits, found {value}": "应为不超过 {most} 位的数，实为 {value}",
+    "expected a text of at most {most} characters, found {value}": "应为不超过 {most} 个字符的文本，实为 {value}",
+    "expected at most {most} characters, found {value}": "应不超过 {most} 个字符，实为 {value} 个",
+    "expected a list of at most {most} items, found {value}": "列表应不超过 {most} 项，实为 {value} 项",
     "expected a number of at most {most}, found {value}": "应为不大于 {most} 的数，实为 {value}",
     "more than {most} values": "超过 {most} 个值",
     "expected a JSON object, found {kind}": "应为 JSON 对象，实为{kind}",
@@ -92,8 +94,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     ),
     "expected {version}": "应为 {version}",
     "copy the whole link": "请复制完整链接",
-    "found {count:d} settings": "共有 {count} 个设置项",
-    "expected at most {count:d}": "最多 {count} 个",
+    "found {count} settings": "共有 {count} 个设置项",
     "has no value": "没有值",
     "the link may be cut off: copy it again": "链接可能不完整：请重新复制",
     "a newer memcore may know it": "较新版本的 memcore 可能支持",
@@ -104,7 +105,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "the model in the link is damaged": "链接中的模型已损坏",
     "nested more than {count} levels deep": "嵌套超过 {count} 层",
     "link": "链接",
-    "link: {name}": "链接：{name}",
+    "link: {name}": "链接：{name:s}",
     # Files
     "file": "文件",
     "log": "日志",
@@ -123,13 +124,13 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "holds no keys": "不含任何键",
     "allowed: JSON, YAML, TOML, or a command line": "允许：JSON、YAML、TOML 或命令行",
     "is of no tool that is known": "不属于任何已知工具",
-    "known are {tools:s}, and config.json": "已知的有 {tools} 和 config.json",
-    "read are {values:s}": "可读取的值：{values}",
-    "{tool} is for {engines:s}": "{tool} 用于 {engines}",
+    "known are {tools}, and config.json": "已知的有 {tools:s} 和 config.json",
+    "read are {values}": "可读取的值：{values:s}",
+    "{tool} is for {engines}": "{tool} 用于 {engines:s}",
     "{tool} has no key for it": "{tool} 没有对应的键",
     "{tool} has no word for {value} next to the other settings": "{tool} 在当前设置下无法表示 {value}",
     "found {value}, which has no file": "当前值为 {value}，没有对应的文件",
-    "exported are {engines:s}": "可导出的有 {engines}",
+    "exported are {engines}": "可导出的有 {engines:s}",
     "No closing quotation": "引号未闭合",
     "No closing bracket": "括号未闭合",
     "Its variables never end": "变量无限展开",
@@ -153,4 +154,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Invalid \\escape": "无效的转义",
     "Illegal trailing comma before end of object": "对象末尾有多余的逗号",
     "Illegal trailing comma before end of array": "数组末尾有多余的逗号",
+    "found {value}, which is not one of {count} known {catalog}{several}": (
+        "值为 {value}，不在已知的 {count} 个{catalog}之中{several}"
+    ),
+    "expected at most {parts}": "最多 {parts} 个",
 }

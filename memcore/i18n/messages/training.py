@@ -10,21 +10,17 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "needs training.adapter {kind}": "需要 training.adapter {kind}",
     "the embedding and the head learn in {dtypes}": "嵌入与输出头以 {dtypes} 学习",
     "FSDP2 takes one dtype for a group": "FSDP2 的一个组只能有一种 dtype",
-    "modelled beside {kinds}": "仅对 {kinds} 旁的情形建模",
     "modelled beside adapters of linear layers, found {kind}": "仅与线性层的适配器一起建模，当前为 {kind}",
     "modelled beside unquantized layers of transformers": "仅对 transformers 的未量化层建模",
     "modelled beside unquantized layers of transformers, or those of bitsandbytes": (
         "仅对 transformers 的未量化层或 bitsandbytes 的层建模"
     ),
-    "unquantized layers of transformers": "transformers 的未量化层",
-    "those of bitsandbytes": "bitsandbytes 的层",
     "{kind} adds no tokens": "{kind} 不添加 token",
-    "linear layers: {names:s}": "线性层：{names}",
     "{model} has no linear layers beside which adapters are modelled": "{model} 没有可对适配器建模的线性层",
     "as most recipes do": "与多数训练配方相同",
     "found {loss}, which passes an adapter of the head by": "值为 {loss}，它会绕过输出头的适配器",
     "of the output head modelled for lora, found {kind}": "输出头仅对 lora 建模，当前为 {kind}",
-    "trained copies are modelled of {names:s}": "仅对 {names} 的可训练副本建模",
+    "trained copies are modelled of {names}": "仅对 {names:s} 的可训练副本建模",
     "LitGPT's LoRA trains no copies of modules": "LitGPT 的 LoRA 不训练模块副本",
     "a module has an adapter or learns as a whole, not both": "一个模块要么有适配器，要么整体学习，不能兼有",
     "{name} is {width} wide, no whole number of blocks": "{name} 宽为 {width}，不是整数个块",
@@ -44,12 +40,11 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "rows of {embedding} learn": "{embedding} 的行可学习",
     "modelled with LitGPT's layers": "仅对 LitGPT 的层建模",
     "{model} has several kinds of layers, or too few": "{model} 有多种层，或层数太少",
-    "LitGPT's are {names:s}": "LitGPT 的有 {names}",
     "with an adapter only the adapter learns": "有适配器时只有适配器学习",
-    "parts of parameter names: {names:s}, or all": "参数名的片段：{names}，或 all",
+    "parts of parameter names: {names}, or all": "参数名的片段：{names:s}，或 all",
     "applies to lora and dora, found {kind}": "仅适用于 lora 和 dora，当前为 {kind}",
     # Optimizers
-    "{optimizer} has {names:s}": "{optimizer} 可用 {names}",
+    "{optimizer} has {names}": "{optimizer} 可用 {names:s}",
     "the step on the host comes after the backward pass": "在主机上的更新在反向传播之后进行",
     "torch mixes no plain tensors with DTensors": "torch 不能混用普通张量与 DTensor",
     "pytorch_optimizer's preconditioners are plain tensors, and {reason}": (
@@ -72,7 +67,6 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "bf16-mixed keeps them so": "bf16-mixed 使其保持 fp32",
     "{optimizer} projects no gradients": "{optimizer} 不投影梯度",
     "{optimizer} keeps {dtype}": "{optimizer} 保持 {dtype}",
-    "{optimizer} keeps states like the parameters, in {dtype}": "{optimizer} 的状态与参数相同，为 {dtype}",
     # Precision, losses and kernels
     "found {compute} with parameters in {stored}": "值为 {compute}，而参数为 {stored}",
     "only FSDP and autocast compute in another dtype": "只有 FSDP 和 autocast 以另一种 dtype 计算",
@@ -90,6 +84,9 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "chunked is modelled inside the model only": "chunked 仅在模型内部建模",
     "found {loss}, into which {tokens} tokens cannot be cut equally": "值为 {loss}，{tokens} 个 token 无法均分",
     "{loss} is part of the model": "{loss} 是模型的一部分",
+    "the default of transformers 4": "transformers 4 的默认值",
+    "the Trainer's choice before transformers 4.54": "transformers 4.54 之前 Trainer 的选择",
+    "{family} did not upcast its logits before transformers 4.49": "transformers 4.49 之前 {family} 不把 logits 转为 fp32",
     "leave out training.loss_shift": "请去掉 training.loss_shift",
     "found 'cut-cross-entropy' with hidden states in {dtype}": "值为 'cut-cross-entropy'，而隐藏状态为 {dtype}",
     "it takes bf16 and fp16": "它接受 bf16 和 fp16",
@@ -101,12 +98,12 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "expert parallelism is modelled with 'torchtitan'": "专家并行仅对 'torchtitan' 建模",
     "it runs with engine.type none or ddp, found {engine}": "它在 engine.type none 或 ddp 下运行，当前为 {engine}",
     "'padded' with attention {kernel} is not modelled": "'padded' 与注意力 {kernel} 的组合未建模",
-    "layers of '{implementation}'": "{implementation} 的层",
+    "layers of {implementation}": "{implementation} 的层",
     "compiled blocks are not modelled for {what}": "编译的块对{what}未建模",
     "modelled for 'torchtitan' layers only, found {implementation}": (
         "仅对 'torchtitan' 的层建模，当前为 {implementation}"
     ),
-    "torchao has {recipes:s}": "torchao 可用 {recipes}",
+    "torchao has {recipes}": "torchao 可用 {recipes:s}",
     "torchao gathers in float8 with 'tensorwise' only, found {recipe}": (
         "torchao 只在 'tensorwise' 下以 float8 聚集，当前为 {recipe}"
     ),
@@ -117,13 +114,11 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，在带专家并行的流水线中未建模"
     ),
     # nanotron
-    "nanotron has: {values:s}": "nanotron 可用：{values}",
-    "nanotron has {only:s} only": "nanotron 只有 {only}",
+    "nanotron has: {values}": "nanotron 可用：{values:s}",
+    "nanotron has {only} only": "nanotron 只有 {only:s}",
     "tied embeddings": "共享嵌入",
     "nanotron's ranks have parts of the logits": "nanotron 的各 rank 只有部分 logits",
     "nanotron's pipeline needs at least {count} micro-batches": "nanotron 的流水线至少需要 {count} 个微批次",
-    "accumulate_grad_in_fp32 {value} is {wanted}": "accumulate_grad_in_fp32 {value} 即 {wanted}",
-    "accumulate_grad_in_fp32 decides it, here {value}": "由 accumulate_grad_in_fp32 决定，此处为 {value}",
     "engine.tp_mode is {mode}": "engine.tp_mode 为 {mode}",
     "nanotron has 0 and 1": "nanotron 可用 0 和 1",
     "nanotron's rows need tp_mode 'REDUCE_SCATTER'": "nanotron 的行切分需要 tp_mode 'REDUCE_SCATTER'",
@@ -143,7 +138,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not modelled in DeepSpeed's pipelines": "值为 {value}，在 DeepSpeed 的流水线中未建模",
     "DeepSpeed's is 1f1b": "DeepSpeed 的为 1f1b",
     "Megatron-DeepSpeed has one of both": "Megatron-DeepSpeed 只能二选一",
-    "found {ranks}, which cannot share {model}'s {count:d} heads equally": (
+    "found {ranks}, which cannot share {model}'s {count} heads equally": (
         "值为 {ranks}，无法均分 {model} 的 {count} 个头"
     ),
     "Megatron-DeepSpeed's Ulysses needs as many key heads as query heads": (
@@ -163,4 +158,14 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows": (
         "'megatron-deepspeed' 没有查询和键的归一化，也没有滑动窗口"
     ),
+    "needs {setting} 3, found {stage}": "需要 {setting} 3，当前为 {stage}",
+    "applies to {setting} 3, found {stage}": "仅适用于 {setting} 3，当前为 {stage}",
+    "modelled with layers of transformers, found {value}": "仅对 transformers 的层 建模，当前为 {value}",
+    "modelled with {other}, found {engine}": "仅对 {other} 建模，当前为 {engine}",
+    "modelled with {other} only, found {engine}": "仅对 {other} 建模，当前为 {engine}",
+    " times {others} ranks of other groups": "（乘以其他组的 {others} 个 rank）",
+    "found {own}{times}, but hardware.num_gpus is {gpus}": "值为 {own}{times}，但 hardware.num_gpus 为 {gpus}",
+    "LitGPT's are {names}, or {all}": "LitGPT 的有 {names:s}，或 {all:s}",
+    "{row} ({chosen}) keeps states like the parameters, in {kept}": "{row} ({chosen}) 的状态与参数相同，为 {kept}",
+    "applies to engine.version {value}": "仅适用于 engine.version {value}",
 }

@@ -15,6 +15,7 @@ from memcore.layers.transformers.attention import heads_of
 from memcore.layers.transformers.context import Weights, leaf, project, scaled
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotations import parted, rotated
+from memcore.messages import joined
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear, Norm
@@ -65,8 +66,12 @@ def check(network: Network) -> None:
     }
     missing = [name for name, has in wanted.items() if not has]
     if missing:
-        message = f"LitGPT's layers need {' and '.join(missing)}, which {network.family} lacks; use 'transformers'"
-        raise UnsupportedError("training.implementation", message)
+        raise UnsupportedError(
+            "training.implementation",
+            "LitGPT's layers need {}, which {} lacks; use 'transformers'",
+            joined(" and ", missing),
+            network.family,
+        )
 
 
 def buffers(network: Network) -> Sequence[Buffer]:

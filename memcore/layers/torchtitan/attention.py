@@ -72,8 +72,11 @@ def latent_attention(x: Tensor, weights: Weights, part: LatentAttention, step: S
 def _attended(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, turns: int) -> Tensor:
     """Over a rank's tokens, or over those of all ranks of a ring."""
     if turns and kernel == "math":
-        message = "context parallelism has no kernel for these widths and heads in this dtype; allowed: cudnn"
-        raise UnsupportedError("training.attention", message)
+        raise UnsupportedError(
+            "training.attention",
+            "context parallelism has no kernel for these widths and heads in this dtype; allowed: {}",
+            "cudnn",
+        )
     if turns:
         return ring_attention(query, key, value, heads.shared, turns, kernel)
     return sdpa(query, key, value, heads, kernel, None)

@@ -18,6 +18,7 @@ from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
 from memcore.layers.torchtitan.parts import Weights, dense, norm, project
 from memcore.layers.transformers import support
+from memcore.messages import joined
 from memcore.networks.network import Ends, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.separate_experts import experts_of
@@ -34,8 +35,12 @@ def check(network: Network) -> None:
     """Refuse networks that torchtitan's models cannot express."""
     missing = [name for name, has in _wanted(network).items() if not has]
     if missing:
-        message = f"torchtitan's models need {' and '.join(missing)}, which {network.family} lacks; use 'transformers'"
-        raise UnsupportedError("training.implementation", message)
+        raise UnsupportedError(
+            "training.implementation",
+            "torchtitan's models need {}, which {} lacks; use 'transformers'",
+            joined(" and ", missing),
+            network.family,
+        )
 
 
 def _wanted(network: Network) -> dict[str, bool]:

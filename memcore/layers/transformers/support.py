@@ -11,6 +11,7 @@ from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.layers.transformers.wiring import WIRINGS
+from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention
 
@@ -38,37 +39,38 @@ def check(network: Network) -> None:
     """Refuse networks with parts whose activations are not modelled."""
     missing = list(dict.fromkeys(part for layer in network.kinds for part in _missing(layer)))
     if missing:
-        message = f"activations of {network.family} are not modelled yet: {', '.join(missing)}"
-        raise UnsupportedError("model.model_type", message)
+        raise UnsupportedError(
+            "model.model_type", "activations of {} are not modelled yet: {}", network.family, joined(", ", missing)
+        )
 
 
 def _missing(layer: Layer) -> Iterator[str]:
     if layer.residual not in WIRINGS:
-        yield f"layers wired as {layer.residual!r}"
+        yield Message("layers wired as {!r}", layer.residual)
     for mixer in layer.mixers:
         if mixer_kind(mixer) not in MIXERS:
-            yield f"mixer {mixer_kind(mixer)!r}"
+            yield Message("mixer {!r}", mixer_kind(mixer))
         if isinstance(mixer, Attention):
             yield from _missing_in_attention(mixer)
     for part in layer.feeds:
         if feed_kind(part) not in FEEDS:
-            yield f"experts {feed_kind(part)!r}"
-    yield from (f"norm {norm.kind!r}" for norm in layer.norms if norm.kind not in NORMS)
+            yield Message("experts {!r}", feed_kind(part))
+    yield from (Message("norm {!r}", norm.kind) for norm in layer.norms if norm.kind not in NORMS)
 
 
 def _missing_in_attention(part: Attention) -> Iterator[str]:
     norms = (norm for norm in (part.query_norm, part.key_norm, part.value_norm) if norm is not None)
-    yield from (f"norm {norm.kind!r}" for norm in norms if norm.kind not in NORMS)
+    yield from (Message("norm {!r}", norm.kind) for norm in norms if norm.kind not in NORMS)
     if part.variant != "attention":
         return
     if part.rotary not in (*ROTATIONS, "none"):
-        yield f"rotation {part.rotary!r}"
+        yield Message("rotation {!r}", part.rotary)
     special = {
         "sinks": part.sinks is not None,
         "gated outputs": part.gated,
         "shared caches": part.shares_cache,
         "cross attention": part.crosses,
-        f"fused matrices laid out {part.fused}": part.fused not in ("no", *LAYOUTS),
+        Message("fused matrices laid out {}", part.fused): part.fused not in ("no", *LAYOUTS),
         "values of another width": part.heads.value != part.heads.width,
         "values that are keys": len(part.inputs) == 2,
     }

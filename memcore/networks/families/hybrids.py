@@ -39,7 +39,7 @@ def _lettered(reader: Reader) -> list[Place]:
     if isinstance(pattern, str):
         unknown = set(pattern) - set(_LETTERS)
         if unknown:
-            reader.refuse("hybrid_override_pattern", f"found {min(unknown)!r}; allowed: {' '.join(_LETTERS)}")
+            reader.refuse("hybrid_override_pattern", "found {!r}; allowed: {}", min(unknown), " ".join(_LETTERS))
         return [{**patterns.TYPES, **patterns.ALONE}[_LETTERS.get(letter, "mlp")] for letter in pattern]
     words = typed(lambda _: list(_LETTERS.values()), "layers_block_type", more=patterns.ALONE)
     return list(words(reader))

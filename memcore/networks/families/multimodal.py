@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from memcore.limits import INTEGER
+from memcore.messages import joined
 from memcore.networks.families.family import Composite
 from memcore.networks.families.moonvit import kimi_projector
 from memcore.networks.families.stacks import Stack, Tensors, affine, linear, side_of, tensor
@@ -27,7 +28,7 @@ def _towers(
         vision = _vision(whole, default)
         kind = str(vision.config.get("model_type") or default)
         if kind not in TOWERS:
-            vision.refuse("model_type", f"found {kind!r}; known towers: {', '.join(TOWERS)}")
+            vision.refuse("model_type", "found {!r}; known towers: {}", kind, joined(", ", TOWERS))
             kind = default
         *before, (tower, repeats) = TOWERS[kind](vision, prefix, _taps(whole))
         ends = projector(whole, vision) if projector else []
@@ -58,7 +59,7 @@ def _taps(whole: Reader) -> Sequence[int]:
     named = whole.listed("vision_feature_layer") or [whole.value("vision_feature_layer")]
     found = [-1 if each is None else each for each in named]
     if not all(isinstance(each, int) and each != 0 for each in found):
-        whole.refuse("vision_feature_layer", f"expected numbers of layers, found {found!r}")
+        whole.refuse("vision_feature_layer", "expected numbers of layers, found {!r}", found)
         return (-1,)
     return [each - 1 if each > 0 else each for each in found if isinstance(each, int)]
 
@@ -117,7 +118,7 @@ def _shrunk(reader: Reader, name: str = "downsample_ratio") -> int:
     """How many patches along one side become one."""
     ratio = reader.number(name)
     if not 1 / INTEGER <= ratio <= 1:
-        reader.refuse(name, f"expected a number above 0 and up to 1, found {ratio:g}")
+        reader.refuse(name, "expected a number above 0 and up to 1, found {:g}", ratio)
         return 1
     return int(1 / ratio)
 

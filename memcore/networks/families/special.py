@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from memcore.messages import joined
 from memcore.networks import patterns
 from memcore.networks.families.decoders import GEMMA_KEYS, HEAD_NORMS, SANDWICH
 from memcore.networks.families.family import Family
@@ -34,8 +35,12 @@ def _shared_late(plan: patterns.MixerPlan) -> patterns.MixerPlan:
         last = {place.mask: i for i, place in enumerate(found[: max(own, 0)])} if own < len(found) else {}
         lacking = {place.mask for place in found[max(own, 0) :]} - set(last)
         if lacking:
-            message = f"none of the {max(own, 0)} layers before has {' or '.join(sorted(lacking))} attention to share"
-            reader.refuse("num_kv_shared_layers", message)
+            reader.refuse(
+                "num_kv_shared_layers",
+                "none of the {} layers before has {} attention to share",
+                max(own, 0),
+                joined(" or ", sorted(lacking)),
+            )
         roles = ["shared" if i >= own else "stored" if i in last.values() else "" for i in range(len(found))]
         return [
             replace(place, mixer=f"{place.mask} {role}".rstrip(), tag=role)
@@ -113,7 +118,7 @@ def _sparse_gates(reader: Reader) -> list[str]:
     if listed is None:
         listed = [float(count > 10 and i < 10) for i in range(count)]
     if len(listed) < count:
-        reader.refuse("activation_sparsity_pattern", f"lists {len(listed)} layers of {count}")
+        reader.refuse("activation_sparsity_pattern", "lists {} layers of {}", len(listed), count)
         return ["dense"] * count
     return ["sparse" if isinstance(each, (int, float)) and each > 0 else "dense" for each in listed[:count]]
 
@@ -228,9 +233,9 @@ def _v4_types(reader: Reader) -> list[Place]:
         listed = [rates[128] if i < 2 or not i % 2 else rates[4] for i in range(count)]
     unknown = [word for word in listed if word not in rates.values()]
     if unknown:
-        reader.refuse("layer_types", f"found {unknown[0]!r}; allowed: {', '.join(rates.values())}")
+        reader.refuse("layer_types", "found {!r}; allowed: {}", unknown[0], joined(", ", rates.values()))
     if len(listed) < count:
-        reader.refuse("layer_types", f"lists {len(listed)} layers of {count}")
+        reader.refuse("layer_types", "lists {} layers of {}", len(listed), count)
     return [Place(str(word) if word in rates.values() else rates[4]) for word in listed[:count]]
 
 
@@ -241,7 +246,7 @@ def _v4_feeds(reader: Reader) -> list[str | None]:
         first = reader.integer("num_hash_layers", 3, least=0)
         return ["hashed" if i < first else "sparse" for i in range(count)]
     if len(listed) < count:
-        reader.refuse("mlp_layer_types", f"lists {len(listed)} layers of {count}")
+        reader.refuse("mlp_layer_types", "lists {} layers of {}", len(listed), count)
     return ["hashed" if word == "hash_moe" else "sparse" for word in listed[:count]]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from memcore.messages import joined
 from memcore.networks.network import Layer, Tower
 from memcore.networks.parts import Attention, Extra, FeedForward, Heads
 from memcore.networks.patterns import compress
@@ -134,6 +135,8 @@ def equal(reader: Reader, layer: Layer, taps: Sequence[int], **fields: object) -
     """The same, where all layers are alike; a tap may count from the end, and -1 is the last layer."""
     count = reader.integer("num_hidden_layers")
     if any(not -count <= tap < count for tap in taps):
-        reader.refuse("num_hidden_layers", f"found {count}; results of layers {', '.join(map(str, taps))} are needed")
+        reader.refuse(
+            "num_hidden_layers", "found {}; results of layers {} are needed", count, joined(", ", map(str, taps))
+        )
         return stack([layer] * count, (count - 1,), **fields)
     return stack([layer] * count, [tap % count for tap in taps], **fields)

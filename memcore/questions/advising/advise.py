@@ -13,6 +13,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
+from memcore.messages import Message, joined
 from memcore.questions.advising.changes import CHANGES, RISKS, Change, Changes, applicable
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.advising.server import ServerAdvice, advised
@@ -99,16 +100,14 @@ class Advice:
     def reason(self) -> str:
         """Why it is of its class of cost, with numbers."""
         before, after = self._costs
-        said = [
-            _more("arithmetic", before.flops * before.gpus / before.tokens, after.flops * after.gpus / after.tokens)
-        ]
+        said = [_arithmetic(before.flops * before.gpus / before.tokens, after.flops * after.gpus / after.tokens)]
         said += [_traffic(name, getattr(before, name), getattr(after, name), words) for name, words in _TRAFFIC.items()]
         if after.bubble > before.bubble:
-            said.append(f"the pipeline idles {100 * after.bubble:.0f}% of the time it works")
+            said.append(Message("the pipeline idles {:.0f}% of the time it works", 100 * after.bubble))
         found = [each for each in (self.note, *said) if each]
-        return "; ".join(found) if found else "no more arithmetic and no more communication"
+        return joined("; ", found) if found else "no more arithmetic and no more communication"
 
-    @cached_property
+    @property
     def because(self) -> str | None:
         """Why it saves nothing, if so."""
         if self.saves > 0:
@@ -126,15 +125,15 @@ _TRAFFIC: Mapping[str, str] = {
 }
 
 
-def _more(what: str, before: float, after: float) -> str:
+def _arithmetic(before: float, after: float) -> str:
     change = after / before - 1
-    return f"{100 * change:+.0f}% {what}" if abs(change) >= 0.005 else ""
+    return Message("{:+.0f}% arithmetic", 100 * change) if abs(change) >= 0.005 else ""
 
 
 def _traffic(name: str, before: float, after: float, words: str) -> str:
     if abs(after - before) < 0.005 * max(before, after, GB):
         return ""
-    return f"{after / GB:,.1f} GB {words} per step, was {before / GB:,.1f}"
+    return Message("{:,.1f} GB {} per step, was {:,.1f}", after / GB, words, before / GB)
 
 
 def _nothing(before: Estimate, after: Estimate) -> str:
@@ -142,17 +141,22 @@ def _nothing(before: Estimate, after: Estimate) -> str:
     sums = before.ledger.by_category
     largest = max(sums, key=lambda name: sums[name])
     lower = [
-        f"it lowers the {PHASES[phase]} from {format_bytes(now)} to {format_bytes(then)}"
+        Message("it lowers the {} from {} to {}", PHASES[phase], format_bytes(now), format_bytes(then))
         for phase in PHASES
         if (then := after.rank.peak_of(phase)) < (now := before.rank.peak_of(phase)) - now // 1000
     ]
     share = 100 * sums[largest] / before.ledger.total
     peak = (
-        f"the peak is in the {when(before.peak, before)}, where {share:.0f}% are {largest} and this changes nothing"
+        Message(
+            "the peak is in the {}, where {:.0f}% are {} and this changes nothing",
+            when(before.peak, before),
+            share,
+            largest,
+        )
         if after.allocated.expected >= before.allocated.expected
-        else f"the allocator holds no less: the peak is in the {when(before.peak, before)}"
+        else Message("the allocator holds no less: the peak is in the {}", when(before.peak, before))
     )
-    return "; ".join([peak, *lower])
+    return joined("; ", (peak, *lower))
 
 
 @dataclass(frozen=True, slots=True)

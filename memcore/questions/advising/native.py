@@ -13,6 +13,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.messages import Message
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
@@ -200,7 +201,10 @@ _TENSORRT: Mapping[str, object] = {
 }
 _LLAMA_CPP: Mapping[str, object] = {
     Inference.max_model_len: "-c {} for each of the sequences (-np)",
-    Inference.quantization: {"q8_0": "a GGUF file in Q8_0", "q4_k_m": "a GGUF file in Q4_K_M"},
+    Inference.quantization: {
+        "q8_0": Message("a GGUF file in {}", "Q8_0"),
+        "q4_k_m": Message("a GGUF file in {}", "Q4_K_M"),
+    },
     Inference.draft_model: {None: "no -md"},
     LlamaCppSettings.flash_attn: {True: "-fa on"},
     LlamaCppSettings.cache_type_k: "-ctk {}",
@@ -241,6 +245,6 @@ def native(dialect: str, changes: Mapping[str, object]) -> Iterator[str]:
     for path, value in changes.items():
         found = words.get(path)
         if isinstance(found, str) and value is not None:
-            yield found.format(value)
+            yield Message(found, value)
         elif isinstance(found, Mapping) and value in found:
             yield found[value]

@@ -14,6 +14,7 @@ from functools import cached_property
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate_serving
+from memcore.messages import Message, joined
 from memcore.questions.advising.changes import Changes
 from memcore.questions.advising.native import native
 from memcore.questions.advising.server_changes import SERVER_CHANGES, ServerChange
@@ -65,7 +66,7 @@ class ServerAdvice:
     @property
     def reason(self) -> str:
         """Why it is of its class of cost, and the sequences that there is room for."""
-        return "; ".join(each for each in (self.note, _room(self.before, self.after)) if each)
+        return joined("; ", filter(None, (self.note, _room(self.before, self.after))))
 
     @property
     def because(self) -> str | None:
@@ -74,11 +75,11 @@ class ServerAdvice:
             return None
         before, after = self.before.ledger.by_category, self.after.ledger.by_category
         lower = [
-            f"{name} fall by {format_bytes(size - after.get(name, 0))}"
+            Message("{} fall by {}", name, format_bytes(size - after.get(name, 0)))
             for name, size in before.items()
             if size - after.get(name, 0) > size // 1000 and name != "KV cache"
         ]
-        return "; ".join(["the cache gets no more room for what is asked", *lower])
+        return joined("; ", ("the cache gets no more room for what is asked", *lower))
 
 
 def _least(found: ServingEstimate) -> int:
@@ -101,7 +102,7 @@ def _room(before: ServingEstimate, after: ServingEstimate) -> str:
         return ""
     had, has = (format_count(count or 0) for count in counts)
     lengths = format_count(after.job.basics.max_model_len)
-    return f"room for {has} sequences of {lengths} tokens, was {had}"
+    return Message("room for {} sequences of {} tokens, was {}", has, lengths, had)
 
 
 def advised(found: ServingEstimate) -> Iterator[ServerAdvice]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from memcore.config.settings import Config
-from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside
+from memcore.messages import Message, joined
 from memcore.questions.accuracy import Beside, beside
 from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings
 from memcore.serving.estimate import ServingEstimate
@@ -121,8 +122,8 @@ class Reconciled:
                 "measured": _quantity(row),
                 "source": {
                     "kind": "hardware",
-                    "title": f"log of {row.seen.tool}" if row.seen.tool else "a number without a log",
-                    "where": f"{where}, line {row.seen.line}",
+                    "title": Message("log of {}", row.seen.tool) if row.seen.tool else "a number without a log",
+                    "where": Message("{}, line {}", where, row.seen.line),
                     "stated_as": row.seen.stated,
                 },
                 "confidence": "medium",
@@ -181,10 +182,10 @@ def reconcile(config: Config | Mapping[str, object], text: str, *, reading: str 
 def reconciled(found: Estimate | ServingEstimate, text: str, *, reading: str | None = None) -> Reconciled:
     """The same for what is predicted already."""
     if reading is not None and reading not in READINGS:
-        raise ConfigError([Problem("reading", f"found {reading!r}; one of {', '.join(READINGS)}")])
+        raise ConfigError.at("reading", "found {!r}; one of {}", reading, joined(", ", READINGS))
     seen = sightings(text)
     if not seen:
-        raise ConfigError([Problem("log", "nothing in it is understood as memory of a GPU")])
+        raise ConfigError.at("log", "nothing in it is understood as memory of a GPU")
     rows = [row for each in seen for row in _rows(found, each, reading)]
     return Reconciled(found, tuple(rows), len(text) > LARGEST)
 

@@ -10,7 +10,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.dtypes import ITEMSIZE
-from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import context, find_accelerator
 from memcore.memory.estimate import Estimate
@@ -160,5 +160,5 @@ def _undivided(config: Config) -> Config:
 def _job(config: Config) -> Job:
     found = estimate(config)
     if not isinstance(found, Estimate):
-        raise ConfigError([Problem(EngineSettings.type, "layouts are searched for training; found a server")])
+        raise ConfigError.at(EngineSettings.type, "layouts are searched for training; found a server")
     return found.job

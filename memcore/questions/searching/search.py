@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.messages import Message, joined
 from memcore.questions.costs import Cost, Roofline
 from memcore.questions.searching.found import Found, Key, Measured, Progress, Tally
 from memcore.questions.searching.layouts import Layout
@@ -93,7 +94,7 @@ def search(
 def _tried(micro_batches: Sequence[int], schedules: Sequence[str], *, offload: bool) -> Tried:
     unknown = [each for each in schedules if each not in SCHEDULES]
     if unknown:
-        message = f"found {unknown[0]!r}; allowed: {', '.join(SCHEDULES)}"
+        message = Message("found {!r}; allowed: {}", unknown[0], joined(", ", SCHEDULES))
         raise ConfigError([Problem("schedules", message, nearest(unknown[0], SCHEDULES))])
     return Tried(micro_batches=tuple(micro_batches), schedules=tuple(schedules), offload=offload)
 

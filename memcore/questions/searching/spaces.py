@@ -11,7 +11,8 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
+from memcore.messages import joined
 from memcore.networks.parts import Attention, Experts
 from memcore.questions.costs import IDLE, Plan
 from memcore.questions.searching.layouts import Layout, Settings
@@ -182,8 +183,9 @@ def space_of(
     """
     engine = row or job.engine.name
     if engine not in ROWS:
-        message = f"layouts of {engine!r} are not searched yet; engines: {', '.join(ROWS)}"
-        raise ConfigError([Problem(EngineSettings.type, message)])
+        raise ConfigError.at(
+            EngineSettings.type, "layouts of {!r} are not searched yet; engines: {}", engine, joined(", ", ROWS)
+        )
     sizes = job.model.sizes
     return Space(
         engine=engine,
@@ -213,10 +215,12 @@ def _named(config: Config, tried: Tried) -> Tried:
     if named is None:
         return tried
     if named not in SCHEDULES:
-        message = (
-            f"found {named!r}; layouts are searched with {', '.join(SCHEDULES)}: leave it out, or name one of them"
+        raise ConfigError.at(
+            SCHEDULE,
+            "found {!r}; layouts are searched with {}: leave it out, or name one of them",
+            named,
+            joined(", ", SCHEDULES),
         )
-        raise ConfigError([Problem(SCHEDULE, message)])
     return replace(tried, schedules=(named,))
 
 

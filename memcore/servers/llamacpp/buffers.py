@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.servers.llamacpp.caches import (
@@ -58,15 +59,15 @@ def llamacpp_buffers(model: Model, tensors: Sequence[FileTensor], flags: Flags) 
 
 def gaps(model: Model) -> tuple[str, ...]:
     """What compute buffers leave out, because llama.cpp's graph of it is not followed here."""
-    found = []
+    found: list[str] = []
     for layer, _ in model.layers:
         for part in layer.mixers:
             if isinstance(part, SpecialMixer) and not supported(part.variant):
-                found.append(f"{part.variant} mixers")
+                found.append(Message("{} mixers", part.variant))
             if isinstance(part, LatentAttention) and part.indexer:
                 found.append("the indexer of sparse attention")
         if layer.extra is not None:
-            found.append(f"{layer.extra.variant}'s further parts of a layer")
+            found.append(Message("{}'s further parts of a layer", layer.extra.variant))
     return tuple(dict.fromkeys(found))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
@@ -29,7 +30,7 @@ def cache_type(name: str) -> str:
     """The type of a cache in any spelling."""
     found = name.upper().replace("FP16", "F16").replace("FP32", "F32")
     if found not in BLOCK_TYPES:
-        raise ValueError(f"{name!r} is no type of a cache")
+        raise ValueError(Message("{!r} is no type of a cache", name))
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.servers.llamacpp.gguf_tensors import GgufTensor, gguf_tensors, layers_in_order
@@ -41,7 +42,7 @@ def file_type_of(name: str) -> str:
     found = name.strip().upper().replace("-", "_")
     found = ALIASES.get(found, found)
     if found not in FILE_TYPES:
-        message = f"found {name!r}, which llama-quantize does not know; it knows {', '.join(FILE_TYPES)}"
+        message = Message("found {!r}, which llama-quantize does not know; it knows {}", name, joined(", ", FILE_TYPES))
         raise ConfigError([Problem(Inference.quantization, message, nearest(found, FILE_TYPES))])
     return found
 

@@ -13,6 +13,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.servers.llamacpp.buffers import EVERY, HOST, Flags, Plan, cache_type
@@ -62,20 +63,19 @@ def options(read: Defaults, basics: Basics) -> Options:
     family = basics.model.network.family
     if family in _UNREAD:
         raise UnsupportedError(
-            EngineSettings.type, f"llama.cpp has no architecture for {family}; allowed: other servers"
+            EngineSettings.type, "llama.cpp has no architecture for {}; allowed: other servers", family
         )
     if basics.model.num_layers > LAYERS:
-        message = f"found {basics.model.num_layers} layers; llama.cpp reads at most {LAYERS}"
-        raise UnsupportedError("model", message)
+        raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
     if (read.given(Hardware.num_gpus) or 1) > DEVICES:
-        read.refuse(Hardware.num_gpus, f"found {read.given(Hardware.num_gpus)}; llama.cpp takes at most {DEVICES}")
+        read.refuse(Hardware.num_gpus, "found {}; llama.cpp takes at most {}", read.given(Hardware.num_gpus), DEVICES)
     sequences = read.take(Inference.batch_size, 1, "one sequence")
     given = read.given(Inference.quantization)
     name = str(given or read.take(Inference.quantization, "q4_k_m", "the most usual file")).upper()
     name = ALIASES.get(name, name)
     if name not in FILE_TYPES and name not in BLOCK_TYPES:
         allowed = ", ".join(each.lower() for each in FILE_TYPES)
-        read.refuse(Inference.quantization, f"found {name.lower()!r}; llama.cpp reads GGUF types: {allowed}")
+        read.refuse(Inference.quantization, "found {!r}; llama.cpp reads GGUF types: {}", name.lower(), allowed)
         name = "F16"
     common = read.given(Inference.kv_cache_dtype)
     both = None if common in (None, "auto") else common
@@ -119,10 +119,12 @@ def _check_caches(read: Defaults, model: Model, flags: Flags, *, expanded: bool)
         odd = next((width for width in widths if width % block.elements), None)
         if odd is not None:
             fitting = [each for each in _CACHE_TYPES if not any(w % BLOCK_TYPES[each.upper()].elements for w in widths)]
-            message = f"found {name.lower()!r}, whose blocks of {block.elements} elements do not divide rows of {odd}"
-            read.refuse(named, f"{message}; allowed: {', '.join(fitting)}")
+            message = Message(
+                "found {!r}, whose blocks of {} elements do not divide rows of {}", name.lower(), block.elements, odd
+            )
+            read.refuse(named, "{}; allowed: {}", message, joined(", ", fitting))
         elif widths and path.endswith("_v") and block.quantized and not flash:
-            read.refuse(named, f"found {name.lower()!r}, which needs flash attention; allowed: f32, f16, bf16")
+            read.refuse(named, "found {!r}, which needs flash attention; allowed: {}", name.lower(), "f32, f16, bf16")
 
 
 def _row_widths(model: Model, *, values: bool, expanded: bool) -> list[int]:
@@ -142,7 +144,7 @@ def _type(read: Defaults, path: Setting[str], common: str | None) -> str:
     chosen: str = read.given(path) or common or read.take(path, "f16")
     name = {"FP16": "F16", "FP32": "F32"}.get(chosen.upper(), chosen.upper())
     if name not in BLOCK_TYPES:
-        read.refuse(Inference.kv_cache_dtype, f"found {chosen!r}; llama.cpp caches in {', '.join(_CACHE_TYPES)}")
+        read.refuse(Inference.kv_cache_dtype, "found {!r}; llama.cpp caches in {}", chosen, joined(", ", _CACHE_TYPES))
         return "F16"
     return name
 
@@ -156,7 +158,9 @@ def budget(job: ServingJob) -> Budget:
     for number, device in enumerate(devices):
         entries = [*_entries(buffers, device), *surroundings(job.accelerator, 1)]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
-    notes = [] if chosen.mixed else [f"all matrices are taken as {chosen.file_type}; mixes with it differ"]
+    notes: list[str] = (
+        [] if chosen.mixed else [Message("all matrices are taken as {}; mixes with it differ", chosen.file_type)]
+    )
     host = ledger(_entries(buffers, HOST))
     if host.total:
         notes.append("the host holds the embedding, and what is not on GPUs")

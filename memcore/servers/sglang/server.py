@@ -69,7 +69,9 @@ def options(read: Defaults, basics: Basics) -> Options:
     wide = basics.layout.tensor >= 4
     graphs = read.take(SglangSettings.cuda_graph_max_bs, tier.graphs_wide if wide else tier.graphs)
     if read.take(SglangSettings.enable_dp_attention, False):
-        read.refuse(SglangSettings.enable_dp_attention, "found true, which is not modelled yet; allowed: false")
+        read.refuse(
+            SglangSettings.enable_dp_attention, "found {}, which is not modelled yet; allowed: {}", "true", "false"
+        )
     fraction = read.given(SglangSettings.mem_fraction_static)
     if fraction is None and basics.capacity is not None:
         derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3)

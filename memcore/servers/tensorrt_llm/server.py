@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.messages import Message
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -57,7 +58,7 @@ def budget(job: ServingJob) -> Budget:
     return Budget(
         ranks=of_stages(groups, [_with_cache(job, rank, blocks) for rank in found]),
         pool=_pool(job, found, blocks),
-        line_title=f"free_gpu_memory_fraction {chosen.fraction:g} of what is free after loading",
+        line_title=Message("free_gpu_memory_fraction {:g} of what is free after loading", chosen.fraction),
         notes=("activation kernels and their workspaces are the builder's choice; a range covers them",),
     )
 

@@ -13,6 +13,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.schema import Setting
 from memcore.hardware import matmul_workspaces
+from memcore.messages import Message
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.versions import NEWEST, Facts, facts
@@ -87,7 +88,7 @@ def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int
     """A setting that files have under `inference` or under `engine`."""
     given, also = read.given(own), read.given(other)
     if given is not None and also is not None and given != also:
-        read.refuse(other, f"found {also}, but {own} is {given}; they must agree")
+        read.refuse(other, "found {}, but {} is {}; they must agree", also, own, given)
     return given or also or read.take(own, default)
 
 
@@ -279,13 +280,13 @@ def _with_cache(rank: _Rank, blocks: int | None) -> RankBudget:
         states = any(group.spec.kind == "state" for group in rank.paging.groups)
         entries.append(
             tensor(
-                "pool of blocks" + (" for tokens and states" if states else ""),
+                "pool of blocks for tokens and states" if states else "pool of blocks",
                 "KV cache",
                 ("blocks", "block bytes"),
                 1,
                 {"blocks": blocks, "block bytes": rank.paging.block},
                 "vllm, v1/core/kv_cache_utils.py",
-                why=f"blocks of {rank.paging.block_size} tokens, what the budget leaves",
+                why=Message("blocks of {} tokens, what the budget leaves", rank.paging.block_size),
             )
         )
     return RankBudget(

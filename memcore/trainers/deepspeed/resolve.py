@@ -54,16 +54,18 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
     stage = int(read.take(_STAGE, 0, "DeepSpeed's default: no ZeRO"))
     optimizer, parameters = read.take(_OPTIMIZER, "none"), read.take(_PARAM, "none")
     if optimizer != "none" and stage == 0:
-        read.refuse(_OPTIMIZER, f"found {optimizer!r}; needs {_STAGE} 1, 2 or 3")
+        read.refuse(_OPTIMIZER, "found {!r}; needs {} 1, 2 or 3", optimizer, _STAGE)
     if optimizer == "nvme" and stage < 3:
-        read.refuse(_OPTIMIZER, "found 'nvme'; needs engine.zero_stage 3; allowed: none, cpu")
+        read.refuse(_OPTIMIZER, "found {!r}; needs {}; allowed: {}", "nvme", "engine.zero_stage 3", "none, cpu")
     if parameters != "none" and stage < 3:
-        read.refuse(_PARAM, f"found {parameters!r}; needs {_STAGE} 3, found {stage}")
+        read.refuse(_PARAM, "found {!r}; needs {} 3, found {}", parameters, _STAGE, stage)
     for path in _ONLY_3 if stage < 3 else ():
         if read.given(path) is not None:
-            read.refuse(path, f"applies to {_STAGE} 3, found {stage}")
+            read.refuse(path, "applies to {} 3, found {}", _STAGE, stage)
     if not read.take(DeepSpeedSettings.contiguous_gradients, True) and optimizer == "none" and stage:
-        read.refuse(DeepSpeedSettings.contiguous_gradients, "found false, which is not modelled yet; allowed: true")
+        read.refuse(
+            DeepSpeedSettings.contiguous_gradients, "found {}, which is not modelled yet; allowed: {}", "false", "true"
+        )
     return ZeroPlan(
         stage=stage,
         offloads_optimizer=optimizer,
@@ -83,7 +85,7 @@ def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
     if given is None or given == precision.parameter:
         return False
     if (given, precision.parameter, stage) != ("fp32", "bf16", 1) or read.given(_OPTIMIZER) not in (None, "none"):
-        read.refuse(path, f"found {given!r}; modelled as fp32 with bf16 and {_STAGE} 1, on the GPU")
+        read.refuse(path, "found {!r}; modelled as fp32 with bf16 and {} 1, on the GPU", given, _STAGE)
     return True
 
 
@@ -133,7 +135,7 @@ def zero_ranks(read: Defaults, ranks: int) -> int:
     path = DeepSpeedSettings.mics_shard_size
     shards = int(read.given(path) or ranks)
     if ranks % shards:
-        read.refuse(path, f"found {shards}, which does not divide the {ranks} data-parallel ranks")
+        read.refuse(path, "found {}, which does not divide the {} data-parallel ranks", shards, ranks)
     return shards
 
 

@@ -8,6 +8,7 @@ from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.messages import joined
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.networks.parts import SpecialMixer
@@ -24,7 +25,7 @@ def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) ->
     model = trainable_parts(read, with_adapters(read, model, dtype))
     path, network = Training.trainable, model.network
     if not images and all(weight.kind in SEEING for weight, _, _ in model.tensors if learns(weight, network)):
-        read.refuse(path, f"found {read.given(path)!r}; of text alone nothing that learns takes part")
+        read.refuse(path, "found {!r}; of text alone nothing that learns takes part", read.given(path))
     swift = embedder(read.given(EngineSettings.framework), network) == "swift"
     if read.given(path) is not None or network.adapted or not swift:
         return model
@@ -46,21 +47,27 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
         adapter = Training.adapter
         for own in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout):
             if read.given(own) is not None:
-                read.refuse(own, f"needs {adapter.type}")
+                read.refuse(own, "needs {}", adapter.type)
         return model
     swift = is_swift(read)
     named = read.take(Training.adapter.target_modules, ALL if swift else USUAL, "the framework's default")
     targets = [named] if isinstance(named, str) else list(named)
     known = targets_of(model)
     for unknown in [each for each in targets if each not in known and each != ALL and each not in USUAL]:
-        read.refuse(Training.adapter.target_modules, f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
+        read.refuse(
+            Training.adapter.target_modules, "found {!r}; linear layers: {}, or {}", unknown, joined(", ", known), ALL
+        )
     if ALL in targets and any(isinstance(layer.mixer, SpecialMixer) for layer in model.network.kinds):
-        message = f"found {ALL!r}; adapters of Mamba's layers are not modelled; allowed: {', '.join(known)}"
-        raise UnsupportedError(Training.adapter.target_modules, message)
+        raise UnsupportedError(
+            Training.adapter.target_modules,
+            "found {!r}; adapters of Mamba's layers are not modelled; allowed: {}",
+            ALL,
+            joined(", ", known),
+        )
     given = read.take(Training.adapter.dtype, dtype, "that of parameters")
     if given != dtype:
         read.refuse(
-            Training.adapter.dtype, f"found {given!r}; Megatron's adapters have the parameters' dtype, {dtype!r}"
+            Training.adapter.dtype, "found {!r}; Megatron's adapters have the parameters' dtype, {!r}", given, dtype
         )
     rank = read.take(Training.adapter.rank, 8 if swift else 32, "the framework's default")
     dropout = float(read.take(Training.adapter.dropout, 0.05 if swift else 0.0, "the framework's default"))

@@ -12,6 +12,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message
 from memcore.networks.catalog import catalog
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -97,15 +98,15 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     Raises UnsupportedError for what makes another network. Source: Megatron-LM, megatron/training/arguments.py,
     validate_args and core_transformer_config_from_args.
     """
-    settled, notes = _today(found), []
+    settled, notes = _today(found), list[str]()
     for name in _ANOTHER:
         if settled.get(name, False) not in (False, 0):
             raise UnsupportedError(
-                name, f"found {settled[name]!r}, which is not modelled; leave it out for a job without"
+                name, "found {!r}, which is not modelled; leave it out for a job without", settled[name]
             )
     if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
         settled.pop("--num-query-groups")
-        notes.append(f"--num-query-groups counts with {_GROUPS} only, and is left out")
+        notes.append(Message("--num-query-groups counts with {} only, and is left out", _GROUPS))
     program = str(found.get("", ""))
     kind = next((kind for name, kind in _ARCHITECTURES.items() if name in program), None)
     kind = "t5" if any(name in settled for name in _OF_T5) else kind
@@ -119,7 +120,7 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     strategy = "--data-parallel-sharding-strategy"
     if strategy in settled and not settled.get("--use-megatron-fsdp"):
         settled.pop(strategy)
-        notes.append(f"{strategy} counts with --use-megatron-fsdp only, and is left out")
+        notes.append(Message("{} counts with --use-megatron-fsdp only, and is left out", strategy))
     settled |= _uneven(settled)
     if _LAYOUT in settled:
         settled[_LAYOUT] = _counted(settled[_LAYOUT])
@@ -177,14 +178,15 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     config = catalog()[name]["config"] if name in catalog() else {}
     size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
     if size:
-        return size, f"--vocab-size is {size}: that of {name}"
+        return size, Message("--vocab-size is {}: that of {}", size, name)
     kind, size, whose = _CASED
     if found.get("--tokenizer-type") == kind:
         further = found.get("--vocab-extra-ids", 0)
         size += further if isinstance(further, int) else 0
-        return size, f"--vocab-size is {size}: {whose}" + (" and further ones" if further else "")
+        said = "--vocab-size is {}: {} and further ones" if further else "--vocab-size is {}: {}"
+        return size, Message(said, size, whose)
     if "--merge-file" in found or found.get("--tokenizer-type") == "GPT2BPETokenizer":
-        return _GPT2, f"--vocab-size is {_GPT2}: that of GPT-2's words and merges"
+        return _GPT2, Message("--vocab-size is {}: that of GPT-2's words and merges", _GPT2)
     return None, "--vocab-size is not given, and the tokenizer's is not known: add it to the command"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
 from memcore.config.schema import Setting
+from memcore.messages import joined
 from memcore.networks.parts import Experts as Routed
 from memcore.trace.recipe import Recipe
 from memcore.trainers.megatron.settings import MegatronSettings
@@ -43,14 +44,14 @@ def capture_of(read: Defaults, recipe: Recipe) -> Capture | None:
     if impl == "none":
         for path in (*_NAMES, _WARM):
             if read.given(path) is not None:
-                read.refuse(path, f"needs {_IMPL}")
+                read.refuse(path, "needs {}", _IMPL)
         return None
     if names == ["full_iteration"] and impl == "local":
         impl, names = "full_iteration", []
     names = [] if names in (["full"], ["full_iteration"]) else names
     for name in names:
         if name not in MODULES:
-            read.refuse(_given(read), f"found {name!r}; allowed: {', '.join(MODULES)}")
+            read.refuse(_given(read), "found {!r}; allowed: {}", name, joined(", ", MODULES))
     _check(read, recipe, impl, names)
     graphs = Graphs(modules=frozenset(names), own_inputs=impl == "transformer_engine")
     return Capture(impl=impl, warm=read.take(_WARM, 3), graphs=graphs)
@@ -73,7 +74,7 @@ def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> N
     if impl == "full_iteration" and names:
         read.refuse(path, "found modules; a graph of the whole iteration has none")
     if recompute.granularity == "full" and impl != "full_iteration":
-        read.refuse(_IMPL, f"found {impl!r} with full recomputation; allowed: full_iteration")
+        read.refuse(_IMPL, "found {!r} with full recomputation; allowed: {}", impl, "full_iteration")
     if "moe_preprocess" in names and "moe_router" not in names:
         read.refuse(path, "found 'moe_preprocess' without 'moe_router'")
     if "moe_router" in names and ("moe" in names or "moe" in recompute.modules):
@@ -86,6 +87,6 @@ def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> N
     if experts is not None and not experts.padded and (not names or "moe" in names) and impl != "full_iteration":
         read.refuse(path, "graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity")
     if plan is not None and plan.offload is not None:
-        read.refuse(_IMPL, f"found {impl!r} with fine-grained activation offloading, which is not modelled")
+        read.refuse(_IMPL, "found {!r} with fine-grained activation offloading, which is not modelled", impl)
     if recipe.network.ends.start not in ("megatron-gpt", "megatron-hybrid"):
-        read.refuse(_IMPL, f"found {impl!r}; modelled for Megatron-Core's GPT and hybrid models")
+        read.refuse(_IMPL, "found {!r}; modelled for Megatron-Core's GPT and hybrid models", impl)

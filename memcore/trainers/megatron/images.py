@@ -47,15 +47,21 @@ def _check(read: Defaults, network: Network) -> None:
     divided = network.towers[0].variant in DIVIDED_VARIANTS
     strategy = read.given(MegatronSettings.data_parallel_sharding_strategy)
     if divided and strategy in ("optim_grads", "optim_grads_params"):
-        message = f"found {strategy!r}; a vision tower whose layers are units of Megatron-FSDP is not modelled"
-        raise UnsupportedError(MegatronSettings.data_parallel_sharding_strategy, message)
+        raise UnsupportedError(
+            MegatronSettings.data_parallel_sharding_strategy,
+            "found {!r}; a vision tower whose layers are units of Megatron-FSDP is not modelled",
+            strategy,
+        )
     if divided and read.given(Training.adapter.type) is not None:
         message = "adapters beside a vision tower of Megatron-Core's layers, which they reach too, are not modelled"
         raise UnsupportedError(Training.adapter.type, message)
     graphs = read.given(MegatronSettings.cuda_graph_impl)
     if graphs not in (None, "none"):
-        message = f"found {graphs!r}; CUDA graphs of a model for text and images are not modelled"
-        raise UnsupportedError(MegatronSettings.cuda_graph_impl, message)
+        raise UnsupportedError(
+            MegatronSettings.cuda_graph_impl,
+            "found {!r}; CUDA graphs of a model for text and images are not modelled",
+            graphs,
+        )
     if read.given(EngineSettings.framework) is None:
         whose = {"bridge": "Megatron Bridge", "swift": "ms-swift"}[embedder(None, network) or "swift"]
         reason = "who has this vision tower beside Megatron's layers"
@@ -68,18 +74,22 @@ def _check_context(read: Defaults, network: Network, ranks: int, images: int) ->
     if variant in DIVIDED_VARIANTS:
         return
     if embedder(read.given(EngineSettings.framework), network) == "bridge":
-        read.refuse(path, f"found {ranks}; Megatron Bridge's Qwen2.5-VL has sequences as a whole; allowed: 1")
+        read.refuse(path, "found {}; Megatron Bridge's Qwen2.5-VL has sequences as a whole; allowed: {}", ranks, 1)
     elif images:
-        message = f"found {ranks}; sequences with images are not modelled with several context-parallel ranks"
-        raise UnsupportedError(path, message)
+        raise UnsupportedError(
+            path, "found {}; sequences with images are not modelled with several context-parallel ranks", ranks
+        )
 
 
 def _check_swift(read: Defaults, images: int) -> None:
     """Its towers are frozen by default, and run for text alone too."""
     named = read.given(Training.trainable)
     if images and named is not None:
-        message = f"found {named!r}; with ms-swift a tower that learns has checkpoints, which are not modelled"
-        raise UnsupportedError(Training.trainable, message)
+        raise UnsupportedError(
+            Training.trainable,
+            "found {!r}; with ms-swift a tower that learns has checkpoints, which are not modelled",
+            named,
+        )
     if not images:
         reason = "for text alone ms-swift runs the tower on a small blank image, which is not counted"
         read.assumptions.append(Assumption(_IMAGES, 0, reason, notable=True))
@@ -92,11 +102,15 @@ def _check_divided(read: Defaults) -> None:
         read.given(Training.activation_checkpointing.num_layers) or 1,
     )
     if read.given(Training.activation_checkpointing.policy) == "full" and (method, layers) != ("uniform", 1):
-        message = f"found {method!r} with {layers} layers; in a vision tower modelled: 'uniform' with 1"
-        raise UnsupportedError(Training.activation_checkpointing.method, message)
+        raise UnsupportedError(
+            Training.activation_checkpointing.method,
+            "found {!r} with {} layers; in a vision tower modelled: 'uniform' with 1",
+            method,
+            layers,
+        )
     for setting, value in ((Training.attention, "math"), (MegatronSettings.distribute_saved_activations, True)):
         if read.given(setting) == value:
-            raise UnsupportedError(setting, f"found {value!r}, which is not modelled in a vision tower; leave it out")
+            raise UnsupportedError(setting, "found {!r}, which is not modelled in a vision tower; leave it out", value)
 
 
 def with_images(plan: MegatronPlan, embeds: str | None) -> MegatronPlan:

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from memcore.config.defaults import Defaults
 from memcore.config.parallelism import Parallelism
-from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.trainers.megatron.networks.parts import ENCODER
 from memcore.trainers.megatron.networks.placement import (
@@ -33,22 +34,26 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
     """The chunks of each stage, in the order in which a stage runs them."""
     stages, virtual = ranks.pipeline, read.given(_VIRTUAL) or 1
     if virtual > 1 and stages == 1:
-        read.refuse(_VIRTUAL, f"found {virtual}; needs {_STAGES} above 1")
+        read.refuse(_VIRTUAL, "found {}; needs {} above 1", virtual, _STAGES)
     if stages > 1 and any(layer.residual == ENCODER for layer in model.network.kinds):
-        raise UnsupportedError(_STAGES, f"found {stages}; pipelines of an encoder and a decoder are not modelled")
+        raise UnsupportedError(_STAGES, "found {}; pipelines of an encoder and a decoder are not modelled", stages)
     _check_schedule(read, virtual)
     try:
         found = _chunks(read, model, stages * virtual)
     except LayoutError as error:
         path = _LAYOUT if read.given(_LAYOUT) is not None else _STAGES
-        raise ConfigError([Problem(path, f"found {read.given(path)!r:.80}; {error}")]) from None
+        raise ConfigError.at(path, "found {!r:.80}; {}", read.given(path), str(error)) from None
     if len(found) % stages or (virtual > 1 and len(found) != stages * virtual):
-        counted = f"{len(found)} chunks, which are not {virtual} for each of {stages} stages"
-        raise ConfigError([Problem(_LAYOUT, f"found {counted}")])
+        counted = Message("{} chunks, which are not {} for each of {} stages", len(found), virtual, stages)
+        raise ConfigError.at(_LAYOUT, "found {}", counted)
     needed = deep_layers(model.network.towers)
     if found[0].layers < needed:  # modelling_qwen3_vl/model.py
-        message = f"leaves {found[0].layers} layers in the first chunk; a vision tower's inner layers reach {needed}"
-        read.refuse(_STAGES, message)
+        read.refuse(
+            _STAGES,
+            "leaves {} layers in the first chunk; a vision tower's inner layers reach {}",
+            found[0].layers,
+            needed,
+        )
     return tuple(tuple(found[stage::stages]) for stage in range(stages))
 
 
@@ -82,4 +87,6 @@ def _check_schedule(read: Defaults, virtual: int) -> None:
     schedule = read.take(_SCHEDULE, usual)
     if schedule != usual:
         needs = "chunks" if virtual > 1 else "no chunks"
-        read.refuse(_SCHEDULE, f"found {schedule!r}; with {needs} ({_VIRTUAL} {virtual}) Megatron runs {usual!r}")
+        read.refuse(
+            _SCHEDULE, "found {!r}; with {} ({} {}) Megatron runs {!r}", schedule, needs, _VIRTUAL, virtual, usual
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.defaults import Defaults
+from memcore.messages import joined
 from memcore.trace.recipe import Recipe
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.told import MegatronPlan, Offload, Recompute
@@ -25,7 +26,7 @@ def offload_of(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Offl
     if not read.given(_SWITCH):
         for other in (_NAMES, _LEAST):
             if read.given(other) is not None:
-                read.refuse(other, f"needs {_SWITCH}")
+                read.refuse(other, "needs {}", _SWITCH)
         return None
     names = _names(read)
     least = read.take(_LEAST, 1024 * 1024)
@@ -38,7 +39,7 @@ def _names(read: Defaults) -> frozenset[str]:
     names = [given] if isinstance(given, str) else list(given or ())
     for name in names or ("none",):
         if name not in OFFLOADED:
-            read.refuse(_NAMES, f"found {name!r}; allowed: {', '.join(OFFLOADED)}")
+            read.refuse(_NAMES, "found {!r}; allowed: {}", name, joined(", ", OFFLOADED))
     if "attn_proj" in names and "core_attn" not in names:
         read.refuse(_NAMES, "found 'attn_proj' without 'core_attn', whose result it takes")
     return frozenset(names)
@@ -49,12 +50,12 @@ def _check(read: Defaults, recipe: Recipe, names: frozenset[str]) -> None:
     found = None if plan is None else plan.recompute
     recompute = found or Recompute(granularity="none")
     if recipe.network.ends.start not in ("megatron-gpt", "megatron-hybrid"):
-        read.refuse(_SWITCH, "found true; Megatron-Core does so in its GPT and hybrid models, not in BERT and T5")
+        read.refuse(_SWITCH, "found {}; Megatron-Core does so in its GPT and hybrid models, not in BERT and T5", "true")
     if recipe.implementation != "transformer-engine":
         needed = "training.implementation 'transformer-engine'"
-        read.refuse(_SWITCH, f"found true; needs {needed}, not {recipe.implementation!r}")
+        read.refuse(_SWITCH, "found {}; needs {}, not {!r}", "true", needed, recipe.implementation)
     if recompute.granularity == "full":
-        read.refuse(_SWITCH, "found true; nothing of a layer is kept with full recomputation")
+        read.refuse(_SWITCH, "found {}; nothing of a layer is kept with full recomputation", "true")
     if read.given(MegatronSettings.use_transformer_engine_op_fuser) and _OF_EXPERTS & names:
         read.refuse(_NAMES, "found modules of experts that engine.use_transformer_engine_op_fuser makes one")
     if "moe" in recompute.modules and _OF_EXPERTS & names:

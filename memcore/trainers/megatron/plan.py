@@ -9,6 +9,7 @@ from memcore.config.defaults import Assumption, Defaults
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.trainers.megatron.ranks import Ranks
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
@@ -42,8 +43,8 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
     for path, allowed in _UNMODELLED.items():
         value = read.given(path)
         if value is not None and value not in allowed:
-            also = f"; allowed: {allowed[0]}" if allowed else "; leave it out"
-            raise UnsupportedError(path, f"found {value!r}, which is not modelled with Megatron yet{also}")
+            also = Message("; allowed: {}", allowed[0]) if allowed else "; leave it out"
+            raise UnsupportedError(path, "found {!r}, which is not modelled with Megatron yet{}", value, also)
     for path in filter(read.given, _OF_TIME):
         reason = "counted as if it were off: how much longer tensors live is not modelled"
         read.assumptions.append(Assumption(path, True, reason, notable=True))
@@ -87,7 +88,7 @@ def _fp8(read: Defaults) -> str | None:
     if read.given(Training.precision) != "fp8-mixed":
         for path in (MegatronSettings.fp8_format, MegatronSettings.fp8_param_gather):
             if read.given(path):
-                read.refuse(path, f"found {read.given(path)!r}; needs training.precision 'fp8-mixed'")
+                read.refuse(path, "found {!r}; needs {}", read.given(path), "training.precision 'fp8-mixed'")
         return None
     return str(read.take(MegatronSettings.fp8_recipe, "delayed", "Megatron's default"))
 
@@ -95,7 +96,7 @@ def _fp8(read: Defaults) -> str | None:
 def _loss(read: Defaults) -> str:
     if not read.given(MegatronSettings.cross_entropy_loss_fusion):
         if read.given(MegatronSettings.cross_entropy_fusion_impl) == "te":
-            read.refuse(MegatronSettings.cross_entropy_fusion_impl, "needs engine.cross_entropy_loss_fusion")
+            read.refuse(MegatronSettings.cross_entropy_fusion_impl, "needs {}", "engine.cross_entropy_loss_fusion")
         return "unfused"
     return str(read.take(MegatronSettings.cross_entropy_fusion_impl, "native"))
 
@@ -123,7 +124,7 @@ def _recompute(read: Defaults, ranks: Ranks) -> Recompute | None:
     divided = bool(read.given(MegatronSettings.distribute_saved_activations))
     if divided and (policy != "full" or ranks.tensor == 1 or ranks.sequence):
         needs = "full recomputation and tensor parallelism without sequence parallelism"
-        read.refuse(MegatronSettings.distribute_saved_activations, f"found true; needs {needs}")
+        read.refuse(MegatronSettings.distribute_saved_activations, "found {}; needs {}", "true", needs)
     own = Training.activation_checkpointing
     for each in (own.mode, own.every, own.use_reentrant, own.entry):
         if read.given(each) is not None:
@@ -140,5 +141,7 @@ def _recompute(read: Defaults, ranks: Ranks) -> Recompute | None:
     names = [given] if isinstance(given, str) else list(given)
     for name in names:
         if name not in MODULES:
-            read.refuse(Training.activation_checkpointing.modules, f"found {name!r}; allowed: {', '.join(MODULES)}")
+            read.refuse(
+                Training.activation_checkpointing.modules, "found {!r}; allowed: {}", name, joined(", ", MODULES)
+            )
     return Recompute(granularity="selective", modules=frozenset(names))

@@ -21,6 +21,7 @@ from memcore.memory.allocator import reserved
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.places import place
 from memcore.memory.rank import Rank, levels_of
+from memcore.messages import Message
 from memcore.trace.code import code_of
 from memcore.trace.program import Height, Moment, Program, Sample
 from memcore.trace.record import program_of
@@ -118,8 +119,9 @@ class Recorded:
 def recorded(job: ChunkJob) -> Recorded:
     """A chunk's pass, with its sizes put in."""
     if job.recipe.implementation not in registry.IMPLEMENTATIONS:
-        message = f"the activations of {job.recipe.implementation!r} are not modelled yet"
-        raise UnsupportedError(Training.implementation, message)
+        raise UnsupportedError(
+            Training.implementation, "the activations of {!r} are not modelled yet", job.recipe.implementation
+        )
     code_of(job.recipe.implementation).check(job.recipe.network)
     program = program_of(job.recipe)
     turn = next(
@@ -249,7 +251,9 @@ class MegatronRank(Rank):
             return "no micro-batch is in flight"
         flying = sum(self.peak.live) + 1
         what = "micro-batch" if len(self._kinds) == 1 else "chunk of layers"
-        return f"1 {what} in flight" if flying == 1 else f"{flying} {_PLURALS[what]} in flight"
+        return (
+            Message("{} {} in flight", 1, what) if flying == 1 else Message("{} {} in flight", flying, _PLURALS[what])
+        )
 
     def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
         """The moments of a pass of a chunk, on top of what is there besides."""
@@ -261,7 +265,7 @@ class MegatronRank(Rank):
         for each in chunk.moments[: chunk.turn] if forward else chunk.moments[chunk.turn :]:
             where, base = each.place, around + self.persistent.passing_bytes(each.phase)
             if len(self._kinds) > 1:
-                where = f"{place(where, share)}, chunk {number}"
+                where = Message("{}, chunk {}", place(where, share), number)
             yield StageMoment(
                 each.phase, where, each.peak + base, each.end + base, each.first + base, each.repeats, each.segment,
                 each.turn, number, kind, live, front,

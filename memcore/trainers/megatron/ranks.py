@@ -13,6 +13,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.memory.communicators import Communicator
+from memcore.messages import Message
 from memcore.trainers.megatron.settings import MegatronSettings
 
 
@@ -86,27 +87,28 @@ def ranks_of(read: Defaults) -> Ranks:
     if data is None:
         data = max((given or each) // each, 1)
     if given is not None and given != data * each:
-        found = f"found {given}, but tensor × pipeline × context × data parallel ranks are {data * each}"
-        read.refuse(Hardware.num_gpus, f"{found}; they must agree")
+        found = Message("found {}, but tensor × pipeline × context × data parallel ranks are {}", given, data * each)
+        read.refuse(Hardware.num_gpus, "{}; they must agree", found)
     expert = read.given(Parallelism.expert_parallel_size) or 1
     here = tensor * context * data
     fits = here % (expert * tensor) == 0 or here % expert != 0
-    reason = None if fits else f"{expert} × {tensor} ranks do not divide the {here} of a stage"
+    reason = None if fits else Message("{} × {} ranks do not divide the {} of a stage", expert, tensor, here)
     wide = read.take(Parallelism.expert_tensor_parallel_size, tensor if fits else 1, reason)
     if here % (expert * wide):
         uneven = Parallelism.expert_parallel_size if here % expert else Parallelism.expert_tensor_parallel_size
-        read.refuse(uneven, f"{expert} × {wide} does not divide the {here} ranks of a stage")
+        read.refuse(uneven, "{} × {} does not divide the {} ranks of a stage", expert, wide, here)
     name = MegatronSettings.num_distributed_optimizer_instances
     instances = read.take(name, 1)
     if (data * context) % instances:
-        found = f"found {instances}, which does not divide the {data * context} data- and context-parallel ranks"
-        read.refuse(name, found)
+        read.refuse(
+            name, "found {}, which does not divide the {} data- and context-parallel ranks", instances, data * context
+        )
     if (
         instances > 1
         and read.given(EngineSettings.type) == "megatron"
         and not read.given(MegatronSettings.distributed_optimizer)
     ):
-        read.refuse(name, f"found {instances}; needs engine.distributed_optimizer")
+        read.refuse(name, "found {}; needs {}", instances, "engine.distributed_optimizer")
     return Ranks(
         tensor=tensor,
         pipeline=pipeline,

@@ -14,9 +14,10 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.hardware import Accelerator, Overhead, find_accelerator
 from memcore.memory.communicators import node, opened
+from memcore.messages import joined
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward, LatentAttention, SpecialMixer
@@ -80,6 +81,9 @@ class MegatronJob(Job):
     """Of the experts' load, where a job leaves it open: all tokens of a group choose the experts of one rank."""
 
 
+_PRECISIONS = ("fp32", "bf16-mixed", "fp16-mixed", "fp8-mixed")
+
+
 def resolve(config: Config) -> MegatronJob:
     """Fill in what the config leaves open, for all stages together.
 
@@ -97,8 +101,8 @@ def resolve(config: Config) -> MegatronJob:
     layout = chunks_of(read, model, ranks)
     sizes = _sizes(read, model, ranks)
     precision = str(read.take(Training.precision, engine.default_preset, "Megatron's usual choice"))
-    if precision not in ("fp32", "bf16-mixed", "fp16-mixed", "fp8-mixed"):
-        read.refuse(Training.precision, f"found {precision!r}; with Megatron: fp32, bf16-mixed, fp16-mixed, fp8-mixed")
+    if precision not in _PRECISIONS:
+        read.refuse(Training.precision, "found {!r}; with {}: {}", precision, "Megatron", joined(", ", _PRECISIONS))
         precision = engine.default_preset
     states = states_of(read, precision)
     model = learning_model(read, model, states.parameter, images="ni" in sizes)
@@ -218,7 +222,7 @@ def _with_further_tokens(read: Defaults, model: Model) -> Model:
     try:
         tokens = further_tokens(layout)
     except LayoutError as error:
-        raise ConfigError([Problem(Parallelism.pipeline_layout, f"found {layout!r:.80}; {error}")]) from None
+        raise ConfigError.at(Parallelism.pipeline_layout, "found {!r:.80}; {}", layout, str(error)) from None
     return predicting_too(model, tokens) if tokens else model
 
 
@@ -228,8 +232,11 @@ def _in_groups(model: Model, layers: int) -> Model:
     Raises ConfigError for layers that predict further tokens (multi_token_prediction.py asserts as much).
     """
     if predicting(model):
-        message = f"found {layers}; with layers that predict further tokens Megatron allows 1"
-        raise ConfigError([Problem(Training.activation_checkpointing.num_layers, message)])
+        raise ConfigError.at(
+            Training.activation_checkpointing.num_layers,
+            "found {}; with layers that predict further tokens Megatron allows 1",
+            layers,
+        )
     every = (pattern * repeats for pattern, repeats in zip(model.network.runs, model.repeats, strict=True))
     apart = groupby(chain.from_iterable(every), lambda layer: layer.residual == ENCODER)
     stacks = [tuple(stack) for _, stack in apart]
@@ -258,10 +265,11 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
             shared["columns of a feed-forward layer"] = product(layer.feed_forward.down.inner, sizes)
     for name, size in shared.items():
         if size % ranks_of_tensors:
-            message = f"found {ranks_of_tensors}, which cannot share {model.name}'s {size:,} {name} equally"
-            read.refuse(path, message)
+            read.refuse(
+                path, "found {}, which cannot share {}'s {:,} {} equally", ranks_of_tensors, model.name, size, name
+            )
     if ranks.expert > 1 and "E" not in sizes:
-        read.refuse(EXPERTS, f"found {ranks.expert}; {model.name} has no routed experts; allowed: 1")
+        read.refuse(EXPERTS, "found {}; {} has no routed experts; allowed: {}", ranks.expert, model.name, 1)
 
 
 def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
@@ -270,10 +278,10 @@ def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
     most = model.sizes["P"]
     sequence = read.take(Training.sequence_length, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.ends.positions is not None and sequence > most:
-        read.refuse(Training.sequence_length, f"found {sequence}; {model.name} has {most} learned positions")
+        read.refuse(Training.sequence_length, "found {}; {} has {} learned positions", sequence, model.name, most)
     parts = 2 * ranks.context if ranks.context > 1 else 1
     if sequence % (parts * (ranks.tensor if ranks.sequence else 1)):
-        read.refuse(Training.sequence_length, f"found {sequence}, which the ranks that share it cannot divide")
+        read.refuse(Training.sequence_length, "found {}, which the ranks that share it cannot divide", sequence)
     batch = read.take(Training.micro_batch_size, 1, "one sequence")
     sizes = {
         **model.sizes,
@@ -299,8 +307,9 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
     if "E" not in sizes:
         return 0
     if sizes["E"] % ranks.expert:
-        message = f"found {ranks.expert}, which cannot share {model.name}'s {sizes['E']} experts equally"
-        read.refuse(EXPERTS, message)
+        read.refuse(
+            EXPERTS, "found {}, which cannot share {}'s {} experts equally", ranks.expert, model.name, sizes["E"]
+        )
     tokens = sizes["b"] * sizes["s"] * ranks.expert_tensor // (ranks.tensor if ranks.sequence else 1)
     picks = tokens * sizes["e"]
     factor = read.given(MegatronSettings.moe_expert_capacity_factor)
@@ -339,11 +348,11 @@ def _recipe(
     kernel = str(read.take(Training.attention, *usual_kernel(read, major, local=local, windowed=windowed)))
     kernels = ("math",) if local else tuple(KERNELS)
     if kernel not in kernels:
-        read.refuse(Training.attention, f"found {kernel!r}; with {implementation}: {', '.join(kernels)}")
+        read.refuse(Training.attention, "found {!r}; with {}: {}", kernel, implementation, joined(", ", kernels))
         kernel = kernels[0]
     loss = read.take(Training.loss, "vocab-parallel")
     if loss != "vocab-parallel":
-        read.refuse(Training.loss, f"found {loss!r}; Megatron's is 'vocab-parallel'")
+        read.refuse(Training.loss, "found {!r}; Megatron's is 'vocab-parallel'", loss)
     return Recipe(
         network=model.network,
         repeats=(),
@@ -380,12 +389,14 @@ def implementation_of(read: Defaults) -> str:
     told = asked.get(str(read.given(MegatronSettings.transformer_impl)))
     found: str = read.take(Training.implementation, told or "transformer-engine")
     if found not in asked.values():
-        read.refuse(Training.implementation, f"found {found!r}; with Megatron: transformer-engine, megatron-local")
+        read.refuse(
+            Training.implementation, "found {!r}; with {}: {}", found, "Megatron", "transformer-engine, megatron-local"
+        )
     elif told is not None and told != found:
-        read.refuse(MegatronSettings.transformer_impl, f"contradicts training.implementation {found!r}")
+        read.refuse(MegatronSettings.transformer_impl, "contradicts training.implementation {!r}", found)
     if read.given(MegatronSettings.use_transformer_engine_op_fuser) and found == "megatron-local":
         read.refuse(
-            MegatronSettings.use_transformer_engine_op_fuser, "needs training.implementation 'transformer-engine'"
+            MegatronSettings.use_transformer_engine_op_fuser, "needs {}", "training.implementation 'transformer-engine'"
         )
     return found
 

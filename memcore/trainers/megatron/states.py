@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
+from memcore.messages import Message, joined
 from memcore.trainers.megatron.settings import MegatronSettings
 
 _FUSED = ("adam", "adamw")
@@ -59,14 +60,14 @@ def states_of(read: Defaults, precision: str) -> States:
     half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
     name = read.take(Training.optimizer.name, "adam", "Megatron's default")
     if name not in _MOMENTS:
-        read.refuse(Training.optimizer.name, f"found {name!r}; modelled with Megatron: {', '.join(_MOMENTS)}")
+        read.refuse(Training.optimizer.name, "found {!r}; modelled with Megatron: {}", name, joined(", ", _MOMENTS))
     if read.given(Training.optimizer.implementation) not in (None, "fused"):
         found = read.given(Training.optimizer.implementation)
-        read.refuse(Training.optimizer.implementation, f"found {found!r}; Megatron's optimizers are 'fused'")
+        read.refuse(Training.optimizer.implementation, "found {!r}; Megatron's optimizers are 'fused'", found)
     momentum = read.given(Training.optimizer.momentum)
     if momentum is not None and (name != "sgd" or not momentum):
-        has = "modelled above 0" if name == "sgd" else f"applies to sgd, found {name!r}"
-        read.refuse(Training.optimizer.momentum, f"found {momentum}; {has}")
+        has = "modelled above 0" if name == "sgd" else Message("applies to {}, found {!r}", "sgd", name)
+        read.refuse(Training.optimizer.momentum, "found {}; {}", momentum, has)
     strategy = _strategy(read)
     whole = _whole(read, name, strategy)
     sharded = (
@@ -76,11 +77,13 @@ def states_of(read: Defaults, precision: str) -> States:
     gradient = _gradient(read, half)
     aware = bool(read.given(MegatronSettings.precision_aware_optimizer))
     if aware and not sharded:
-        read.refuse(MegatronSettings.precision_aware_optimizer, "found true; needs engine.distributed_optimizer")
+        read.refuse(
+            MegatronSettings.precision_aware_optimizer, "found {}; needs {}", "true", "engine.distributed_optimizer"
+        )
     if not aware:
         for each in (*_MAIN, *_KEPT):
             if read.given(each) not in (None, "fp32"):
-                read.refuse(each, "applies to engine.precision_aware_optimizer")
+                read.refuse(each, "applies to {}", "engine.precision_aware_optimizer")
     moments: tuple[str, ...] = _MOMENTS.get(name, ())
     if aware:
         moments = tuple(read.given(each) or "fp32" for each in _KEPT)
@@ -116,7 +119,7 @@ def _check_dtypes(read: Defaults, half: str, master: str | None) -> None:
                 if path != Training.master_dtype
                 else "by its precision and optimizer"
             )
-            read.refuse(path, f"found {read.given(path)!r}; Megatron's is {dtype!r} here, {why}")
+            read.refuse(path, "found {!r}; Megatron's is {!r} here, {}", read.given(path), dtype, why)
 
 
 def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
@@ -125,13 +128,16 @@ def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
     if name != "muon":
         return None
     if strategy is not None:
-        reason = f"found {strategy!r} with 'muon'; emerging optimizers do not run with Megatron-FSDP"
-        read.refuse(MegatronSettings.data_parallel_sharding_strategy, reason)
+        read.refuse(
+            MegatronSettings.data_parallel_sharding_strategy,
+            "found {!r} with 'muon'; emerging optimizers do not run with Megatron-FSDP",
+            strategy,
+        )
     if read.given(Training.offload.optimizer) is not None:
         read.refuse(Training.offload.optimizer, "does not apply to muon")
     if not read.given(MegatronSettings.distributed_optimizer):
         if read.given(path):
-            read.refuse(path, "needs engine.distributed_optimizer")
+            read.refuse(path, "needs {}", "engine.distributed_optimizer")
         return None
     for other in (MegatronSettings.precision_aware_optimizer, MegatronSettings.num_distributed_optimizer_instances):
         if read.given(other) not in (None, False, 1):
@@ -152,9 +158,11 @@ def _outer(read: Defaults, strategy: str | None) -> bool:
     if read.given(path) in (None, "no_shard"):
         return False
     if strategy != "optim_grads_params":
-        read.refuse(path, "found 'optim'; needs engine.data_parallel_sharding_strategy 'optim_grads_params'")
+        read.refuse(
+            path, "found {!r}; needs {}", "optim", "engine.data_parallel_sharding_strategy 'optim_grads_params'"
+        )
     if (read.given(MegatronSettings.num_distributed_optimizer_instances) or 1) == 1:
-        read.refuse(path, "found 'optim'; needs engine.num_distributed_optimizer_instances above 1")
+        read.refuse(path, "found {!r}; needs {} above 1", "optim", "engine.num_distributed_optimizer_instances")
     return True
 
 
@@ -166,7 +174,7 @@ def _gradient(read: Defaults, half: str) -> str:
     in_half = in_half or (in_half is None and read.given(MegatronSettings.main_grads_dtype) == "bf16")
     usual = "fp32" if half == "bf16" and not in_half else half
     if given is not None and given not in ("fp32", half):
-        read.refuse(Training.gradient_dtype, f"found {given!r}; allowed: fp32, {half}")
+        read.refuse(Training.gradient_dtype, "found {!r}; allowed: fp32, {}", given, half)
     return str(given or usual)
 
 
@@ -189,6 +197,6 @@ def _remainders(read: Defaults, half: str) -> str:
 def _offloaded(read: Defaults) -> float:
     if read.given(Training.offload.optimizer) is None:
         if read.given(Training.offload.optimizer_fraction) is not None:
-            read.refuse(Training.offload.optimizer_fraction, f"needs {Training.offload.optimizer}")
+            read.refuse(Training.offload.optimizer_fraction, "needs {}", Training.offload.optimizer)
         return 0.0
     return float(read.take(Training.offload.optimizer_fraction, 1.0))

@@ -11,6 +11,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.messages import joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention
 from memcore.networks.separate_experts import experts_of
@@ -76,7 +77,7 @@ def megatron_deepspeed_job(
     share = shared(with_dropout(read, whole))
     preset = read.take(Training.precision, engine.default_preset)
     if preset not in engine.presets:
-        read.refuse(Training.precision, f"found {preset!r}; with {engine.title}: {', '.join(engine.presets)}")
+        read.refuse(Training.precision, "found {!r}; with {}: {}", preset, engine.title, joined(", ", engine.presets))
     precision = engine.presets.get(preset, engine.presets[engine.default_preset])
     return share, Recipe(
         network=share.network,
@@ -106,15 +107,15 @@ def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bo
     """
     parts, host = DeepSpeedSettings.partition_activations, DeepSpeedSettings.cpu_checkpointing
     if read.given(_CONTIGUOUS) and not read.given(parts):
-        read.refuse(_CONTIGUOUS, f"found true; needs {parts}")
+        read.refuse(_CONTIGUOUS, "found {}; needs {}", "true", parts)
     if checkpoints is None or _selects(read):
         for path in (parts, host):
             if read.given(path):
-                read.refuse(path, "found true; needs training.activation_checkpointing 'full'")
+                read.refuse(path, "found {}; needs training.activation_checkpointing 'full'", "true")
         return None
     partitioned = bool(read.take(parts, False))
     if partitioned and sharded:
-        read.refuse(parts, f"found true; with {_SEQUENCE} ranks have parts of the sequence already")
+        read.refuse(parts, "found {}; with {} ranks have parts of the sequence already", "true", _SEQUENCE)
     hosted = bool(read.take(host, False))
     return replace(checkpoints, reentrant=True, inputs_learn=True, partitioned=partitioned, hosted=hosted)
 
@@ -127,7 +128,7 @@ def _selects(read: Defaults) -> bool:
 def _kernel(read: Defaults) -> str:
     kernel = str(read.take(Training.attention, "flash", "--use-flash-attn-v2"))
     if kernel not in ("flash", "math"):
-        read.refuse(Training.attention, f"found {kernel!r}; Megatron-DeepSpeed has flash, math")
+        read.refuse(Training.attention, "found {!r}; Megatron-DeepSpeed has flash, math", kernel)
     return kernel
 
 
@@ -136,16 +137,20 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
         value = read.given(path)
         if value is not None and value not in allowed:
             names = ", ".join(map(str, allowed))
-            read.refuse(path, f"found {value!r}, which is not modelled with Megatron-DeepSpeed; allowed: {names}")
+            read.refuse(
+                path, "found {!r}, which is not modelled with {}; allowed: {}", value, "Megatron-DeepSpeed", names
+            )
     read.refuse_all(_ABSENT, "Megatron-DeepSpeed")
     if any(experts_of(model.network)):
         _refuse_experts(read, sizes)
     ranks = sizes["tp"]
     for axis in _divided(model):
         if sizes[axis] % ranks:
-            read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} = {sizes[axis]} cannot be shared equally")
+            read.refuse(
+                _TENSOR, "found {}; {}'s {} = {} cannot be shared equally", ranks, model.name, axis, sizes[axis]
+            )
     if sizes["s"] % ranks and read.given(_SEQUENCE):
-        read.refuse(Training.sequence_length, f"found {sizes['s']}, which {ranks} ranks cannot share equally")
+        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sizes["s"], ranks)
 
 
 def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
@@ -155,12 +160,13 @@ def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
     """
     for path in (_TENSOR, STAGES, ULYSSES):
         if (read.given(path) or 1) > 1:
-            message = f"found {read.given(path)} with routed experts, which is not modelled with Megatron-DeepSpeed"
-            raise UnsupportedError(path, message)
+            raise UnsupportedError(
+                path, "found {} with routed experts, which is not modelled with Megatron-DeepSpeed", read.given(path)
+            )
     if read.given(DeepSpeedSettings.zero_stage) == 3:
-        read.refuse(DeepSpeedSettings.zero_stage, "found 3; DeepSpeed's mixture of experts takes 0, 1 and 2")
+        read.refuse(DeepSpeedSettings.zero_stage, "found {}; DeepSpeed's mixture of experts takes 0, 1 and 2", 3)
     if sizes["e"] > sizes["E"]:
-        read.refuse("model", f"every token goes to {sizes['e']} of {sizes['E']} experts")
+        read.refuse("model", "every token goes to {} of {} experts", sizes["e"], sizes["E"])
 
 
 def _divided(model: Model) -> Iterator[str]:
@@ -180,15 +186,18 @@ def _pipeline(read: Defaults) -> Pipeline | None:
     if (read.given(DeepSpeedSettings.zero_stage) or 0) > 1:
         read.refuse(
             DeepSpeedSettings.zero_stage,
-            f"found {read.given(DeepSpeedSettings.zero_stage)}; DeepSpeed's pipelines take 0 and 1",
+            "found {}; DeepSpeed's pipelines take 0 and 1",
+            read.given(DeepSpeedSettings.zero_stage),
         )
     for path in (ULYSSES, DeepSpeedSettings.cpu_checkpointing, DeepSpeedSettings.partition_activations, _CONTIGUOUS):
         value = read.given(path)
         if value is True or value not in (None, False, 1):
-            raise UnsupportedError(path, f"found {value}, which is not modelled in DeepSpeed's pipelines; leave it out")
+            raise UnsupportedError(
+                path, "found {}, which is not modelled in DeepSpeed's pipelines; leave it out", value
+            )
     schedule = read.given(Parallelism.pipeline_schedule)
     if schedule not in (None, "1f1b"):
-        read.refuse(Parallelism.pipeline_schedule, f"found {schedule!r}; DeepSpeed's is 1f1b")
+        read.refuse(Parallelism.pipeline_schedule, "found {!r}; DeepSpeed's is 1f1b", schedule)
     return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime="deepspeed", returns_outputs=False)
 
 
@@ -202,16 +211,16 @@ def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses 
         return None
     if sizes["tp"] > 1:
         raise UnsupportedError(
-            ULYSSES, f"found {ranks} with {_TENSOR} {sizes['tp']}; Megatron-DeepSpeed has one of both"
+            ULYSSES, "found {} with {} {}; Megatron-DeepSpeed has one of both", ranks, _TENSOR, sizes["tp"]
         )
     own = next(layer.mixer for layer in model.network.kinds if isinstance(layer.mixer, Attention))
     query = sizes[str(own.heads.query)]
     if query % ranks:
-        read.refuse(ULYSSES, f"found {ranks}, which cannot share {model.name}'s {query} heads equally")
+        read.refuse(ULYSSES, "found {}, which cannot share {}'s {} heads equally", ranks, model.name, query)
     if own.grouped:
-        read.refuse(ULYSSES, f"found {ranks}; Megatron-DeepSpeed's Ulysses needs as many key heads as query heads")
+        read.refuse(ULYSSES, "found {}; Megatron-DeepSpeed's Ulysses needs as many key heads as query heads", ranks)
     if read.given(Training.attention) == "math":
-        read.refuse(Training.attention, "found 'math'; Ulysses takes flash")
+        read.refuse(Training.attention, "found {!r}; Ulysses takes {}", "math", "flash")
     return Ulysses()
 
 

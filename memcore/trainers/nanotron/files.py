@@ -13,6 +13,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.settled import Settled
 from memcore.formats.tool import Key, Tool
+from memcore.messages import Message
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.nanotron.settings import NanotronSettings
 
@@ -37,14 +38,15 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     for name, value in found.items():
         asked = name.removeprefix(_CONFIG).split(".")[0]
         if name.startswith(_CONFIG) and asked in _OTHERS and value not in (None, False):
-            message = f"found {value!r}; nanotron is modelled with its Llama: {_OTHERS[asked]}"
-            raise UnsupportedError(f"{_CONFIG}{asked}", message)
+            raise UnsupportedError(
+                f"{_CONFIG}{asked}", "found {!r}; nanotron is modelled with its Llama: {}", value, _OTHERS[asked]
+            )
     words, multiple = found.get(_WORDS), found.get(_MULTIPLE)
     if not isinstance(words, int) or not isinstance(multiple, int) or multiple <= 1:
         return found, ()
     multiple *= found.get("parallelism.tp") or 1
     padded = -(-words // multiple) * multiple
-    note = f"{_WORDS} is {padded:,}: padded from {words:,} to a multiple of {_MULTIPLE} times tp"
+    note = Message("{} is {:,}: padded from {:,} to a multiple of {} times tp", _WORDS, padded, words, _MULTIPLE)
     return {**found, _WORDS: padded}, (note,)
 
 

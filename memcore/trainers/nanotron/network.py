@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.messages import joined
 from memcore.networks.network import Ends, Layer, Model
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.stages import cut
@@ -75,10 +76,11 @@ def check(model: Model) -> None:
     }
     missing = [name for name, has in wanted.items() if not has]
     if missing:
-        message = f"'nanotron' is modelled for Llamas; {model.name} lacks {' and '.join(missing)}"
-        raise UnsupportedError("engine.type", message)
+        raise UnsupportedError(
+            "engine.type", "'nanotron' is modelled for Llamas; {} lacks {}", model.name, joined(" and ", missing)
+        )
     if model.sizes["a"] * model.sizes["d"] != model.sizes["h"]:
-        raise UnsupportedError("engine.type", f"nanotron's heads are hidden size / heads wide, unlike {model.name}'s")
+        raise UnsupportedError("engine.type", "nanotron's heads are hidden size / heads wide, unlike {}'s", model.name)
 
 
 def uneven(model: Model, ranks: int) -> Iterator[Axis]:
@@ -132,8 +134,13 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
     embedding, *places = placed(model.sizes, model.num_layers, stages)
     layers, (norm, head, cast, loss) = places[: model.num_layers], places[model.num_layers :]
     if head == cast < loss or number > loss:
-        message = f"found {stages}; nanotron's balance leaves stage {number} of {model.name} without a layer or a loss"
-        raise ConfigError([Problem("parallelism.pipeline_parallel_size", message)])
+        raise ConfigError.at(
+            "parallelism.pipeline_parallel_size",
+            "found {}; nanotron's balance leaves stage {} of {} without a layer or a loss",
+            stages,
+            number,
+            model.name,
+        )
     found = list(cut(model, layers.index(number) if number in layers else 0, _stop(layers, number)))
     ends: Ends = replace(
         model.network.ends,

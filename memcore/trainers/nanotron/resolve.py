@@ -11,6 +11,7 @@ from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.hardware import Accelerator, Overhead
 from memcore.memory.communicators import Communicator, opened
+from memcore.messages import joined
 from memcore.networks.network import Model
 from memcore.symbols import Axis, split_over
 from memcore.trace.engine import Engine
@@ -68,7 +69,7 @@ def nanotron_job(
     precision, fp32 = _precision(read, engine)
     checkpointed = read.given(Training.activation_checkpointing.policy) or "none"
     if checkpointed == "selective":
-        read.refuse(Training.activation_checkpointing.policy, "found 'selective'; nanotron has: none, full")
+        read.refuse(Training.activation_checkpointing.policy, "found {!r}; nanotron has: {}", "selective", "none, full")
     return share, Recipe(
         network=share.network,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
@@ -114,21 +115,21 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
     for path, only in _ONLY.items():
         value = read.given(path)
         if value is not None and value != only:
-            read.refuse(path, f"found {value!r}; nanotron has {only!r} only")
+            read.refuse(path, "found {!r}; nanotron has {!r} only", value, only)
     for path, among in _AMONG.items():
         value = read.given(path)
         if value not in (None, *among):
-            read.refuse(path, f"found {value!r}; nanotron has: {', '.join(among)}")
+            read.refuse(path, "found {!r}; nanotron has: {}", value, joined(", ", among))
     read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
-        read.refuse(_TENSOR, f"found {ranks}; {model.name}'s {axis} cannot be shared equally")
+        read.refuse(_TENSOR, "found {}; {}'s {} cannot be shared equally", ranks, model.name, axis)
     if ranks > 1 and read.given(Parallelism.loss_parallel) is False:
-        read.refuse(Parallelism.loss_parallel, "found false; nanotron's ranks have parts of the logits")
+        read.refuse(Parallelism.loss_parallel, "found {}; nanotron's ranks have parts of the logits", "false")
     stages = read.given(STAGES) or 1
     if micro_batches < stages - 1:
         path = Training.gradient_accumulation_steps
-        read.refuse(path, f"found {micro_batches}; nanotron's pipeline needs at least {stages - 1} micro-batches")
+        read.refuse(path, "found {}; nanotron's pipeline needs at least {} micro-batches", micro_batches, stages - 1)
 
 
 def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
@@ -136,17 +137,17 @@ def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
     usual = "bf16" if read.given(NanotronSettings.accumulate_grad_in_fp32) is False else engine.default_preset
     preset = read.take(Training.precision, usual, "nanotron's recipes")
     if preset not in engine.presets:
-        read.refuse(Training.precision, f"found {preset!r}; with nanotron: {', '.join(engine.presets)}")
+        read.refuse(Training.precision, "found {!r}; with {}: {}", preset, "nanotron", joined(", ", engine.presets))
         preset = engine.default_preset
     precision = engine.presets[preset]
     fp32 = bool(read.take(NanotronSettings.accumulate_grad_in_fp32, preset.endswith("mixed")))
     if fp32 != preset.endswith("mixed"):
         wanted = "bf16-mixed" if fp32 else "bf16"
-        read.refuse(Training.precision, f"found {preset!r}; accumulate_grad_in_fp32 {fp32} is {wanted!r}")
+        read.refuse(Training.precision, "found {!r}; accumulate_grad_in_fp32 {} is {!r}", preset, fp32, wanted)
     for path, with_it, without in _ACCUMULATED:
         value = read.given(path)
         if value is not None and value != (with_it if fp32 else without):
-            read.refuse(path, f"found {value!r}; accumulate_grad_in_fp32 decides it, here {fp32}")
+            read.refuse(path, "found {!r}; accumulate_grad_in_fp32 decides it, here {}", value, fp32)
     return precision, fp32
 
 
@@ -156,18 +157,19 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -
     mode = read.take(NanotronSettings.tp_mode, "REDUCE_SCATTER" if by_sequence else "ALL_REDUCE")
     scatters = mode == "REDUCE_SCATTER"
     if tensor and by_sequence is not None and by_sequence != scatters:
-        read.refuse(_SEQUENCE, f"found {by_sequence}; engine.tp_mode is {mode!r}")
+        read.refuse(_SEQUENCE, "found {}; engine.tp_mode is {!r}", by_sequence, mode)
     if tensor and scatters and sizes["s"] % sizes["tp"]:
-        message = f"found {sizes['s']}, which {sizes['tp']} ranks cannot share equally"
-        read.refuse(Training.sequence_length, message)
+        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sizes["s"], sizes["tp"])
     stage = read.take(DeepSpeedSettings.zero_stage, 0)
     if stage > 1:
-        read.refuse(DeepSpeedSettings.zero_stage, f"found {stage}; nanotron has 0 and 1")
+        read.refuse(DeepSpeedSettings.zero_stage, "found {}; nanotron has 0 and 1", stage)
     usual = scatters if tensor else read.given(NanotronSettings.tp_mode) != "ALL_REDUCE"
     overlaps = bool(read.take(NanotronSettings.tp_linear_async_communication, usual, "nanotron's recipes"))
     if overlaps and not scatters and tensor:
         read.refuse(
-            NanotronSettings.tp_linear_async_communication, "found true; nanotron's rows need tp_mode 'REDUCE_SCATTER'"
+            NanotronSettings.tp_linear_async_communication,
+            "found {}; nanotron's rows need tp_mode 'REDUCE_SCATTER'",
+            "true",
         )
     return NanotronPlan(
         tensor=tensor,

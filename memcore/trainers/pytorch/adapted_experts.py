@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from memcore.config.defaults import Defaults
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.messages import joined
 from memcore.networks.adapters import ALL, around, linear_names
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import experts_of
@@ -70,7 +71,7 @@ def converted(
     halves = [each for each, holder in table.items() if holder == _FUSED]
     missing = [each for each in halves if each not in named]
     if 0 < len(missing) < len(halves):
-        read.refuse(path, f"{_FUSED} holds {' and '.join(halves)}; PEFT takes both or neither")
+        read.refuse(path, "{} holds {}; PEFT takes both or neither", _FUSED, joined(" and ", halves))
     _refuse_at_experts(read, kind, path)
     found = dict.fromkeys((*parameters, *(table[each] for each in fitting)))
     if read.given(Training.adapter.target_parameters) is None:
@@ -92,8 +93,8 @@ def expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
         return ()
     known = {matrix.rpartition(".")[2] for each in experts_of(model.network) for matrix in each.stacked}
     for unknown in [each for each in names if each not in known]:
-        read.refuse(path, f"found {unknown!r}; matrices of experts: {', '.join(sorted(known)) or 'none'}")
+        read.refuse(path, "found {!r}; matrices of experts: {}", unknown, joined(", ", sorted(known)) or "none")
     _refuse_at_experts(read, kind, path)
     if layer_code(read) != "transformers":
-        raise UnsupportedError(path, f"modelled with layers of transformers, found {layer_code(read)!r}")
+        raise UnsupportedError(path, "modelled with layers of transformers, found {!r}", layer_code(read))
     return names

@@ -13,6 +13,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear
@@ -35,16 +36,15 @@ def with_budget(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Rec
     if budget is None or not recipe.compiled:
         return recipe
     if recipe.checkpoints is not None:
-        read.refuse(BUDGET, f"found {budget} beside activation checkpoints; needs policy 'none'")
+        read.refuse(BUDGET, "found {} beside activation checkpoints; needs policy 'none'", budget)
         return recipe
     if budget == 1:
         return recipe
     if found := list(dict.fromkeys(_obstacles(read, recipe))):
-        message = f"found {budget}; not modelled with {', '.join(found)}; allowed: 1"
-        raise UnsupportedError(BUDGET, message)
+        raise UnsupportedError(BUDGET, "found {}; not modelled with {}; allowed: {}", budget, joined(", ", found), 1)
     chosen = {_chosen(layer, recipe, sizes, budget) for layer in recipe.network.kinds}
     if len(chosen) > 1:
-        raise UnsupportedError(BUDGET, f"found {budget}; modelled for layers of one shape; allowed: 1")
+        raise UnsupportedError(BUDGET, "found {}; modelled for layers of one shape; allowed: {}", budget, 1)
     selection = Selection(frozenset(), chosen=chosen.pop())
     return replace(recipe, checkpoints=Checkpoints(early_stop=True, selection=selection, skipped=frozenset()))
 
@@ -54,7 +54,7 @@ def _obstacles(read: Defaults, recipe: Recipe) -> Iterator[str]:
     yield from (each for layer in recipe.network.kinds for each in _of_layer(layer))
     yield from (name for name, found in _around(read, recipe).items() if found)
     if _kernel(recipe) not in _RANDOM_STATE:
-        yield f"attention {recipe.attention!r}"
+        yield Message("attention {!r}", recipe.attention)
 
 
 def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
@@ -113,8 +113,9 @@ def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: floa
     chosen = kept(results, unread, budget)
     if recipe.float8 is not None and 0 < sum(each.runtime for each in results if each.name in chosen) < _EXACT:
         # Scales of float8, a single operation each in the knapsack, would count beside so little.
-        message = f"found {budget}, which leaves room for no product; not modelled with float8; allowed: 0, or more"
-        raise UnsupportedError(BUDGET, message)
+        raise UnsupportedError(
+            BUDGET, "found {}, which leaves room for no product; not modelled with float8; allowed: 0, or more", budget
+        )
     return chosen
 
 

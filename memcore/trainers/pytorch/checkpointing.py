@@ -7,6 +7,7 @@ from dataclasses import replace
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
+from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention
 from memcore.networks.regrouping import regrouped, skipped
@@ -28,7 +29,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     budget = read.given(BUDGET)
     if budget is not None:
         if budget != 1 and not read.given(Training.compile):
-            read.refuse(BUDGET, f"found {budget}; the compiler decides by it, so it needs training.compile true")
+            read.refuse(BUDGET, "found {}; the compiler decides by it, so it needs training.compile true", budget)
         usual = "none", "the compiler decides what is computed again"
     policy = read.take(Training.activation_checkpointing.policy, *usual)
     mode, every = _mode(read, policy)
@@ -82,14 +83,16 @@ def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
     path = Training.activation_checkpointing.use_reentrant
     found = bool(read.take(path, *_usual_form(read, mode)))
     if found and (mode == "op" or read.given(Training.activation_checkpointing.early_stop) is not None):
-        read.refuse(path, "found true; reentrant checkpoints run layers again as a whole")
+        read.refuse(path, "found {}; reentrant checkpoints run layers again as a whole", "true")
     mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
     if found and every > 1 and any(isinstance(mixer, Attention) and mixer.shares_cache for mixer in mixers):
-        message = f"later layers of {model.name} attend to an earlier one's keys, whose graph PyTorch goes through once"
-        read.refuse(path, f"found true; {message}; allowed: false, or all layers")
+        message = Message(
+            "later layers of {} attend to an earlier one's keys, whose graph PyTorch goes through once", model.name
+        )
+        read.refuse(path, "found {}; {}; allowed: false, or all layers", "true", message)
     engine = read.given(EngineSettings.type)
     if found and extension_of(read).job is not None:
-        read.refuse(path, f"found true; engine.type {engine!r} has checkpoints of its own; leave it out")
+        read.refuse(path, "found {}; engine.type {!r} has checkpoints of its own; leave it out", "true", engine)
     return found
 
 
@@ -108,7 +111,7 @@ def _mode(read: Defaults, policy: str) -> tuple[str, int]:
     if policy != "selective":
         for each in (Training.activation_checkpointing.mode, Training.activation_checkpointing.every):
             if read.given(each) is not None:
-                read.refuse(each, f"applies to policy 'selective', found policy {policy!r}")
+                read.refuse(each, "applies to policy 'selective', found policy {!r}", policy)
         return "layer", 1
     default, reason = ("op", "as in torchtitan's configurations") if every is None else ("layer", "a period is given")
     mode = str(read.take(Training.activation_checkpointing.mode, default, reason))

@@ -15,6 +15,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import ConfigError
+from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
 from memcore.trace.engine import Engine
@@ -38,25 +39,25 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     ranks = int(read.given(SIZE) or 1)
     tensor, capacity = read.given(TENSOR), extension_of(read).capacity
     if tensor not in (None, 1):
-        read.refuse(TENSOR, f"found {tensor}; experts are not divided further; allowed: 1")
+        read.refuse(TENSOR, "found {}; experts are not divided further; allowed: {}", tensor, 1)
     if read.given(CAPACITY) is not None and "E" not in model.sizes and capacity:
-        read.refuse(CAPACITY, f"{model.name} has no routed experts")
+        read.refuse(CAPACITY, "{} has no routed experts", model.name)
     if ranks == 1:
         if read.given(IMBALANCE) is not None:
-            read.refuse(IMBALANCE, f"needs {SIZE} of 2 or more")
+            read.refuse(IMBALANCE, "needs {} of 2 or more", SIZE)
         return 1
     many = model.sizes.get("E", 0)
     if not list(experts_of(model.network)):
-        read.refuse(SIZE, f"found {ranks}; {model.name} has no routed experts")
+        read.refuse(SIZE, "found {}; {} has no routed experts", ranks, model.name)
     elif not engine.shards and not capacity:
-        read.refuse(SIZE, f"found {ranks}; modelled with engine.type 'fsdp', found {engine.name!r}")
+        read.refuse(SIZE, "found {}; modelled with {}, found {!r}", ranks, "engine.type 'fsdp'", engine.name)
     elif many % ranks:
-        read.refuse(SIZE, f"found {ranks}, which cannot share {model.name}'s {many} experts equally")
+        read.refuse(SIZE, "found {}, which cannot share {}'s {} experts equally", ranks, model.name, many)
         raise ConfigError(read.problems)
     elif shards % ranks:
-        over_all = f"it must divide the {shards} data-parallel ranks"
-        over_shards = f"it must divide the {shards} ranks over which FSDP shards"
-        read.refuse(SIZE, f"found {ranks}; {over_all if capacity else over_shards}")
+        over_all = Message("it must divide the {} data-parallel ranks", shards)
+        over_shards = Message("it must divide the {} ranks over which FSDP shards", shards)
+        read.refuse(SIZE, "found {}; {}", ranks, over_all if capacity else over_shards)
     else:
         return ranks
     return 1
@@ -72,7 +73,11 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     rows = _tokens(sizes) * sizes["e"]
     if ranks > 1:
         worst = most_rows(ranks, sizes) / rows
-        uneven = read.take(IMBALANCE, 1.0, f"every rank's experts are chosen equally often; at worst it is {worst:g}")
+        uneven = read.take(
+            IMBALANCE,
+            1.0,
+            Message("every rank's experts are chosen equally often; at worst it is {:g}", worst),
+        )
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
     return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
 
@@ -95,7 +100,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
     """How rows reach their experts."""
     if ranks == 1:
         if read.given(DISPATCHER) not in (None, "alltoall"):
-            read.refuse(DISPATCHER, f"found {read.given(DISPATCHER)!r}; needs {SIZE} of 2 or more")
+            read.refuse(DISPATCHER, "found {!r}; needs {} of 2 or more", read.given(DISPATCHER), SIZE)
         return "local"
     found: str = read.take(DISPATCHER, "alltoall", "torchtitan's default")
     return found

@@ -8,6 +8,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import UnsupportedError
+from memcore.messages import Message
 from memcore.networks.adapters import ALL, targeted
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
@@ -26,14 +27,14 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
     storage = read.given(path)
     if storage is None:
         if read.given(TorchSettings.prepare_model_for_kbit_training):
-            read.refuse(TorchSettings.prepare_model_for_kbit_training, f"prepares quantized models; needs {path}")
+            read.refuse(TorchSettings.prepare_model_for_kbit_training, "prepares quantized models; needs {}", path)
         return model
     if not model.network.adapted:
-        read.refuse(path, f"found {storage!r}; quantized weights are frozen, and nothing learns without an adapter")
+        read.refuse(path, "found {!r}; quantized weights are frozen, and nothing learns without an adapter", storage)
     if model.network.towers:
-        raise UnsupportedError(path, f"found {storage!r}; of models with vision towers it is not modelled yet")
+        raise UnsupportedError(path, "found {!r}; of models with vision towers it is not modelled yet", storage)
     if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
-        raise UnsupportedError(path, f"found {storage!r}; only attention and feed-forward layers are modelled yet")
+        raise UnsupportedError(path, "found {!r}; only attention and feed-forward layers are modelled yet", storage)
     model = _with_experts(read, model)
     row = STORAGES[storage]
     bits = row.bits
@@ -43,7 +44,9 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
         head = framework_of(read).quantizes_head
         return quantized(model, storage, row.dtype, 8 // bits, head=head)
     if bits == 8:
-        read.refuse(path, f"found {storage!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: nf4, nf4-double")
+        read.refuse(
+            path, "found {!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: {}", storage, "nf4, nf4-double"
+        )
     dtype = stored_dtype(read, engine)
     return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
 
@@ -73,14 +76,14 @@ def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
     """What transformers' fp8 layers are not modelled with."""
     path = Training.quantization
     if engine.name not in ("none", "ddp") or layer_code(read) not in ("transformers", "liger"):
-        found = f"engine.type {engine.name!r} and {layer_code(read)!r} layers"
+        found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))
         raise UnsupportedError(
-            path, f"'fp8' is modelled with engine.type none and ddp, and layers of transformers; {found}"
+            path, "'fp8' is modelled with engine.type none and ddp, and layers of transformers; {}", found
         )
     if any(not isinstance(feed, FeedForward) for layer in model.network.kinds for feed in layer.feeds):
-        raise UnsupportedError(path, f"'fp8' would quantize {model.name}'s experts too, which is not modelled")
+        raise UnsupportedError(path, "'fp8' would quantize {}'s experts too, which is not modelled", model.name)
     if any(linear.transposed for linear in targeted(model.network, (ALL,))):
-        read.refuse(path, f"'fp8' replaces nn.Linear alone, which {model.name} has none of")
+        read.refuse(path, "'fp8' replaces nn.Linear alone, which {} has none of", model.name)
     for other in (Training.compute_dtype, TorchSettings.prepare_model_for_kbit_training):
         if read.given(other):
             read.refuse(other, "concerns weights that bitsandbytes quantizes; leave it out with 'fp8'")

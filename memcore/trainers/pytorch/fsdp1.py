@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import chain
 
 from memcore.dtypes import FLOATING
+from memcore.messages import Message
 from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total
@@ -168,9 +169,9 @@ class Fsdp1(Runtime):
     def _wrapped(self, unit: str, label: str, path: str, weights: Sequence[Weight]) -> Mapping[str, Parameter]:
         groups = {label: list(weights)}
         if not self.recipe.sharding.original_parameters:
-            groups = {label: [], f"{label} adapters": []}
+            groups = {label: [], Message("{} adapters", label): []}
             for weight in weights:
-                groups[f"{label} adapters" if weight.kind == "adapter" else label].append(weight)
+                groups[Message("{} adapters", label) if weight.kind == "adapter" else label].append(weight)
         self._units[unit] = [Unit(self, name, path, found) for name, found in groups.items() if found]
         return {name: found for each in self._units[unit] for name, found in each.parameters.items()}
 

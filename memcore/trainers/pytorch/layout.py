@@ -11,6 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.stages import Listed, Partition, sparing_the_first, weighing_ends
@@ -34,13 +35,13 @@ def context_ranks(read: Defaults, engine: Engine) -> int:
     path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
     if contexts > 1 and engine.name != "fsdp":
-        read.refuse(path, f"found {contexts}; modelled with engine.type 'fsdp' only, found {engine.name!r}")
+        read.refuse(path, "found {}; modelled with {} only, found {!r}", contexts, "engine.type 'fsdp'", engine.name)
     sequence = read.given(Training.sequence_length)
     if sequence is not None and sequence % (2 * contexts) and contexts > 1:
-        read.refuse(Training.sequence_length, f"found {sequence}, which twice {contexts} ranks cannot share equally")
+        read.refuse(Training.sequence_length, "found {}, which twice {} ranks cannot share equally", sequence, contexts)
     ulysses = ulysses_ranks(read)
     if sequence is not None and sequence % ulysses:
-        read.refuse(Training.sequence_length, f"found {sequence}, which {ulysses} ranks cannot share equally")
+        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sequence, ulysses)
     return contexts * ulysses
 
 
@@ -56,11 +57,13 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
     if contexts == 1:
         return 0
     if not all(isinstance(layer.mixer, Attention | LatentAttention) for layer in model.network.kinds):
-        raise UnsupportedError(path, f"found {contexts}; modelled for attention over heads, which {model.name} lacks")
+        raise UnsupportedError(
+            path, "found {}; modelled for attention over heads, which {} lacks", contexts, model.name
+        )
     kernels = ("sdpa", "flash", "efficient", "cudnn")
     if implementation != "torchtitan" or kernel not in kernels:
         among = ", ".join(kernels)
-        read.refuse(path, f"found {contexts}; modelled for torchtitan's layers with attention {among} only")
+        read.refuse(path, "found {}; modelled for torchtitan's layers with attention {} only", contexts, among)
     return min(contexts, TURNS)
 
 
@@ -75,21 +78,22 @@ def ulysses(
     if ranks == 1:
         return None
     if tensor_ranks(read) > 1:
-        message = f"found {ranks} with parallelism.tensor_parallel_size {tensor_ranks(read)}"
-        raise UnsupportedError(ULYSSES, f"{message}; the two are not supported together yet; leave one of them out")
+        message = Message("found {} with parallelism.tensor_parallel_size {}", ranks, tensor_ranks(read))
+        raise UnsupportedError(ULYSSES, "{}; the two are not supported together yet; leave one of them out", message)
     mixers = [layer.mixer for layer in model.network.kinds]
     if implementation not in ("transformers", "liger") or not all(isinstance(mixer, Attention) for mixer in mixers):
-        message = f"found {ranks}; modelled for attention over heads of transformers' and Liger's layers"
-        raise UnsupportedError(ULYSSES, message)
+        raise UnsupportedError(
+            ULYSSES, "found {}; modelled for attention over heads of transformers' and Liger's layers", ranks
+        )
     if kernel == "math":
-        read.refuse(Training.attention, "found 'math'; Ulysses takes flash, sdpa")
+        read.refuse(Training.attention, "found {!r}; Ulysses takes {}", "math", "flash, sdpa")
     if any(mixer is not None and mixer.mask != "full" for mixer in mixers) and kernel != "flash":
         read.refuse(Training.attention, "Ulysses with sliding windows is modelled for 'flash' only")
     if padded:
         read.refuse(Training.attention_mask, "a mask of the whole sequence is not modelled with Ulysses")
     for path in (Training.use_cache, Training.compile, Training.images_per_sequence):
         if read.given(path):
-            read.refuse(path, f"found {read.given(path)}, which is not modelled with Ulysses; leave it out")
+            read.refuse(path, "found {}, which is not modelled with {}; leave it out", read.given(path), "Ulysses")
     return _exchanges(read, model, ranks, sizes)
 
 
@@ -98,8 +102,8 @@ def _exchanges(read: Defaults, model: Model, ranks: int, sizes: Mapping[str, int
     own = next(layer.mixer for layer in model.network.kinds if isinstance(layer.mixer, Attention))
     query, key = sizes[str(own.heads.query)], sizes[str(own.heads.key)]
     if query % ranks or (key % ranks and ranks % key):
-        heads = f"{query} query and {key} key heads of {model.name}"
-        read.refuse(ULYSSES, f"found {ranks}, which cannot share {heads} equally")
+        heads = Message("{} query and {} key heads of {}", query, key, model.name)
+        read.refuse(ULYSSES, "found {}, which cannot share {} equally", ranks, heads)
         return Ulysses()
     return Ulysses(replicated=ranks > key, shared=query // ranks > max(key // ranks, 1))
 
@@ -113,32 +117,44 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
     tensors = tensor_ranks(read)
     data = None if own is None else own * contexts * stages * tensors
     if given is not None and own is not None and data is not None and given != data:
-        times = "" if own == data else f" times {data // own} ranks of other groups"
+        times = "" if own == data else Message(" times {} ranks of other groups", data // own)
         read.refuse(
-            Parallelism.data_parallel_size, f"found {own}{times}, but hardware.num_gpus is {given}; they must agree"
+            Parallelism.data_parallel_size,
+            "found {}{}, but hardware.num_gpus is {}; they must agree",
+            own,
+            times,
+            given,
         )
     least = stages * tensors * ulysses_ranks(read)
     total = given or data or read.take(Hardware.num_gpus, least, "one GPU" if least == 1 else "one for each part")
     if total % least:
-        groups = {"pipeline": stages, "tensor": tensors, "Ulysses": ulysses_ranks(read)}
-        product = " × ".join(f"{size} {name}" for name, size in groups.items() if size > 1)
-        read.refuse(Hardware.num_gpus, f"found {total}, which groups of {product}-parallel ranks cannot share")
+        groups = {"{} pipeline": stages, "{} tensor": tensors, "{} Ulysses": ulysses_ranks(read)}
+        product = joined(" × ", (Message(group, size) for group, size in groups.items() if size > 1))
+        read.refuse(Hardware.num_gpus, "found {}, which groups of {}-parallel ranks cannot share", total, product)
     ranks = max(total // (stages * tensors), 1)
     if not engine.distributed and tensors > 1 and ranks > 1:
-        read.refuse(EngineSettings.type, f"'none' runs one group of tensor-parallel GPUs, found {ranks}; allowed: fsdp")
+        read.refuse(
+            EngineSettings.type, "'none' runs one group of tensor-parallel GPUs, found {}; allowed: {}", ranks, "fsdp"
+        )
     elif not engine.distributed and ranks > 1:
-        read.refuse(EngineSettings.type, f"'none' runs on one GPU, found hardware.num_gpus {total}; allowed: ddp, fsdp")
+        read.refuse(
+            EngineSettings.type, "'none' runs on one GPU, found hardware.num_gpus {}; allowed: {}", total, "ddp, fsdp"
+        )
     shards = read.take(Parallelism.data_parallel_shard_size, ranks)
     if ranks % shards:
         read.refuse(
             Parallelism.data_parallel_shard_size,
-            f"found {shards}, which does not divide the {ranks} data-parallel ranks",
+            "found {}, which does not divide the {} data-parallel ranks",
+            shards,
+            ranks,
         )
     reshard = read.given(TorchSettings.reshard_after_forward)
     if isinstance(reshard, int) and not isinstance(reshard, bool) and (shards % reshard or reshard == shards):
         read.refuse(
             TorchSettings.reshard_after_forward,
-            f"found {reshard}; a number must divide the {shards} ranks of a shard group",
+            "found {}; a number must divide the {} ranks of a shard group",
+            reshard,
+            shards,
         )
     return total, shards
 
@@ -162,7 +178,7 @@ def unscheduled(read: Defaults, model: Model, engine: Engine) -> Model:
     schedule = read.given(_SCHEDULE)
     if pipelined(read) or schedule in (None, "1f1b") or engine.name not in ("none", "fsdp"):
         return model
-    warning = f"{_SCHEDULE} {schedule!r} changes nothing: there is no pipeline ({STAGES} 1)"
+    warning = Message("{} {!r} changes nothing: there is no pipeline ({} 1)", _SCHEDULE, schedule, STAGES)
     return replace(model, warnings=(*model.warnings, warning))
 
 
@@ -173,15 +189,15 @@ def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake:
     """
     given = read.given(_LAYOUT)
     if given is not None and (isinstance(given, str) or len(given) != total or sum(given) != model.num_layers):
-        message = f"a count for each of {total} stages, in the order of layers, {model.num_layers} together"
-        read.refuse(_LAYOUT, f"found {given!r:.80}; allowed: {message}")
+        message = Message("a count for each of {} stages, in the order of layers, {} together", total, model.num_layers)
+        read.refuse(_LAYOUT, "found {!r:.80}; allowed: {}", given, message)
         return None
     named = None if fake else _partition(read, engine)
     found = named if given is None else Listed(tuple(given))
     if found is not None and 0 in found(model.num_layers, total):
         path = STAGES if given is None else _LAYOUT
         shares = list(found(model.num_layers, total))
-        read.refuse(path, f"found {read.given(path)}; {shares} layers would leave a stage with none")
+        read.refuse(path, "found {}; {} layers would leave a stage with none", read.given(path), shares)
     return found
 
 
@@ -200,7 +216,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     stages: int = read.given(path) or 1
     if not pipelined(read):
         if (read.given(CHUNKS) or 1) > 1:
-            read.refuse(CHUNKS, f"found {read.given(CHUNKS)}; needs {STAGES} of 2 or more")
+            read.refuse(CHUNKS, "found {}; needs {} of 2 or more", read.given(CHUNKS), STAGES)
         return stages, "1f1b", 1
     given = read.given(CHUNKS)
     looped = (given or 1) > 1
@@ -208,21 +224,29 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     chunks = _chunks(read, schedule, stages)
     _refuse_schedule(read, schedule, stages, chunks, micro_batches)
     if (read.given(EngineSettings.version) or 2) == 1:
-        raise UnsupportedError(path, f"found {stages}; pipelines are modelled with FSDP2, found engine.version 1")
+        raise UnsupportedError(path, "found {}; pipelines are modelled with FSDP2, found engine.version 1", stages)
     if layer_code(read) == "lit-gpt":
-        raise UnsupportedError(path, f"found {stages}; LitGPT's scripts run no pipelines; leave it out")
+        raise UnsupportedError(path, "found {}; LitGPT's scripts run no pipelines; leave it out", stages)
     if engine.name in ("ddp", "deepspeed"):
-        read.refuse(path, f"found {stages}; modelled with engine.type 'none' or 'fsdp', found {engine.name!r}")
+        read.refuse(path, "found {}; modelled with {}, found {!r}", stages, "engine.type 'none' or 'fsdp'", engine.name)
     elif engine.name == "fsdp" and chunks > _ACTIVE:
-        message = f"found {chunks}; PyTorch's schedules keep {_ACTIVE} stages gathered, so that more are not modelled"
-        raise UnsupportedError(CHUNKS, message)
+        raise UnsupportedError(
+            CHUNKS,
+            "found {}; PyTorch's schedules keep {} stages gathered, so that more are not modelled",
+            chunks,
+            _ACTIVE,
+        )
     if stages_in_all(stages, schedule, chunks) > model.num_layers:
-        read.refuse(path, f"found {stages} with {chunks} stages each; {model.name} has {model.num_layers} layers")
+        read.refuse(
+            path, "found {} with {} stages each; {} has {} layers", stages, chunks, model.name, model.num_layers
+        )
     ends = model.network.ends
     extension = extension_of(read)
     if (ends.tied and not extension.ties_stages) or ends.start != extension.start or model.network.towers:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
-        raise UnsupportedError(path, f"found {stages}; {model.name} has {what}, which is not modelled in a pipeline")
+        raise UnsupportedError(
+            path, "found {}; {} has {}, which is not modelled in a pipeline", stages, model.name, what
+        )
     return stages, schedule, chunks
 
 
@@ -236,7 +260,9 @@ def delays_experts(read: Defaults, *, parallel: bool) -> bool:
     path = MegatronSettings.delay_wgrad_compute
     found = bool(read.given(path))
     if found and not (parallel and pipelined(read)):
-        read.refuse(path, "found true; modelled with expert parallelism in a pipeline, as PithTrain delays experts'")
+        read.refuse(
+            path, "found {}; modelled with expert parallelism in a pipeline, as PithTrain delays experts'", "true"
+        )
     return found
 
 
@@ -245,7 +271,7 @@ def _named_schedule(read: Defaults, *, looped: bool) -> str:
     usual = only or ("interleaved-1f1b" if looped else "1f1b")
     schedule: str = read.take(_SCHEDULE, usual, "its own schedule" if only else "as in torchtitan")
     if only is not None and schedule != only:
-        read.refuse(_SCHEDULE, f"found {schedule!r}; {read.given(EngineSettings.framework)} runs {only!r} alone")
+        read.refuse(_SCHEDULE, "found {!r}; {} runs {!r} alone", schedule, read.given(EngineSettings.framework), only)
     return schedule
 
 
@@ -257,18 +283,20 @@ def _chunks(read: Defaults, schedule: str, stages: int) -> int:
     """Stages on each rank."""
     if schedule == BOTH_WAYS:
         if stages % 2:
-            read.refuse(STAGES, f"found {stages}; 'dualpipe' needs an even number of ranks; 'dualpipev' takes any")
+            read.refuse(STAGES, "found {}; 'dualpipe' needs an even number of ranks; 'dualpipev' takes any", stages)
         if (read.given(CHUNKS) or 2) > 2:
             read.refuse(
-                CHUNKS, f"found {read.given(CHUNKS)}; each rank of 'dualpipe' has 2 stages, one of each direction"
+                CHUNKS, "found {}; each rank of 'dualpipe' has 2 stages, one of each direction", read.given(CHUNKS)
             )
         return 2
     usual = 2 if schedule in V_SHAPED or schedule == "interleaved-1f1b" else 1
     chunks: int = read.take(CHUNKS, usual, "as in torchtitan" if usual > 1 else None)
     if schedule in V_SHAPED and chunks != 2:
-        read.refuse(CHUNKS, f"found {chunks}; {schedule!r} has 2 stages on each rank")
+        read.refuse(CHUNKS, "found {}; {!r} has 2 stages on each rank", chunks, schedule)
     elif schedule not in LOOPED and chunks > 1:
-        read.refuse(CHUNKS, f"found {chunks}; {schedule!r} has one stage on each rank; allowed: {', '.join(LOOPED)}")
+        read.refuse(
+            CHUNKS, "found {}; {!r} has one stage on each rank; allowed: {}", chunks, schedule, joined(", ", LOOPED)
+        )
     return chunks
 
 
@@ -277,11 +305,11 @@ def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, mi
     path = Training.gradient_accumulation_steps
     rounds = max(1, micro_batches // stages)
     if schedule in ("interleaved-1f1b", "zb-h1") and micro_batches % rounds:
-        read.refuse(path, f"found {micro_batches}; {schedule!r} needs a multiple of its {rounds} rounds")
+        read.refuse(path, "found {}; {!r} needs a multiple of its {} rounds", micro_batches, schedule, rounds)
     if schedule == BOTH_WAYS and (micro_batches % 2 or micro_batches < 2 * stages):
-        read.refuse(path, f"found {micro_batches}; {schedule!r} needs an even number of at least {2 * stages}")
+        read.refuse(path, "found {}; {!r} needs an even number of at least {}", micro_batches, schedule, 2 * stages)
     if schedule == "dualpipev" and micro_batches < 2 * stages:
-        read.refuse(path, f"found {micro_batches}; {schedule!r} needs at least {2 * stages}, one for each stage")
+        read.refuse(path, "found {}; {!r} needs at least {}, one for each stage", micro_batches, schedule, 2 * stages)
 
 
 _BOTH_COPIES = (
@@ -300,14 +328,13 @@ def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
     if not pipelined(read):
         for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
             if read.given(each) is not None:
-                read.refuse(each, f"needs {STAGES} of 2 or more")
+                read.refuse(each, "needs {} of 2 or more", STAGES)
         return None
     if read.given(_SCHEDULE) == BOTH_WAYS:
         read.assumptions += _BOTH_COPIES
         for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
             if read.given(each):
-                message = f"found {read.given(each)!r}; 'dualpipe' has DeepSeek's own, which returns none"
-                read.refuse(each, message)
+                read.refuse(each, "found {!r}; 'dualpipe' has DeepSeek's own, which returns none", read.given(each))
         return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
     runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own")
     returns = read.take(TorchSettings.return_outputs, code.computes_loss, "PyTorch's default; torchtitan asks for none")

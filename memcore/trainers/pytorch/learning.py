@@ -14,6 +14,7 @@ from memcore.dtypes import FLOATING
 from memcore.errors import UnsupportedError
 from memcore.layers.litgpt.model import check as check_litgpt
 from memcore.layers.litgpt.network import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
+from memcore.messages import joined
 from memcore.networks.adapters import (
     ALL,
     Adapter,
@@ -42,7 +43,9 @@ from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with what a config adds to it and freezes of it."""
     if read.given(Training.optimizer.name) == "lora-fa" and read.given(Training.adapter.type) != "lora":
-        read.refuse(Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter lora")
+        read.refuse(
+            Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter {}", "lora"
+        )
     found = trainable_parts(read, quantized_model(read, _adapted(read, model), engine))
     _refuse_mixed(read, found, engine)
     return found
@@ -55,17 +58,18 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
     stored = stored_dtype(read, engine)
     dtypes = {each.dtype or stored for each in model.network.ends.weights() if learns(each, model.network)}
     if len(dtypes) > 1:
-        message = (
-            f"the embedding and the head learn in {' and '.join(sorted(dtypes))}; FSDP2 takes one dtype for a group"
+        raise UnsupportedError(
+            Training.adapter.dtype,
+            "the embedding and the head learn in {}; FSDP2 takes one dtype for a group",
+            joined(" and ", sorted(dtypes)),
         )
-        raise UnsupportedError(Training.adapter.dtype, message)
 
 
 def _special(read: Defaults, model: Model, kind: str) -> Model | None:
     """The model with an adapter that is no matrix beside linear layers."""
     for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters) if kind in _ALONE else ():
         if read.given(each) is not None:
-            read.refuse(each, f"modelled beside adapters of linear layers, found {kind!r}")
+            read.refuse(each, "modelled beside adapters of linear layers, found {!r}", kind)
     if kind.startswith("llama-adapter"):
         return _prompted(read, model)
     if kind in PREPENDED:
@@ -75,7 +79,7 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
     if kind == "trainable-tokens":
         return _with_rows(read, model)
     if read.given(Training.adapter.num_virtual_tokens) is not None:
-        read.refuse(Training.adapter.num_virtual_tokens, f"{kind} adds no tokens; leave it out")
+        read.refuse(Training.adapter.num_virtual_tokens, "{} adds no tokens; leave it out", kind)
     if kind == "ln-tuning":
         # PEFT trains copies of the norms; their frozen originals are a few kilobytes.
         return replace(model, network=replace(model.network, trainable=("norm",), adapted=True))
@@ -88,8 +92,9 @@ def _refuse_layers(read: Defaults, kind: str) -> None:
     storage = read.given(Training.quantization)
     modelled = storage is None or (kind == "dora" and not STORAGES[storage].floating)
     if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
-        beside = "unquantized layers of transformers" + (", or those of bitsandbytes" if kind == "dora" else "")
-        raise UnsupportedError(Training.adapter.type, f"found {kind!r}; modelled beside {beside}")
+        also = "found {!r}; modelled beside unquantized layers of transformers, or those of bitsandbytes"
+        beside = "found {!r}; modelled beside unquantized layers of transformers"
+        raise UnsupportedError(Training.adapter.type, also if kind == "dora" else beside, kind)
 
 
 def _adapted(read: Defaults, model: Model) -> Model:
@@ -97,7 +102,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
     if read.given(Training.adapter.type) is None:
         for each in ADAPTER_SETTINGS:
             if read.given(each) is not None:
-                read.refuse(each, f"needs {Training.adapter.type}")
+                read.refuse(each, "needs {}", Training.adapter.type)
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
     kind = _kind(read)
     special = _special(read, model, kind)
@@ -111,13 +116,19 @@ def _adapted(read: Defaults, model: Model) -> Model:
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
     known = linear_names(model.network)
     for unknown in [each for each in targets if each not in known and each != ALL]:
-        read.refuse(Training.adapter.target_modules, f"found {unknown!r}; linear layers: {', '.join(known)}, or {ALL}")
+        read.refuse(
+            Training.adapter.target_modules, "found {!r}; linear layers: {}, or {}", unknown, joined(", ", known), ALL
+        )
     _refuse_foreign(read, kind)
     if around(model.network)[1] in targets:
         _refuse_at_head(read, kind)
     if not read.problems and not parameters and not targeted(model.network, targets):
-        message = f"found {', '.join(targets)}; {model.name} has no linear layers beside which adapters are modelled"
-        raise UnsupportedError(Training.adapter.target_modules, message)
+        raise UnsupportedError(
+            Training.adapter.target_modules,
+            "found {}; {} has no linear layers beside which adapters are modelled",
+            joined(", ", targets),
+            model.name,
+        )
     adapter = Adapter(
         kind=kind,
         factor=_own(read, kind, Training.adapter.decompose_factor, -1),
@@ -145,16 +156,18 @@ def _refuse_at_head(read: Defaults, kind: str) -> None:
     """Kernels of a loss are given the head's matrix, and no adapter beside it."""
     loss = read.given(Training.loss)
     if loss in KERNELS:
-        read.refuse(Training.loss, f"found {loss!r}, which passes an adapter of the head by; leave one of them out")
+        read.refuse(Training.loss, "found {!r}, which passes an adapter of the head by; leave one of them out", loss)
     if kind != "lora" or layer_code(read) == "lit-gpt":
-        raise UnsupportedError(Training.adapter.target_modules, f"of the output head modelled for lora, found {kind!r}")
+        raise UnsupportedError(
+            Training.adapter.target_modules, "of the output head modelled for lora, found {!r}", kind
+        )
 
 
 def _kind(read: Defaults) -> str:
     """The kind of adapter; rank-stabilized LoRA differs by a number alone."""
     kind = str(read.given(Training.adapter.type))
     if read.given(Training.adapter.use_rslora) and kind not in ("lora", "rslora", "dora"):
-        read.refuse(Training.adapter.use_rslora, f"applies to lora and dora, found {kind!r}")
+        read.refuse(Training.adapter.use_rslora, "applies to lora and dora, found {!r}", kind)
     return "lora" if kind == "rslora" else kind
 
 
@@ -166,11 +179,11 @@ def _with_saved(read: Defaults, model: Model) -> Model:
         return model
     known = around(model.network)
     for unknown in [each for each in names if each not in known]:
-        read.refuse(path, f"found {unknown!r}; trained copies are modelled of {' and '.join(known)}")
+        read.refuse(path, "found {!r}; trained copies are modelled of {}", unknown, joined(" and ", known))
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, "LitGPT's LoRA trains no copies of modules; leave it out")
     if set(names) & set(names_of(read.given(Training.adapter.target_modules) or ())):
-        read.refuse(path, f"found {', '.join(names)}; a module has an adapter or learns as a whole, not both")
+        read.refuse(path, "found {}; a module has an adapter or learns as a whole, not both", joined(", ", names))
     return model if read.problems else with_saved(model, names)
 
 
@@ -217,8 +230,9 @@ def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> i
     widths = {linear.name: product(linear.inner, model.sizes) for linear in targeted(model.network, targets)}
     for name, width in widths.items() if kind == "boft" else ():
         if width % side:
-            message = f"found {side}; {name} is {width} wide, no whole number of blocks"
-            read.refuse(Training.adapter.block_size, message)
+            read.refuse(
+                Training.adapter.block_size, "found {}; {} is {} wide, no whole number of blocks", side, name, width
+            )
     return side
 
 
@@ -226,11 +240,14 @@ def _refuse_foreign(read: Defaults, kind: str) -> None:
     """Settings of other adapters are errors."""
     for of, kinds in _OWN.items():
         if kind not in kinds and read.given(of) is not None:
-            read.refuse(of, f"applies to {' and '.join(kinds)}, found {kind!r}")
+            read.refuse(of, "applies to {}, found {!r}", joined(" and ", kinds), kind)
     if kind in _UNDROPPED and read.given(Training.adapter.dropout) not in (None, 0):
         raise UnsupportedError(
             Training.adapter.dropout,
-            f"found {read.given(Training.adapter.dropout)}; not modelled for {kind}; allowed: 0",
+            "found {}; not modelled for {}; allowed: {}",
+            read.given(Training.adapter.dropout),
+            kind,
+            0,
         )
     if kind == "oft" and None not in (read.given(Training.adapter.rank), read.given(Training.adapter.block_size)):
         read.refuse(Training.adapter.block_size, "OFT has either a rank, the number of blocks, or their size")
@@ -249,10 +266,10 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
     """
     ends = model.network.ends
     if layer_code(read) != "transformers" or ends.start != "decoder" or model.network.towers:
-        raise UnsupportedError(Training.adapter.type, f"found {kind!r}; modelled before transformers' decoders only")
+        raise UnsupportedError(Training.adapter.type, "found {!r}; modelled before transformers' decoders only", kind)
     for each in (_OF.rank, _OF.init_r, _OF.target_modules, _OF.dropout):
         if read.given(each) is not None:
-            read.refuse(each, f"{kind!r} has none; leave it out")
+            read.refuse(each, "{!r} has none; leave it out", kind)
     tokens = read.take(Training.adapter.num_virtual_tokens, 20, "as in PEFT's examples")
     dtype = read.take(Training.adapter.dtype, "fp32")
     module = "prompt_encoder.default"
@@ -270,25 +287,28 @@ def _prefixed(read: Defaults, model: Model) -> Model:
     simple = [each for each in mixers if isinstance(each, Attention) and (each.variant, each.mask) == _SIMPLE]
     if layer_code(read) != "transformers" or len(simple) < len(mixers) or model.network.ends.start != "decoder":
         raise UnsupportedError(
-            Training.adapter.type, "found 'prefix-tuning'; modelled with transformers' plain decoders only"
+            Training.adapter.type, "found {!r}; modelled with transformers' plain decoders only", "prefix-tuning"
         )
     if read.given(Training.attention) in ("flash", "flex") or read.given(Training.quantization) is not None:
         found = read.given(Training.quantization) or read.given(Training.attention)
         raise UnsupportedError(
-            Training.adapter.type, f"found 'prefix-tuning' with {found!r}; modelled with sdpa, unquantized"
+            Training.adapter.type, "found {!r} with {!r}; modelled with sdpa, unquantized", "prefix-tuning", found
         )
     if read.given(EngineSettings.type) not in (None, "none", "ddp"):
-        message = (
-            f"found 'prefix-tuning' with engine.type {read.given(EngineSettings.type)!r}; modelled with none and ddp"
+        raise UnsupportedError(
+            Training.adapter.type,
+            "found {!r} with {} {!r}; modelled with none and ddp",
+            "prefix-tuning",
+            "engine.type",
+            read.given(EngineSettings.type),
         )
-        raise UnsupportedError(Training.adapter.type, message)
     if read.given(Training.activation_checkpointing.policy) not in (None, "none"):
         read.refuse("training.activation_checkpointing", "PEFT's prefix tuning works without checkpoints only")
     if read.given(Training.use_cache) is False:
         read.refuse(Training.use_cache, "prefix tuning fills a cache; leave it out")
     for each in (_OF.rank, _OF.dropout, _OF.target_modules, _OF.init_r, *_OWN):
         if read.given(each) is not None:
-            read.refuse(each, "prefix-tuning has none; leave it out")
+            read.refuse(each, "{} has none; leave it out", "prefix-tuning")
     tokens = read.take(Training.adapter.num_virtual_tokens, 20, "as in PEFT's examples")
     return prefixed(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
@@ -301,17 +321,19 @@ def _with_rows(read: Defaults, model: Model) -> Model:
     embedding = model.network.ends.embedding.name.removesuffix(".weight")
     if layer_code(read) != "transformers" or read.given(Training.quantization) is not None:
         raise UnsupportedError(
-            Training.adapter.type, "found 'trainable-tokens'; modelled with transformers' layers only"
+            Training.adapter.type, "found {!r}; modelled with transformers' layers only", "trainable-tokens"
         )
     loss = read.given(Training.loss)
     if model.network.ends.tied and loss in KERNELS:
-        raise UnsupportedError(Training.loss, f"found {loss!r}; not modelled where rows of the head learn")
+        raise UnsupportedError(Training.loss, "found {!r}; not modelled where rows of the head learn", loss)
     for each in (_OF.rank, _OF.dropout, *(own for own, kinds in _OWN.items() if kinds != _ROWS)):
         if read.given(each) is not None:
-            read.refuse(each, "trainable-tokens has none; leave it out")
+            read.refuse(each, "{} has none; leave it out", "trainable-tokens")
     for target in names_of(read.given(Training.adapter.target_modules) or embedding):
         if target.rpartition(".")[2] != embedding.rpartition(".")[2]:
-            read.refuse(Training.adapter.target_modules, f"found {target!r}; rows of {embedding} learn; leave it out")
+            read.refuse(
+                Training.adapter.target_modules, "found {!r}; rows of {} learn; leave it out", target, embedding
+            )
     tokens = read.take(Training.adapter.num_trainable_tokens, 2, "the tokens that begin and end a sequence")
     return with_trained_rows(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
@@ -325,9 +347,9 @@ def _rank(read: Defaults, kind: str) -> int:
     """The rank that an adapter begins with."""
     for each in ("ia3", "boft"):
         if kind == each and read.given(Training.adapter.rank) is not None:
-            read.refuse(Training.adapter.rank, f"{each} has no rank; leave it out")
+            read.refuse(Training.adapter.rank, "{} has no rank; leave it out", each)
     if read.given(Training.adapter.init_r) is not None and kind != "adalora":
-        read.refuse(Training.adapter.init_r, f"applies to adalora, found {kind!r}")
+        read.refuse(Training.adapter.init_r, "applies to {}, found {!r}", "adalora", kind)
     own = Training.adapter.init_r if kind == "adalora" else Training.adapter.rank
     return read.take(own, _RANKS.get(kind, 8), None if kind in ("ia3", "boft") else "PEFT's default")
 
@@ -336,13 +358,15 @@ def _prompted(read: Defaults, model: Model) -> Model:
     """The model with one of LitGPT's adapters of learned tokens."""
     kind = str(read.given(Training.adapter.type))
     if layer_code(read) != "lit-gpt":
-        raise UnsupportedError(Training.adapter.type, f"found {kind!r}; modelled with LitGPT's layers; allowed: lora")
+        raise UnsupportedError(
+            Training.adapter.type, "found {!r}; modelled with LitGPT's layers; allowed: {}", kind, "lora"
+        )
     for each in (_OF.rank, _OF.target_modules, _OF.dropout):
         if read.given(each) is not None:
-            read.refuse(each, f"{kind!r} has none; leave it out")
+            read.refuse(each, "{!r} has none; leave it out", kind)
     if [len(run) for run in model.network.runs] != [1] or model.num_layers <= FIRST_PROMPTED:
         raise UnsupportedError(
-            Training.adapter.type, f"found {kind!r}; {model.name} has several kinds of layers, or too few"
+            Training.adapter.type, "found {!r}; {} has several kinds of layers, or too few", kind, model.name
         )
     fused = litgpt(model, ())
     check_litgpt(fused.network)
@@ -356,7 +380,7 @@ def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequen
     """LitGPT's network, and which of its linear layers have adapters."""
     path = Training.adapter.target_modules
     for unknown in [each for each in targets if each not in TARGETS]:
-        read.refuse(path, f"found {unknown!r}; LitGPT's are {', '.join(TARGETS)}, or {ALL}")
+        read.refuse(path, "found {!r}; LitGPT's are {}, or {}", unknown, joined(", ", TARGETS), ALL)
     found = litgpt(model, targets)
     return linear_targets(found.network, targets), found
 
@@ -369,9 +393,9 @@ def trainable_parts(read: Defaults, model: Model) -> Model:
         return model
     parts = tuple(names_of(given))
     if model.network.adapted:
-        read.refuse(path, f"found {given!r}; with an adapter only the adapter learns")
+        read.refuse(path, "found {!r}; with an adapter only the adapter learns", given)
     known = {part for weight, _, _ in model.tensors for part in weight.name.split(".")}
     known |= {weight.kind for weight, _, _ in model.tensors}
     for unknown in [each for each in parts if each not in known]:
-        read.refuse(path, f"found {unknown!r}; parts of parameter names: {', '.join(sorted(known))}, or all")
+        read.refuse(path, "found {!r}; parts of parameter names: {}, or all", unknown, joined(", ", sorted(known)))
     return replace(model, network=replace(model.network, trainable=parts))

@@ -10,6 +10,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.dtypes import FLOATING
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.optimizers.states import Implementation, Optimizer
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.trace.engine import Engine
@@ -29,7 +30,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     momentum = read.given(Training.optimizer.momentum)
     with_momentum = [row.removesuffix("-momentum") for row in OPTIMIZERS if row.endswith("-momentum")]
     if momentum is not None and name not in with_momentum:
-        read.refuse(Training.optimizer.momentum, f"applies to {' and '.join(with_momentum)}, found {name!r}")
+        read.refuse(Training.optimizer.momentum, "applies to {}, found {!r}", joined(" and ", with_momentum), name)
     named = f"{name}-momentum" if name in with_momentum and momentum else name
     row = _row(read, engine, named)
     reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
@@ -43,7 +44,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     if chosen not in row.implementations:
         others = (each.rpartition("@")[2] for each in OPTIMIZERS if each.startswith(f"{named}@"))
         allowed = ", ".join((*row.implementations, *others))
-        read.refuse(Training.optimizer.implementation, f"found {chosen!r}; {row.title} has {allowed}")
+        read.refuse(Training.optimizer.implementation, "found {!r}; {} has {}", chosen, row.title, allowed)
     how = row.implementations.get(chosen, row.implementations[row.default])
     _refuse_sharded(read, engine, row, how)
     _refuse_half(read, engine, row)
@@ -76,15 +77,15 @@ def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
 
 _ON_TILES = "distributed-shampoo"
 _PLAIN = "torch mixes no plain tensors with DTensors"
-_PRECONDITIONERS = (
-    f"pytorch_optimizer's preconditioners are plain tensors, and {_PLAIN}; implementation {_ON_TILES!r} steps"
+_PRECONDITIONERS = Message(
+    "pytorch_optimizer's preconditioners are plain tensors, and {}; implementation {!r} steps", _PLAIN, _ON_TILES
 )
 _ON_SHARDS = {
     "shampoo": _PRECONDITIONERS,
     "soap": _PRECONDITIONERS,
-    "apollo": f"apollo_torch's projection is a plain tensor, and {_PLAIN}",
-    "apollo-mini": f"apollo_torch's projection is a plain tensor, and {_PLAIN}",
-    "galore-8bit": f"its states are plain tensors, and {_PLAIN}; 'galore' projects DTensors",
+    "apollo": Message("apollo_torch's projection is a plain tensor, and {}", _PLAIN),
+    "apollo-mini": Message("apollo_torch's projection is a plain tensor, and {}", _PLAIN),
+    "galore-8bit": Message("its states are plain tensors, and {}; 'galore' projects DTensors", _PLAIN),
 }
 """Why optimizers fail on FSDP2's shards: found by steps of pytorch_optimizer 4.1 and apollo_torch 1.0 on torch 2.13."""
 
@@ -98,14 +99,15 @@ def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Impleme
     flat = partitioned or engine.flat
     if not (engine.shards or partitioned) or not (row.whole or (how.matrix and flat)):
         return
-    found = f"found {name!r}; its step needs whole matrices"
+    found = Message("found {!r}; its step needs whole matrices", name)
     if flat:
-        message = f"{found}; {engine.title} gives it pieces of one flat vector; engine.type ddp keeps them whole"
-        raise UnsupportedError(path, message)
+        raise UnsupportedError(
+            path, "{}; {} gives it pieces of one flat vector; engine.type ddp keeps them whole", found, engine.title
+        )
     if name in _ON_SHARDS:
-        raise UnsupportedError(path, f"{found}; {_ON_SHARDS[name]}; engine.type ddp keeps them whole")
+        raise UnsupportedError(path, "{}; {}; engine.type ddp keeps them whole", found, _ON_SHARDS[name])
     if (read.given(Parallelism.tensor_parallel_size) or 1) > 1:
-        raise UnsupportedError(path, f"{found}; projecting those that tensor parallelism shards too is not modelled")
+        raise UnsupportedError(path, "{}; projecting those that tensor parallelism shards too is not modelled", found)
 
 
 def _refuse_tiles(read: Defaults, engine: Engine) -> None:
@@ -115,21 +117,27 @@ def _refuse_tiles(read: Defaults, engine: Engine) -> None:
         read.given(each) for each in (Parallelism.data_parallel_shard_size, Parallelism.data_parallel_size)
     )
     if engine.name not in ("fsdp", "none") or engine.key:
-        message = f"how it shares tiles among ranks of {engine.title} is not modelled; engine.type: fsdp (FSDP2), none"
-        raise UnsupportedError(path, f"found {_ON_TILES!r}; {message}")
+        raise UnsupportedError(
+            path,
+            "found {!r}; how it shares tiles among ranks of {} is not modelled; engine.type: fsdp (FSDP2), none",
+            _ON_TILES,
+            engine.title,
+        )
     if shards is not None and ranks is not None and shards < ranks:
         message = "how it shares tiles among replicas is not modelled; leave parallelism.data_parallel_shard_size out"
-        raise UnsupportedError(path, f"found {_ON_TILES!r}; {message}")
+        raise UnsupportedError(path, "found {!r}; {}", _ON_TILES, message)
 
 
 def _refuse_half(read: Defaults, engine: Engine, row: Optimizer) -> None:
     """An error where factorizations are asked of half-precision matrices, which PyTorch has none for."""
     if any(state.of == "side" for state in row.states) and "fp32" not in _learned(read, engine):
-        found = " and ".join(sorted(_learned(read, engine)))
-        message = (
-            f"found {row.title} for parameters in {found}; it factorizes matrices in fp32; bf16-mixed keeps them so"
+        found = joined(" and ", sorted(_learned(read, engine)))
+        raise UnsupportedError(
+            Training.optimizer.name,
+            "found {} for parameters in {}; it factorizes matrices in fp32; bf16-mixed keeps them so",
+            row.title,
+            found,
         )
-        raise UnsupportedError(Training.optimizer.name, message)
 
 
 def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
@@ -137,7 +145,7 @@ def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
     path = Training.optimizer.rank
     if not row.rank:
         if read.given(path) is not None:
-            read.refuse(path, f"{row.title} projects no gradients; leave it out")
+            read.refuse(path, "{} projects no gradients; leave it out", row.title)
         return row
     kept = "square" if "fp32" in _learned(read, engine) else "thin"
     states = tuple(replace(state, of=kept) if state.of == "basis" else state for state in row.states)
@@ -153,10 +161,10 @@ def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementa
         return row
     own = [state.dtype for state in row.states if state.dtype is not None]
     if own and own != [dtype] * len(own):
-        read.refuse(path, f"found {dtype!r}; {row.title} keeps {own[0]}")
+        read.refuse(path, "found {!r}; {} keeps {}", dtype, row.title, own[0])
     if chosen != "fused" and not own and dtype not in _learned(read, engine):
-        kept = " and ".join(sorted(_learned(read, engine)))
-        read.refuse(path, f"found {dtype!r}; {row.title} ({chosen}) keeps states like the parameters, in {kept}")
+        kept = joined(" and ", sorted(_learned(read, engine)))
+        read.refuse(path, "found {!r}; {} ({}) keeps states like the parameters, in {}", dtype, row.title, chosen, kept)
     return replace(row, states=tuple(replace(state, dtype=dtype) for state in row.states))
 
 

@@ -12,6 +12,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
+from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer, Model
 from memcore.networks.quantized import STORAGES
@@ -46,7 +47,7 @@ from memcore.trainers.pytorch.transformers_releases import causal_loss
 def _precision(read: Defaults, engine: Engine) -> Precision:
     name = read.take(Training.precision, *usual_preset(read, engine))
     if name not in engine.presets:
-        read.refuse(Training.precision, f"found {name!r}; with {engine.title}: {', '.join(engine.presets)}")
+        read.refuse(Training.precision, "found {!r}; with {}: {}", name, engine.title, joined(", ", engine.presets))
         name = engine.default_preset
     preset = engine.presets[name]
     stored = read.given(Training.parameter_dtype) or preset.parameter
@@ -62,12 +63,14 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
     if engine.name != "fsdp" and compute != stored:
         read.refuse(
             Training.compute_dtype,
-            f"found {compute!r} with parameters in {stored!r}; only FSDP and autocast compute in another dtype",
+            "found {!r} with parameters in {!r}; only FSDP and autocast compute in another dtype",
+            compute,
+            stored,
         )
     gradient = read.given(Training.gradient_dtype)
     if gradient is not None and gradient != stored and not extension_of(read).partitions:
         read.refuse(
-            Training.gradient_dtype, f"found {gradient!r}; PyTorch's gradients have the parameter dtype {stored!r}"
+            Training.gradient_dtype, "found {!r}; PyTorch's gradients have the parameter dtype {!r}", gradient, stored
         )
     reduce = read.given(Training.reduce_dtype)
     if reduce is None:
@@ -84,11 +87,11 @@ def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
     if not read.given(path):
         return None
     if micro_batches > 1:
-        read.refuse(path, f"found true with {micro_batches} micro-batches; gradients are gone before they can add up")
+        read.refuse(path, "found true with {} micro-batches; gradients are gone before they can add up", micro_batches)
     if (read.given(EngineSettings.version) or 2) == 1 or pipelined(read):
-        read.refuse(path, "found true; modelled on one GPU and with FSDP2, without a pipeline")
+        read.refuse(path, "found {}; modelled on one GPU and with FSDP2, without a pipeline", "true")
     if read.given(Training.gradient_clipping):
-        read.refuse(Training.gradient_clipping, f"found true; with {path} no moment has all gradients")
+        read.refuse(Training.gradient_clipping, "found {}; with {} no moment has all gradients", "true", path)
     name = read.given(Training.optimizer.name) or "adamw"
     row = OPTIMIZERS[name]
     how = row.implementations.get(read.given(Training.optimizer.implementation) or row.default)
@@ -122,7 +125,7 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
     history = causal_loss(read, family) if code.title == "transformers" else None
     if history is not None and history.kind != code.loss:
-        usual, own = history.kind, f"{family} did not upcast its logits before transformers 4.49"
+        usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
     else:
         usual, own = code.loss, "its fused loss makes no logits" if code.loss in KERNELS else None
     kind = read.take(Training.loss, usual, own)
@@ -132,24 +135,35 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         count = str(-(-sizes["s"] // tokens))
         if word in KERNELS or (chunks and chunks != count):
             read.refuse(
-                TorchSettings.lm_head_chunk_size, f"found {tokens}, which makes {count} chunks of {sizes['s']} tokens"
+                TorchSettings.lm_head_chunk_size,
+                "found {}, which makes {} chunks of {} tokens",
+                tokens,
+                count,
+                sizes["s"],
             )
         word, chunks = "chunked", count
     outside = pipelined(read)
     shift = read.take(Training.loss_shift, "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:
-        message = "a pipeline's schedule computes the loss, outside the model; allowed: labels-preshifted"
-        read.refuse(Training.loss_shift, message)
+        read.refuse(
+            Training.loss_shift,
+            "a pipeline's schedule computes the loss, outside the model; allowed: {}",
+            "labels-preshifted",
+        )
     if shift == "model" and not code.computes_loss:
-        read.refuse(Training.loss_shift, f"{code.title} leaves the loss to the trainer; allowed: labels-preshifted")
+        read.refuse(
+            Training.loss_shift, "{} leaves the loss to the trainer; allowed: {}", code.title, "labels-preshifted"
+        )
     if word == "chunked" and (outside or (shift != "model" and code.default_wrap != "torchtitan")):
         read.refuse(
-            Training.loss, "chunked is modelled inside the model only; allowed: cross-entropy-fp32, cross-entropy"
+            Training.loss, "chunked is modelled inside the model only; allowed: {}", "cross-entropy-fp32, cross-entropy"
         )
     if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
-        read.refuse(Training.loss, f"found {kind!r}, into which {sizes['s'] * sizes['b']} tokens cannot be cut equally")
+        read.refuse(
+            Training.loss, "found {!r}, into which {} tokens cannot be cut equally", kind, sizes["s"] * sizes["b"]
+        )
     if word in KERNELS and shift != "model":
-        read.refuse(Training.loss, f"{word!r} is part of the model; leave out training.loss_shift")
+        read.refuse(Training.loss, "{!r} is part of the model; leave out training.loss_shift", word)
     return Loss(
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
@@ -166,33 +180,38 @@ def _refuse_cut(read: Defaults, precision: Precision) -> None:
     """The kernels of cut cross-entropy take half precision alone (`cce_backward_kernel`)."""
     found = "autocast" if precision.autocast else precision.compute
     if read.given(Training.loss) == "cut-cross-entropy" and found not in ("bf16", "fp16"):
-        read.refuse(Training.loss, f"found 'cut-cross-entropy' with hidden states in {found}; it takes bf16 and fp16")
+        read.refuse(Training.loss, "found 'cut-cross-entropy' with hidden states in {}; it takes bf16 and fp16", found)
 
 
 def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
     path = Training.compile_loss
     found: bool = read.take(path, *compiles_loss(read, kind, family))
     if found and kind in KERNELS:
-        read.refuse(path, f"found true; training.loss {kind!r} has kernels of its own")
+        read.refuse(path, "found {}; training.loss {!r} has kernels of its own", "true", kind)
     return found
 
 
 def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precision) -> str:
     supported = code.has_sdpa(model.network)
-    reason = None if supported else f"{code.title} has no SDPA for {model.network.family}"
+    reason = None if supported else Message("{} has no SDPA for {}", code.title, model.network.family)
     kernel = str(read.take(Training.attention, "sdpa" if supported else "math", reason))
     offered = code.kernels(model.network)
     if kernel not in offered:
         allowed = ", ".join(offered)
-        read.refuse(Training.attention, f"{code.title} has no {kernel!r} for this family; allowed: {allowed}")
+        read.refuse(Training.attention, "{} has no {!r} for this family; allowed: {}", code.title, kernel, allowed)
     elif kernel == "sdpa" and not supported:
         kernel = "flash"
         read.assumptions.append(
-            Assumption(Training.attention, kernel, f"{reason}: its soft cap needs flash attention", notable=True)
+            Assumption(
+                Training.attention,
+                kernel,
+                Message("{}: its soft cap needs flash attention", reason),
+                notable=True,
+            )
         )
     compute = precision.autocast or precision.compute
     if kernel in ("flash", "cudnn") and compute == "fp32":
-        read.refuse(Training.attention, f"{kernel!r} has no fp32 kernel; allowed: sdpa, efficient, math")
+        read.refuse(Training.attention, "{!r} has no fp32 kernel; allowed: {}", kernel, "sdpa, efficient, math")
     return kernel
 
 
@@ -201,10 +220,10 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
     path, reason = Training.implementation, "its layers share routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
-        read.refuse(path, f"found {found!r}; expert parallelism is modelled with 'torchtitan'")
+        read.refuse(path, "found {!r}; expert parallelism is modelled with 'torchtitan'", found)
     code_of(found).check(model.network)
     if found == "unsloth" and engine.name not in ("none", "ddp"):
-        read.refuse(path, f"found {found!r}; it runs with engine.type none or ddp, found {engine.name!r}")
+        read.refuse(path, "found {!r}; it runs with engine.type none or ddp, found {!r}", found, engine.name)
     return found
 
 
@@ -269,7 +288,9 @@ def _padded(read: Defaults, kernel: str) -> bool:
     padded = read.take(Training.attention_mask, "none") == "padded"
     packed = bool(read.take(Training.packed_sequences, False))
     if padded and kernel in ("flash", "cudnn"):
-        read.refuse(Training.attention_mask, f"'padded' with attention {kernel!r} is not modelled; allowed: sdpa, math")
+        read.refuse(
+            Training.attention_mask, "'padded' with attention {!r} is not modelled; allowed: {}", kernel, "sdpa, math"
+        )
     return padded or (packed and kernel not in ("flash", "cudnn"))
 
 
@@ -279,11 +300,13 @@ def _compiled(read: Defaults, model: Model, implementation: str, precision: Prec
         return False
     found = obstacles(model.network) if implementation == "transformers" else []
     if implementation not in ("torchtitan", "transformers"):
-        found = [f"layers of {implementation!r}"]
+        found = [Message("layers of {!r}", implementation)]
     found += ["torch.autocast"] if precision.autocast and implementation != "transformers" else []
-    found += ["attention 'math'"] if kernel == "math" else []
+    found += [Message("attention {!r}", "math")] if kernel == "math" else []
     if found:
-        raise UnsupportedError(path, f"compiled blocks are not modelled for {', '.join(found)}; allowed: false")
+        raise UnsupportedError(
+            path, "compiled blocks are not modelled for {}; allowed: {}", joined(", ", found), "false"
+        )
     return True
 
 
@@ -293,17 +316,21 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
     if read.given(Training.precision) != "fp8-mixed":
         for path in paths:
             if read.given(path):
-                read.refuse(path, f"found {read.given(path)!r}; needs training.precision 'fp8-mixed'")
+                read.refuse(path, "found {!r}; needs {}", read.given(path), "training.precision 'fp8-mixed'")
         return None
     if implementation != "torchtitan":
-        message = f"found 'fp8-mixed'; modelled for 'torchtitan' layers only, found {implementation!r}"
-        raise UnsupportedError(Training.precision, message)
+        raise UnsupportedError(
+            Training.precision,
+            "found {!r}; modelled for 'torchtitan' layers only, found {!r}",
+            "fp8-mixed",
+            implementation,
+        )
     recipe = read.take(paths[0], "tensorwise", "torchtitan's default")
     if recipe not in FLOAT8_RECIPES:
-        read.refuse(paths[0], f"found {recipe!r}; torchao has {', '.join(FLOAT8_RECIPES)}")
+        read.refuse(paths[0], "found {!r}; torchao has {}", recipe, joined(", ", FLOAT8_RECIPES))
     gathers = read.take(paths[1], False)
     if gathers and recipe != "tensorwise":
-        read.refuse(paths[1], f"found true; torchao gathers in float8 with 'tensorwise' only, found {recipe!r}")
+        read.refuse(paths[1], "found {}; torchao gathers in float8 with 'tensorwise' only, found {!r}", "true", recipe)
     return Float8(recipe=recipe, gathers=gathers, fused=fused)
 
 
@@ -313,7 +340,7 @@ FLOAT8_RECIPES = ("tensorwise", "rowwise", "mxfp8")
 def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: str) -> Recurrence:
     if not is_recurrent(model):
         if read.given(Training.kernels) is not None:
-            read.refuse(Training.kernels, f"{model.name} has no recurrent mixers")
+            read.refuse(Training.kernels, "{} has no recurrent mixers", model.name)
         return Recurrence()
     return recurrence(read.take(Training.kernels, "fused"), model, sizes, stored)
 
@@ -342,9 +369,9 @@ def _prefixed(model: Model) -> bool:
 def _use_cache(read: Defaults, code: LayerCode) -> bool:
     used = bool(read.take(Training.use_cache, False))
     if used and not code.has_cache:
-        read.refuse(Training.use_cache, f"{code.title} has no KV cache in training; allowed: false")
+        read.refuse(Training.use_cache, "{} has no KV cache in training; allowed: {}", code.title, "false")
     if used and read.given(Training.activation_checkpointing.policy) not in (None, "none"):
-        read.refuse(Training.use_cache, "found true; transformers turns the cache off under checkpointing")
+        read.refuse(Training.use_cache, "found {}; transformers turns the cache off under checkpointing", "true")
     return used
 
 
@@ -381,7 +408,10 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
     reshards = read.take(path, not keeps, reason)
     if piped and parallel and reshards is not False:
         read.refuse(
-            path, f"found {reshards}, which is not modelled in a pipeline with expert parallelism; allowed: false"
+            path,
+            "found {}, which is not modelled in a pipeline with expert parallelism; allowed: {}",
+            reshards,
+            "false",
         )
     return Sharding(
         engine=engine.key or engine.name,

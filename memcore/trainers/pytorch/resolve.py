@@ -10,10 +10,11 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
-from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.memory.communicators import node
+from memcore.messages import Message
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
@@ -133,7 +134,9 @@ def _keeps_gradients(read: Defaults, engine: Engine, extension: Extension) -> bo
     path = Training.zero_grad
     keeps = bool(read.take(path, "set-to-none") == "keep")
     if keeps and extension.partitions:
-        read.refuse(path, f"found 'keep'; {engine.title} sets gradients to None itself; allowed: set-to-none")
+        read.refuse(
+            path, "found {!r}; {} sets gradients to None itself; allowed: {}", "keep", engine.title, "set-to-none"
+        )
     return keeps
 
 
@@ -161,7 +164,7 @@ def _sequence(read: Defaults, model: Model) -> int:
     path, most = Training.sequence_length, model.sizes["P"]
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.ends.positions is not None and sequence > most:
-        read.refuse(path, f"found {sequence}; {model.name} has {most} learned positions")
+        read.refuse(path, "found {}; {} has {} learned positions", sequence, model.name, most)
     return sequence + (model.sizes["va"] if read.given(Training.adapter.type) in PREPENDED else 0)
 
 
@@ -177,12 +180,12 @@ def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> t
     if model.images is None:
         for path in paths:
             if read.given(path):
-                read.refuse(path, f"{model.name} has no vision tower; leave it out")
+                read.refuse(path, "{} has no vision tower; leave it out", model.name)
         return 0, 0
     if not code.sees(model.network):
         if read.given(paths[0]):
-            message = f"what the towers of {model.name} do is not modelled; allowed: 0, text alone"
-            raise UnsupportedError(paths[0], f"found {read.given(paths[0])}; {message}")
+            message = Message("what the towers of {} do is not modelled; allowed: 0, text alone", model.name)
+            raise UnsupportedError(paths[0], "found {}; {}", read.given(paths[0]), message)
         return read.take(paths[0], 0, "its towers' activations are not modelled yet"), 0
     fits = read.given(paths[1]) is not None or model.images.sizes(model.images.usual)["nm"] <= sequence
     reason = (
@@ -193,13 +196,17 @@ def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> t
     why = None if least == most else "what the model is made for; its processor takes other sizes too"
     side = read.take(paths[1], model.images.usual, why)
     if side < least or (most is not None and side > most):
-        made = f"every image is resized to {least}" if least == most else f"larger images are resized to {most}"
-        read.refuse(paths[1], f"found {side}; {made}")
+        made = (
+            Message("every image is resized to {}", least)
+            if least == most
+            else Message("larger images are resized to {}", most)
+        )
+        read.refuse(paths[1], "found {}; {}", side, made)
         return images, model.images.usual
     tokens = images * model.images.sizes(side)["nm"]
     if tokens > sequence:
         where = Training.sequence_length if images == 1 else paths[0]
-        read.refuse(where, f"found {sequence if images == 1 else images}; the images alone are {tokens} tokens")
+        read.refuse(where, "found {}; the images alone are {} tokens", sequence if images == 1 else images, tokens)
     return images, side
 
 
@@ -220,7 +227,7 @@ def _refuse_megatrons(read: Defaults) -> None:
     own = extension_of(read).offers
     for path, values in _MEGATRONS.items():
         if read.given(path) in values and read.given(path) not in own.get(path, ()):
-            raise ConfigError([Problem(path, f"found {read.given(path)!r}; needs engine.type 'megatron'")])
+            raise ConfigError.at(path, "found {!r}; needs {}", read.given(path), "engine.type 'megatron'")
 
 
 def _engine_name(read: Defaults) -> str:
@@ -236,8 +243,8 @@ def _engine(read: Defaults) -> Engine:
     _refuse_megatrons(read)
     name, version = _engine_name(read), read.given(EngineSettings.version)
     if version is not None and (name != "fsdp" or version not in (1, 2)):
-        reason = "allowed: 1, 2" if name == "fsdp" else f"engine.type {name!r} has no versions; leave it out"
-        read.refuse(EngineSettings.version, f"found {version!r}; {reason}")
+        reason = "allowed: 1, 2" if name == "fsdp" else Message("engine.type {!r} has no versions; leave it out", name)
+        read.refuse(EngineSettings.version, "found {!r}; {}", version, reason)
     key = "fsdp1" if name == "fsdp" and version == 1 else name
     variant = extension_of(read).variant
     if variant is not None:
@@ -247,17 +254,22 @@ def _engine(read: Defaults) -> Engine:
     second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
     for each in second if engine.key else first:
         if name == "fsdp" and read.given(each) is not None:
-            read.refuse(each, f"applies to engine.version {2 if engine.key else 1}")
+            read.refuse(each, "applies to engine.version {}", 2 if engine.key else 1)
     if read.given(TorchSettings.limit_all_gathers) is False:
-        message = "how far ahead of the GPU all-gathers are issued is not modelled; allowed: true"
-        raise UnsupportedError(TorchSettings.limit_all_gathers, message)
+        raise UnsupportedError(
+            TorchSettings.limit_all_gathers,
+            "how far ahead of the GPU all-gathers are issued is not modelled; allowed: {}",
+            "true",
+        )
     return engine
 
 
 def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
     """Settings of other engines, and layers that this one cannot shard."""
     if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
-        read.refuse(EngineSettings.type, f"fully_shard takes no parameters that several layers use, as in {model.name}")
+        read.refuse(
+            EngineSettings.type, "fully_shard takes no parameters that several layers use, as in {}", model.name
+        )
     read.refuse_foreign(engine.name)
 
 

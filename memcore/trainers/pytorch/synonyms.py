@@ -13,6 +13,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem
+from memcore.messages import Message
 from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
 from memcore.trainers.megatron.settings import MegatronSettings
 
@@ -58,7 +59,12 @@ def _offloading(config: Config, problems: list[Problem]) -> Mapping[str, object]
         if device is None:
             continue
         if config.get(own) not in (None, device):
-            problems.append(Problem(path, f"found {device!r}, but {own} is {config.get(own)!r}; they must agree"))
+            problems.append(
+                Problem(
+                    path,
+                    Message("found {!r}, but {} is {!r}; they must agree", device, own, config.get(own)),
+                )
+            )
         found |= {own: device, path: None}
     return found
 
@@ -70,7 +76,15 @@ def _without_disk(config: Config) -> Iterator[Problem]:
         if config.get(path) == "nvme":
             only = "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)"
             yield Problem(
-                path, f"found 'nvme' with engine.type {config[EngineSettings.type]!r}; {only}; allowed here: cpu"
+                path,
+                Message(
+                    "found {!r} with {} {!r}; {}; allowed here: {}",
+                    "nvme",
+                    "engine.type",
+                    config[EngineSettings.type],
+                    only,
+                    "cpu",
+                ),
             )
 
 
@@ -81,10 +95,15 @@ def _in_fp8(config: Config, problems: list[Problem]) -> Mapping[str, object]:
         return {}
     recipe, preset = _FP8[dtype], config.get(_PRECISION)
     if preset not in (None, "bf16-mixed", "fp8-mixed"):
-        message = f"found {dtype!r} with {_PRECISION} {preset!r}; products in FP8 are 'fp8-mixed'"
+        message = Message("found {!r} with {} {!r}; products in FP8 are 'fp8-mixed'", dtype, _PRECISION, preset)
         problems.append(Problem(_COMPUTE, message))
     if recipe is not None and config.get(_RECIPE) not in (None, recipe):
-        problems.append(Problem(_COMPUTE, f"found {dtype!r}, but {_RECIPE} is {config.get(_RECIPE)!r}"))
+        problems.append(
+            Problem(
+                _COMPUTE,
+                Message("found {!r}, but {} is {!r}", dtype, _RECIPE, config.get(_RECIPE)),
+            )
+        )
     return {_COMPUTE: None, _PRECISION: "fp8-mixed", **({_RECIPE: recipe} if recipe else {})}
 
 
@@ -98,8 +117,14 @@ def _masters(config: Config) -> Iterator[Problem]:
         return
     if wanted != "none" and (engine is None or engine in _COPIES_NOTHING):
         own = "PyTorch's optimizers read the parameters themselves, which 'bf16-mixed' has in fp32"
-        yield Problem(_MASTER, f"found {wanted!r}; {own}; allowed: none; engines with a copy: deepspeed, megatron")
+        yield Problem(
+            _MASTER,
+            Message("found {!r}; {}; allowed: {}; engines with a copy: deepspeed, megatron", wanted, own, "none"),
+        )
     halves = config.get(_PRECISION) not in ("fp32", "tf32")
     if engine == "deepspeed" and (wanted == "fp32") != (halves or (config.get(DeepSpeedSettings.zero_stage) or 0) > 0):
         has = "an fp32 copy" if wanted == "none" else "no copy of fp32 parameters without ZeRO"
-        yield Problem(_MASTER, f"found {wanted!r}; DeepSpeed's optimizer has {has} here; leave it out")
+        yield Problem(
+            _MASTER,
+            Message("found {!r}; DeepSpeed's optimizer has {} here; leave it out", wanted, has),
+        )

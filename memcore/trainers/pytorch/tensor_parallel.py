@@ -6,6 +6,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, FeedForward
 from memcore.networks.tensor_parallel import obstacles, uneven
@@ -30,14 +31,14 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
     if ranks == 1:
         for path in (_SEQUENCE, _LOSS):
             if read.given(path):
-                read.refuse(path, f"found true; needs {_SIZE} above 1")
+                read.refuse(path, "found {}; needs {} above 1", "true", _SIZE)
         return None
     _refuse(read, engine, model, ranks)
     if model.network.adapted:
         _refuse_adapters(read, engine, model)
     by_sequence = read.take(_SEQUENCE, True, "as torchtitan does")
     if by_sequence and sequence % ranks:
-        read.refuse(Training.sequence_length, f"found {sequence}, which {ranks} ranks cannot share equally")
+        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sequence, ranks)
     titan = read.given(Training.implementation) == "torchtitan"
     by_vocabulary = read.take(_LOSS, titan, "torchtitan's default" if titan else "the loss takes all logits")
     return TensorParallel(sequence=by_sequence, loss=by_vocabulary)
@@ -45,33 +46,45 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
 
 def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
     if engine.name not in ("none", "fsdp"):
-        read.refuse(_SIZE, f"found {ranks}; modelled with engine.type 'none' and 'fsdp', found {engine.name!r}")
+        read.refuse(
+            _SIZE, "found {}; modelled with {}, found {!r}", ranks, "engine.type 'none' and 'fsdp'", engine.name
+        )
     titan = read.given(Training.implementation) == "torchtitan"
     found = obstacles(model.network, titan=titan)
     if found:
-        message = f"found {ranks}; tensor parallelism is not modelled for {', '.join(found)} ({model.name})"
-        raise UnsupportedError(_SIZE, message)
+        raise UnsupportedError(
+            _SIZE, "found {}; tensor parallelism is not modelled for {} ({})", ranks, joined(", ", found), model.name
+        )
     routed = any(isinstance(layer.feed_forward, Experts) for layer in model.network.kinds)
     if routed and ((read.given(_EXPERTS) or 1) == 1 or read.given(_SEQUENCE) is False):
-        message = f"found {ranks}; routed experts are modelled with {_EXPERTS} of 2 or more and sequence parallelism"
-        raise UnsupportedError(_SIZE, message)
+        raise UnsupportedError(
+            _SIZE,
+            "found {}; routed experts are modelled with {} of 2 or more and sequence parallelism",
+            ranks,
+            _EXPERTS,
+        )
     for axis in uneven(model.network, model.sizes, ranks):
-        read.refuse(_SIZE, f"found {ranks}; {model.name}'s {axis} = {model.sizes[str(axis)]} cannot be shared equally")
+        read.refuse(
+            _SIZE, "found {}; {}'s {} = {} cannot be shared equally", ranks, model.name, axis, model.sizes[str(axis)]
+        )
     for path, value in (
         (Training.attention_mask, "padded"),
         (Training.attention, "math"),
     ):
         if read.given(path) == value:
-            read.refuse(path, f"found {value!r}, which is not modelled under tensor parallelism")
+            read.refuse(path, "found {!r}, which is not modelled under tensor parallelism", value)
     reshard = read.given(TorchSettings.reshard_after_forward)
     if isinstance(reshard, int) and not isinstance(reshard, bool):
         read.refuse(
-            TorchSettings.reshard_after_forward, f"found {reshard}; FSDP2 cannot with DTensors; allowed: true, false"
+            TorchSettings.reshard_after_forward,
+            "found {}; FSDP2 cannot with DTensors; allowed: {}",
+            reshard,
+            "true, false",
         )
     loss = str(read.given(Training.loss))
     chunked = loss.startswith("chunked") and not titan
     if chunked or loss.startswith("fused"):
-        read.refuse(Training.loss, f"found {loss!r}, which is not modelled under tensor parallelism")
+        read.refuse(Training.loss, "found {!r}, which is not modelled under tensor parallelism", loss)
     masks = {mixer.mask for layer in model.network.kinds for mixer in layer.mixers}
     if masks != {"full"} and read.given(Training.attention) != "flash":
         read.refuse(Training.attention, "tensor parallelism with sliding windows is modelled for 'flash' only")
@@ -84,10 +97,10 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
     """
     if read.given(Training.implementation) != "torchtitan" or engine.name != "fsdp":
         modelled = "under tensor parallelism modelled as torchtitan has it, with engine.type fsdp"
-        message = f"{modelled}: PEFT hangs hooks of transformers' own plan on its matrices, which are not"
-        raise UnsupportedError(Training.adapter.type, f"found {read.given(Training.adapter.type)!r}; {message}")
+        message = Message("{}: PEFT hangs hooks of transformers' own plan on its matrices, which are not", modelled)
+        raise UnsupportedError(Training.adapter.type, "found {!r}; {}", read.given(Training.adapter.type), message)
     if read.given(Training.adapter.type) not in ("lora", "rslora") or bool(read.given(Training.adapter.dropout)):
-        read.refuse(Training.adapter.type, "torchtitan has LoRA without dropout; allowed: lora")
+        read.refuse(Training.adapter.type, "torchtitan has LoRA without dropout; allowed: {}", "lora")
     for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters):
         if read.given(each):
             read.refuse(each, "torchtitan's LoRA has none; leave it out")
@@ -95,5 +108,5 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
     if model.network.ends.head.adapter_dtype or not all(isinstance(part, Attention | FeedForward) for part in parts):
         where = "attention over heads and dense feed-forward layers"
         raise UnsupportedError(
-            Training.adapter.target_modules, f"under tensor parallelism modelled beside {where} alone"
+            Training.adapter.target_modules, "under tensor parallelism modelled beside {} alone", where
         )

@@ -57,9 +57,11 @@ def image_features(step: Step, pixel_values: Tensor) -> Features:
 def _check(tower: Tower) -> None:
     """The original fails with the class token, whose patches are no square, and with several layers."""
     if "whole" in tower.options:
-        raise UnsupportedError("model.vision_feature_select_strategy", "found 'full'; allowed with internvl: 'default'")
+        raise UnsupportedError(
+            "model.vision_feature_select_strategy", "found {!r}; allowed with internvl: {!r}", "full", "default"
+        )
     if len(tower.taps) != 1:
-        raise UnsupportedError("model.vision_feature_layer", "found several layers; allowed with internvl: one")
+        raise UnsupportedError("model.vision_feature_layer", "found several layers; allowed with internvl: {}", "one")
 
 
 def _tower(step: Step, pixel_values: Tensor) -> Features:

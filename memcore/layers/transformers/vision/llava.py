@@ -28,8 +28,11 @@ def llava(step: Step, batch: Batch, embed: Embed) -> Seen:
 def _image_features(step: Step, pixel_values: Tensor) -> Features:
     tower = step.recipe.network.towers[0]
     if tower.variant == "pixtral" and "whole" not in tower.options:
-        message = "found 'default'; allowed with Pixtral's tower, which has no class token: 'full'"
-        raise UnsupportedError("model.vision_feature_select_strategy", message)
+        raise UnsupportedError(
+            "model.vision_feature_select_strategy",
+            "found {!r}; allowed with Pixtral's tower, which has no class token: 'full'",
+            "default",
+        )
     image_outputs = TOWERS[tower.variant](step, pixel_values)
     pool = image_outputs.taps
     if tower.variant == "clip" and "whole" not in tower.options:

@@ -20,7 +20,7 @@ _PROJECTOR = "model.multi_modal_projector"
 def mistral3(step: Step, batch: Batch, embed: Embed) -> Seen:
     """`Mistral3Model.forward` up to its language model."""
     if len(step.recipe.network.towers[0].taps) != 1:
-        raise UnsupportedError("model.vision_feature_layer", "found several layers; allowed with mistral3: one")
+        raise UnsupportedError("model.vision_feature_layer", "found several layers; allowed with mistral3: {}", "one")
     inputs_embeds = embed()
     with step.tape.at("model"):
         image_outputs = pixtral(step, batch.images["pixel_values"])

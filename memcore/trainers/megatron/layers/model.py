@@ -12,6 +12,7 @@ from functools import partial
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers.vision.buffers import tower_buffers
+from memcore.messages import Message, joined
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, SpecialMixer
 from memcore.tensors.basics import new
@@ -38,11 +39,12 @@ def check(network: Network) -> None:
     for one in network.kinds:
         missing = []
         if isinstance(one.mixer, SpecialMixer) and one.mixer.variant != "megatron-mamba2":
-            missing += [f"mixers of kind {one.mixer.variant!r}"]
-        missing += [] if one.residual in _WIRINGS else [f"layers wired as {one.residual!r}"]
+            missing += [Message("mixers of kind {!r}", one.mixer.variant)]
+        missing += [] if one.residual in _WIRINGS else [Message("layers wired as {!r}", one.residual)]
         if missing:
-            message = f"Megatron's activations are not modelled yet for {' and '.join(missing)}"
-            raise UnsupportedError(Training.implementation, message)
+            raise UnsupportedError(
+                Training.implementation, "Megatron's activations are not modelled yet for {}", joined(" and ", missing)
+            )
 
 
 def buffers(network: Network) -> Sequence[Buffer]:

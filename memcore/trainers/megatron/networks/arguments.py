@@ -70,7 +70,7 @@ class _Rows:
         query = reader.integer("num_attention_heads")
         key = reader.integer("num_query_groups", query)
         if query % key:
-            reader.refuse("num_query_groups", f"{key} does not divide the {query} attention heads")
+            reader.refuse("num_query_groups", "{} does not divide the {} attention heads", key, query)
         width = reader.integer("kv_channels", max(hidden // query, 1))
         turned = int(width * reader.number("rotary_percent", 1.0))
         d = reader.symbol("d", width)
@@ -139,7 +139,7 @@ class _Rows:
         many = reader.symbol("E", reader.integer("num_experts"))
         chosen = reader.symbol("e", reader.integer("moe_router_topk", 2))
         if reader.sizes[chosen] > reader.sizes[many]:
-            reader.refuse("moe_router_topk", f"{reader.sizes[chosen]} of {reader.sizes[many]} experts")
+            reader.refuse("moe_router_topk", "{} of {} experts", reader.sizes[chosen], reader.sizes[many])
         shared = reader.integer("moe_shared_expert_intermediate_size", 0, least=0)
         latent = reader.integer("moe_latent_size", 0, least=0)
         score = "moe_router_score_function"
@@ -207,7 +207,7 @@ def _sparse_layers(reader: Reader, count: int) -> list[bool]:
         return [index % found == 0 for index in range(count)]
     if isinstance(found, list) and len(found) == count and all(each in (0, 1) for each in found):
         return [each == 1 for each in found]
-    reader.refuse("moe_layer_freq", f"expected a number or a list of {count} zeros and ones, found {found!r:.80}")
+    reader.refuse("moe_layer_freq", "expected a number or a list of {} zeros and ones, found {!r:.80}", count, found)
     return [True] * count
 
 
@@ -233,10 +233,10 @@ def _pattern(reader: Reader) -> tuple[str, str]:
     key = "hybrid_override_pattern" if reader.has("hybrid_override_pattern") else "hybrid_layer_pattern"
     text = reader.value(key)
     if not isinstance(text, str) or set(text) - set(f"{LETTERS}|/") or not text.strip("|/"):
-        reader.refuse(key, f"expected a text of {' '.join(LETTERS)} | and /, found {text!r:.80}")
+        reader.refuse(key, "expected a text of {} | and /, found {!r:.80}", " ".join(LETTERS), text)
         return key, ""
     if len(text) > 2 * LAYERS:
-        reader.refuse(key, f"expected at most {2 * LAYERS} characters, found {len(text)}")
+        reader.refuse(key, "expected at most {} characters, found {}", 2 * LAYERS, len(text))
         return key, ""
     return key, text
 
@@ -264,7 +264,7 @@ def _hybrid(reader: Reader, rows: _Rows) -> Runs:
     runs = [(tuple(made[LETTERS[each]] for each in pattern), times) for pattern, times in parts.repeated(order)]
     count = reader.integer("mtp_num_layers", len(depths), least=0)
     if count != len(depths):
-        reader.refuse("mtp_num_layers", f"found {count}, but {key} has {len(depths)} depths")
+        reader.refuse("mtp_num_layers", "found {}, but {} has {} depths", count, key, len(depths))
     return [*runs, *_predictions(reader, rows, [made[letter] for letter in depths[0]] if depths else [], count)]
 
 

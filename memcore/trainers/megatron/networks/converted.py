@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Model, Network, Tower
 from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
 from memcore.symbols import Axis
@@ -41,7 +42,9 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
         dict.fromkeys([*_of_ends(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))])
     )
     if obstacles:
-        raise UnsupportedError("engine.type", f"Megatron is not modelled for {', '.join(obstacles)} ({model.name})")
+        raise UnsupportedError(
+            "engine.type", "Megatron is not modelled for {} ({})", joined(", ", obstacles), model.name
+        )
     sizes = dict(model.sizes)
     sizes.setdefault("vd", 128)
     style = _style(network)
@@ -92,8 +95,9 @@ def predicting_too(model: Model, tokens: int) -> Model:
 def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
     ends_ = model.network.ends
     if model.network.towers and model.network.family not in towers:
-        known = f" [modelled: {' / '.join(sorted(towers))}]" if towers else ""
-        yield f"towers of family {model.network.family!r}{known}"
+        family, known = model.network.family, " / ".join(sorted(towers))
+        own = Message("towers of family {!r}", family)
+        yield Message("towers of family {!r} [modelled: {}]", family, known) if known else own
     if model.network.adapted:
         yield "adapters"
     if ends_.project_in or ends_.project_out or ends_.embedding_norm or ends_.others:
@@ -118,7 +122,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
         if mixer.indexer:
             yield "an indexer of sparse attention"
     elif isinstance(mixer, SpecialMixer) and mixer.variant != "mamba2":
-        yield f"mixers of kind {mixer.variant!r}"
+        yield Message("mixers of kind {!r}", mixer.variant)
     if isinstance(feed, Experts):
         yield from _of_experts(feed)
     if isinstance(feed, FeedForward) and (feed.gating != "plain" or feed.borrowed or feed.activation_weights):

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from memcore.limits import INTEGER_DIGITS, LAYOUT_PARTS, NESTING
+from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Model
 from memcore.networks.stages import cut
 from memcore.trainers.megatron.networks.parts import PREDICTION
@@ -52,8 +53,9 @@ def even(count: int, chunks: int, *, embedding: bool, loss: bool) -> list[int]:
     """
     total = count + embedding + loss
     if total % chunks:
-        counted = "".join(f" with the {name}" for name, given in (("embedding", embedding), ("loss", loss)) if given)
-        raise LayoutError(f"{total} layers{counted} cannot be shared equally by {chunks} chunks")
+        also = [name for name, given in (("embedding", embedding), ("loss", loss)) if given]
+        counted = joined("", (Message(" with the {}", name) for name in also))
+        raise LayoutError(Message("{} layers{} cannot be shared equally by {} chunks", total, counted, chunks))
     found = [total // chunks] * chunks
     found[0] -= embedding
     found[-1] -= loss
@@ -65,7 +67,7 @@ def even_chunks(model: Model, counts: tuple[int, ...]) -> Sequence[Chunk]:
     """Chunks of so many layers each: the embedding in the first, the rest in the last."""
     further = predicting(model)
     if sum(counts) != model.num_layers - further:
-        raise LayoutError(f"{sum(counts)} layers, but {model.name} has {model.num_layers - further}")
+        raise LayoutError(Message("{} layers, but {} has {}", sum(counts), model.name, model.num_layers - further))
     last, found, start = len(counts) - 1, [], 0
     for number, count in enumerate(counts):
         ends = number == last
@@ -86,9 +88,11 @@ def laid_out(model: Model, text: str, depth: int = 1) -> Sequence[Chunk]:
         start += count
     further = predicting(model)
     if start != model.num_layers - further:
-        raise LayoutError(f"{start} layers, but {model.name} has {model.num_layers - further}")
+        raise LayoutError(Message("{} layers, but {} has {}", start, model.name, model.num_layers - further))
     if sum(chunk.predicts for chunk in found) != further:
-        raise LayoutError(f"{sum(chunk.predicts for chunk in found)} layers for further tokens, not {further}")
+        raise LayoutError(
+            Message("{} layers for further tokens, not {}", sum(chunk.predicts for chunk in found), further)
+        )
     if not found[0].embeds or not found[-1].loss or sum(chunk.embeds + chunk.loss for chunk in found) != 2:
         raise LayoutError("the first chunk must have the one E, and the last the one L")
     return found
@@ -122,7 +126,9 @@ def _multiplied(repeated: re.Pattern[str], text: str) -> str:
     """A layout with some repetitions spelled out. Raises LayoutError before it is longer than any real one."""
     length = len(text) + sum(len(match[1]) * _times(match) for match in repeated.finditer(text))
     if length > LAYOUT_PARTS:
-        raise LayoutError(f"expected at most {LAYOUT_PARTS} layers and edges of stages, found {approximate(length)}")
+        raise LayoutError(
+            Message("expected at most {} layers and edges of stages, found {}", LAYOUT_PARTS, approximate(length))
+        )
     return repeated.sub(lambda match: match[1] * _times(match), text)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,5 +120,9 @@ def _moe_layers(model: Any) -> Iterator[bool]:
         return (layer % frequency == 0 for layer in range(count))
     if isinstance(frequency, Sequence) and not isinstance(frequency, str) and len(frequency) == count:
         return map(bool, frequency)
-    message = f"found {frequency!r}; it is a positive integer, or a list with one of 0 and 1 for each of {count} layers"
-    raise ConfigError([Problem("model.moe_layer_freq", message)])
+    raise ConfigError.at(
+        "model.moe_layer_freq",
+        "found {!r}; it is a positive integer, or a list with one of 0 and 1 for each of {} layers",
+        frequency,
+        count,
+    )

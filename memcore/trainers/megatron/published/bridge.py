@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memcore.config.parallelism import Parallelism
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 
 
@@ -85,8 +85,13 @@ def _stages(of: MegatronArguments) -> list[list[int]] | None:
     if last is not None:
         found[-1] = last
     if count < 2 or sum(found) != of.num_layers or any(each < 1 or each % chunks for each in found):
-        message = f"found {found} layers, which must be {of.num_layers} together, in {chunks} equal chunks for each"
-        raise ConfigError([Problem(Parallelism.pipeline_layout, message)])
+        raise ConfigError.at(
+            Parallelism.pipeline_layout,
+            "found {} layers, which must be {} together, in {} equal chunks for each",
+            found,
+            of.num_layers,
+            chunks,
+        )
     layers: list[list[int]] = [[] for _ in found]
     start = 0
     for _ in range(chunks):
