@@ -21,7 +21,8 @@ class EngineSettings(Section, path="engine"):
     version = setting(
         Version(),
         "Engine version",
-        "FSDP: 2 is FSDP2. Servers: their release, such as 0.19.0, by which defaults and budgets differ.",
+        "FSDP: 2 is FSDP2. Servers: their release, such as 0.19.0, by which defaults and budgets differ. "
+        "Megatron: that of Megatron-Core, such as 0.14.",
         flag="engine-version",
         default="2 for FSDP; the newest release that is known",
         advanced=True,

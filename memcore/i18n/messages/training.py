@@ -86,7 +86,9 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "{loss} is part of the model": "{loss} 是模型的一部分",
     "the default of transformers 4": "transformers 4 的默认值",
     "the Trainer's choice before transformers 4.54": "transformers 4.54 之前 Trainer 的选择",
-    "{family} did not upcast its logits before transformers 4.49": "transformers 4.49 之前 {family} 不把 logits 转为 fp32",
+    "{family} did not upcast its logits before transformers 4.49": (
+        "transformers 4.49 之前 {family} 不把 logits 转为 fp32"
+    ),
     "leave out training.loss_shift": "请去掉 training.loss_shift",
     "found 'cut-cross-entropy' with hidden states in {dtype}": "值为 'cut-cross-entropy'，而隐藏状态为 {dtype}",
     "it takes bf16 and fp16": "它接受 bf16 和 fp16",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.defaults import Assumption, Defaults
+from memcore.config.engine import EngineSettings
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
@@ -52,6 +53,8 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
     return MegatronPlan(
         tensor=ranks.tensor > 1,
         sequence=ranks.sequence,
+        keeps_head_dummy=not (before(read, (0, 14)) or read.given(MegatronSettings.defer_embedding_wgrad_compute)),
+        keeps_exchanged=not before(read, (0, 14)),
         context=None if ranks.context == 1 else str(read.take(MegatronSettings.cp_comm_type, "p2p")),
         recompute=_recompute(read, ranks),
         fuses_weight_gradients=bool(read.take(MegatronSettings.gradient_accumulation_fusion, True)),
@@ -67,6 +70,13 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
         masked=not read.given(MegatronSettings.no_create_attention_mask_in_dataloader),
         defers_head_gradient=bool(read.given(MegatronSettings.defer_embedding_wgrad_compute)),
     )
+
+
+def before(read: Defaults, release: tuple[int, int]) -> bool:
+    """Whether a config names a release of Megatron-Core before one; TransformerEngine is the newest of its time."""
+    given = str(read.given(EngineSettings.version) or "").lstrip("v").split(".")
+    numbers = [int(each) for each in given[:2] if each.isdecimal()]
+    return len(numbers) == len(release) and tuple(numbers) < release
 
 
 def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bool) -> tuple[str, str]:

@@ -302,6 +302,7 @@ SECTIONS = (MegatronSettings,)
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "megatron": (
         EngineSettings.moe_load_imbalance,
+        EngineSettings.version,
         Training.offload.optimizer,
         Training.offload.optimizer_fraction,
         Training.activation_checkpointing.method,
@@ -317,6 +318,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
     "megatron-fsdp": (
         EngineSettings.moe_load_imbalance,
+        EngineSettings.version,
         Training.offload.optimizer,
         Training.offload.optimizer_fraction,
         Training.activation_checkpointing.method,

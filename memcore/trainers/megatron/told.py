@@ -83,9 +83,13 @@ class MegatronPlan:
     """They have a part of the sequence each outside of them."""
     context: str | None
     """How context-parallel ranks exchange keys and values; None: there is one."""
+    keeps_exchanged: bool
+    """Attention keeps its result as it was before heads were exchanged for tokens (TransformerEngine since 2.8)."""
     recompute: Recompute | None
     fuses_weight_gradients: bool
     """Matrix products add weight gradients to the gradient buffer; autograd sees a dummy that stays."""
+    keeps_head_dummy: bool
+    """So does the output head's (since core 0.14)."""
     loss: str
     """unfused, native or te."""
     experts: Experts | None

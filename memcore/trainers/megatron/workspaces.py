@@ -12,7 +12,7 @@ from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, entry_of
 from memcore.networks.adapters import learns
-from memcore.networks.network import Model
+from memcore.networks.network import Model, Network
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Weight
 from memcore.symbols import Products, Shape, Total, product, split_over
@@ -80,6 +80,8 @@ class Content:
     learning: Mapping[bool, tuple[Total, Sequence[int]]]
     """What learns of experts with buffers of their own, and of the rest: all elements, and which of `stored` it is."""
     multiplied: tuple[tuple[str, tuple[Shape, ...]], ...]
+    heads: frozenset[str]
+    """Paths of the output head's matrix."""
     """Paths and axes of matrices that TransformerEngine multiplies by."""
     extents: Products
     """The lengths of those axes, one matrix after the other."""
@@ -130,17 +132,23 @@ class Workspaces:
             streams += _BUFFER_STREAMS if self.job.config[MegatronSettings.tp_comm_overlap] and own else 0
             yield self.entry("te_workspace", "", (size,), "uint8", streams, _FROM_FIRST_USE)
         if own and plan is not None and plan.fuses_weight_gradients:
-            yield from self._dummies()
+            yield from self._dummies(plan)
         yield from self._memory_buffer()
         yield from self._stays_gathered()
         yield from self._dispatchers()
 
-    def _dummies(self) -> Iterator[Entry]:
-        """One for each shape of a matrix that TransformerEngine multiplies."""
+    def _dummies(self, plan: MegatronPlan) -> Iterator[Entry]:
+        """One for each shape of a matrix that TransformerEngine multiplies, and of the head.
+
+        The head's own backward pass (core/tensor_parallel/layers.py) takes TransformerEngine's since core 0.14, where
+        it computes the weight's gradient at all.
+        """
         seen: set[tuple[int, ...]] = set()
         extents = iter(self.content.extents(self.job.sizes))
         for path, axes in self.content.multiplied:
             found = tuple(islice(extents, len(axes)))
+            if path in self.content.heads and not plan.keeps_head_dummy:
+                continue
             if found not in seen:
                 seen.add(found)
                 shape, dtype = tuple(chain.from_iterable(axes)), self.job.states.parameter
@@ -332,7 +340,10 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
         expert: [place for place, each in enumerate(stored) if each.learns and each.expert == expert]
         for expert in (False, True)
     }
-    multiplied = tuple((each.path, each.factors) for each in stored if each.multiplied)
+    heads = {each for share in shares for each in _heads(share.network)}
+    multiplied = tuple(
+        (each.path, each.factors) for each in stored if each.multiplied or (each.learns and each.weight in heads)
+    )
     return Content(
         stored=stored,
         elements=Products([each.weight.shape for each in stored]),
@@ -343,8 +354,15 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
             for expert, places in learning.items()
         },
         multiplied=multiplied,
+        heads=frozenset(each.path for each in stored if each.weight in heads),
         extents=Products([axis for _, axes in multiplied for axis in axes]),
     )
+
+
+def _heads(network: Network) -> Iterator[Weight]:
+    """The output head's matrix, where there is one."""
+    if network.ends.predicts:
+        yield network.ends.embedding if network.ends.tied else next(network.ends.head.weights("head"))
 
 
 def _of_experts(weight: Weight) -> bool:

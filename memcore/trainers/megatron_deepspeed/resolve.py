@@ -231,6 +231,8 @@ def _plan(read: Defaults, model: Model, sizes: Mapping[str, int], *, sharded: bo
         sequence=sharded,
         context=None,
         recompute=Recompute(granularity="selective", modules=frozenset({"core_attn"})) if _selects(read) else None,
+        keeps_head_dummy=False,
+        keeps_exchanged=False,
         fuses_weight_gradients=False,
         loss="unfused",
         experts=_experts(sizes) if any(experts_of(model.network)) else None,

@@ -124,6 +124,7 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
     history = causal_loss(read, family) if code.title == "transformers" else None
+    own: str | None = None
     if history is not None and history.kind != code.loss:
         usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
     else:

@@ -16,7 +16,7 @@ from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import cat, clone, contiguous, like, new, only, to, view
 from memcore.tensors.operations import add, mul
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.trainers.megatron.layers.core_attention import KERNELS, Core, local
+from memcore.trainers.megatron.layers.core_attention import KERNELS, Core, exchanged, local
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, local_linear, local_row_linear, norm_linear
 from memcore.trainers.megatron.layers.offloading import Groups, opened
@@ -120,7 +120,8 @@ def core(
         kernel = local if around.local else KERNELS[around.kernel]
 
         def run(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            return kernel(query, key, value, given)
+            found = kernel(query, key, value, given)
+            return exchanged(found) if around.how.context == "a2a" and around.how.keeps_exchanged else found
 
         if recomputes(around.how, "core_attn"):
             return run_again(run, query, key, value)

@@ -163,5 +163,16 @@ def _masked(x: Tensor) -> Tensor:
     return out
 
 
+def exchanged(out: Tensor) -> Tensor:
+    """Heads for tokens (`flash_attn_a2a_communicate`): what is saved since TransformerEngine 2.8 is the result before.
+
+    Source: dot_product_attention/context_parallel.py, AttnFuncWithCPAndQKVOA2A (`out_part`).
+    """
+    result = like(out, "ulysses_all_to_all")
+    if tracked(out):
+        attach([result], [out], [], lambda g, s: [like(only(g), "ulysses_all_to_all")])
+    return result
+
+
 KERNELS: Mapping[str, Kernel] = {"flash": flash, "cudnn": cudnn, "math": unfused}
 """TransformerEngine's, by the value of `training.attention`."""
