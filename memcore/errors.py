@@ -16,6 +16,8 @@ from memcore.messages import Message, filled
 
 LONGEST = 3000
 """Characters of a message: lists of everything that is known are shorter."""
+LONGEST_PATH = 500
+"""Of its path: keys of somebody's file may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class Problem:
 
     def __str__(self) -> str:
         hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""
-        return f"{self.path}: {self.message}{hint}" if self.path else f"{self.message}{hint}"
+        path = self.path if len(self.path) <= LONGEST_PATH else f"{self.path[:LONGEST_PATH]} …"
+        return f"{path}: {self.message}{hint}" if path else f"{self.message}{hint}"
 
 
 LISTED = 50

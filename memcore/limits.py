@@ -14,7 +14,8 @@ from memcore.messages import Message
 # Texts and files
 
 FILE_BYTES = 2**24
-"""Of a file. The longest that people have are indices of checkpoints with many experts, of about ten million bytes."""
+"""Of a file. The longest that people have are indices of checkpoints with many experts, of about ten million bytes. Of
+a log no more is looked at."""
 CONFIG_LENGTH = 2**20
 """Characters of a text that describes a job or a model. Real ones have less than a tenth of it."""
 LOG_LENGTH, LINE_LENGTH = 2**22, 1500
@@ -55,10 +56,16 @@ largest). Python itself refuses more than 4,300 digits, in words of its own, whi
 LAYERS = 2**12
 """Of a model. They are read one by one, and the allocator is replayed over them in milliseconds each; the deepest that
 are used have some hundreds, experiments with depth a thousand."""
+DIFFERENT = 384
+"""Layers of a model that no pattern repeats: each is recorded on its own, in some milliseconds. Published models in
+which every layer may be another have less than 200."""
 STAGES = LAYERS
 """Of a pipeline, and chunks of one of its stages: each has a layer at least."""
 EXPERTS = 2**14
 """Routed experts of a layer: the most in a published model are 2,048."""
+CHUNKS = 2**11
+"""Of a loss whose logits come chunk by chunk, each recorded on its own: LitGPT's of 128 tokens make as many of a
+quarter of a million."""
 STREAMS = 64
 """Parallel residual streams (`altup_num_inputs`): published models have four."""
 VOCABULARY = 2**26

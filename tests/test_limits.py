@@ -3,16 +3,30 @@
 import json
 import sys
 from collections import Counter
+from random import Random
 
 import pytest
+from memcore.faces.cli.command import content
 
 from memcore import ConfigError, MemcoreError, UnsupportedError, estimate
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS, from_texts
 from memcore.config.url import decode_fragment
+from memcore.faces.page.exchanging import Form, understood
 from memcore.faces.render.data import explanation, summary
-from memcore.faces.render.serving_data import serving_explanation_data
-from memcore.limits import BY_UNIT, INTEGER, LAYERS, LINK_LENGTH, LIST_LENGTH, NESTING, OF_MODEL, VALUES, whole
+from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
+from memcore.limits import (
+    BY_UNIT,
+    FILE_BYTES,
+    INTEGER,
+    LAYERS,
+    LINK_LENGTH,
+    LIST_LENGTH,
+    NESTING,
+    OF_MODEL,
+    VALUES,
+    whole,
+)
 from memcore.servers.sglang.server import _prefill_graphs
 from memcore.serving.stages import alike, stages, vllm_partition
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, fullest
@@ -129,6 +143,114 @@ def test_a_model_beyond_a_limit_names_the_key(key, value, message):
     with pytest.raises(ConfigError) as caught:
         estimate({"model": {**MIXTRAL, key: value}})
     assert (f"model.{key}", message) in [(each.path, each.message) for each in caught.value.problems]
+
+
+def aperiodic(count):
+    """Kinds of layers in an order that no pattern repeats."""
+    return Random(1).choices(["full_attention", "sliding_attention"], k=count)
+
+
+QWEN25 = {
+    "model_type": "qwen2_5_vl", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 32000,
+    "vision_config": {"depth": 2, "hidden_size": 64, "num_heads": 4, "intermediate_size": 128, "out_hidden_size": 256,
+                      "patch_size": 14, "window_size": 112, "spatial_merge_size": 2, "fullatt_block_indexes": [1]},
+}  # fmt: skip
+QWEN3 = {
+    "model_type": "qwen3_vl",
+    "text_config": {"model_type": "qwen3_vl_text", "hidden_size": 256, "num_hidden_layers": 2,
+                    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 32000},
+    "vision_config": {"depth": 4, "hidden_size": 64, "num_heads": 4, "intermediate_size": 128, "out_hidden_size": 256,
+                      "patch_size": 16, "deepstack_visual_indexes": [1, 2]},
+}  # fmt: skip
+TOWERS = [
+    (QWEN25, "patch_size", 10**6, "vision_config.window_size", "found 112; expected at least the 2000000 pixels"),
+    (QWEN25, "window_size", 1, "vision_config.window_size", "found 1; expected at least the 28 pixels of a token"),
+    (QWEN3, "deepstack_visual_indexes", [1, 1], "vision_config.deepstack_visual_indexes", "expected numbers of"),
+    (QWEN3, "deepstack_visual_indexes", [-1], "vision_config.deepstack_visual_indexes", "expected numbers of layers"),
+    (QWEN3, "deepstack_visual_indexes", [True], "vision_config.deepstack_visual_indexes", "expected a list of layers"),
+    (QWEN3, "deepstack_visual_indexes", [0, 1, 2], "text_config.num_hidden_layers", "found 2; the tower's results go"),
+]
+
+
+@pytest.mark.parametrize(("model", "key", "value", "path", "message"), TOWERS)
+@pytest.mark.parametrize("engine", ["none", "megatron", "vllm"])
+def test_towers_that_do_not_fit_their_images_or_decoder_are_refused(model, key, value, path, message, engine):
+    """By the key, before a step is recorded; as they are they are answered."""
+    assert estimate({"model": model, "training": {"image_size": 224}}).peak.peak > 0
+    with pytest.raises(ConfigError) as caught:
+        estimate(
+            {"model": {**model, "vision_config": {**model["vision_config"], key: value}}, "engine": {"type": engine}}
+        )
+    said = {each.path: each.message for each in caught.value.problems}
+    assert said[f"model.{path}"].startswith(message)
+
+
+def test_chunks_of_the_loss_are_bounded():
+    """Each is recorded on its own."""
+    job = {"model": LLAMA, "engine": {"lm_head_chunk_size": 1}, "training": {"sequence_length": 10**7}}
+    with pytest.raises(MemcoreError) as caught:
+        estimate(job)
+    message = "makes 10,000,000 chunks of the loss; at most 2,048 are recorded"
+    assert str(caught.value) == f"engine.lm_head_chunk_size: {message}"
+
+
+def test_the_page_says_that_a_key_is_there_twice():
+    """With the same value it is taken, and said, as on the command line."""
+    text = '{"model": "gpt2", "training": {"micro_batch_size": 2, "micro_batch_size": 2}}'
+    form, said = understood(text, Form({}, ""))
+    assert said == "training.micro_batch_size is there twice, with the same value"
+    assert form.texts["training.micro_batch_size"] == "2"
+
+
+def test_a_long_key_is_named_in_short():
+    """A problem can be read whatever the key."""
+    with pytest.raises(ConfigError) as caught:
+        Config.from_dict(at("engine." + "n" * 10_000, 1))
+    assert all(len(str(each)) < 4000 for each in caught.value.problems)
+    assert str(caught.value).startswith("engine." + "n" * 493 + " …: ")
+
+
+def test_files_are_bounded(tmp_path):
+    """Before they are read; of a log the first part is."""
+    path = tmp_path / "long.json"
+    with path.open("wb") as file:
+        file.truncate(FILE_BYTES + 1)
+    with pytest.raises(ConfigError, match="is longer than 16,777,216 bytes"):
+        content(str(path))
+    assert len(content(str(path), strict=False)) == FILE_BYTES
+
+
+@pytest.mark.parametrize("path", ["engine.quantization", "engine.framework", "engine.framework_version"])
+def test_an_empty_text_is_no_value(path):
+    """A link could not say it."""
+    with pytest.raises(ConfigError) as caught:
+        Config.from_dict(at(path, " "))
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.message) == (path, "found an empty text; leave the key out, or give null")
+
+
+DIFFERENT_LAYERS = {
+    "layer_types": ({"model_type": "qwen3", "use_sliding_window": True, "num_hidden_layers": 1500, "layer_types": aperiodic(1500)}, 0),
+    "intermediate_size": (
+        {"model_type": "gemma3n_text", "num_hidden_layers": 1000, "intermediate_size": [*range(256, 1256)]}, 1000
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "different"), DIFFERENT_LAYERS.values(), ids=DIFFERENT_LAYERS)
+def test_layers_that_no_pattern_repeats_are_bounded(keys, different):
+    """Each is recorded on its own; in a pattern that repeats there may be as many as there are."""
+    with pytest.raises(ConfigError) as caught:
+        estimate({"model": {**LLAMA, "sliding_window": 512, **keys}})
+    (problem,) = caught.value.problems
+    assert problem.path == "model.num_hidden_layers"
+    assert problem.message.startswith(f"found {different or ''}")
+    assert problem.message.endswith(" layers that no pattern repeats; at most 384 are read")
+    repeated = {**keys, "layer_types": ["full_attention", "sliding_attention"] * 1000, "num_hidden_layers": 2000}
+    repeated.pop("intermediate_size", None)
+    found = estimate({"model": {**LLAMA, "sliding_window": 512, **repeated, "model_type": "qwen3"}})
+    assert found.job.model.num_layers == 2000
 
 
 def nested(depth):
@@ -364,6 +486,9 @@ LARGE = {
         "megatron", 16, parallelism={**PIPELINE, "virtual_pipeline_parallel_size": 2}, **MANY
     ),
     "nanotron's pipeline": training("nanotron", 16, parallelism=PIPELINE, **MANY),
+    "nanotron, 500 stages": training(
+        "nanotron", 500, DEEP, {"pipeline_parallel_size": 500}, sequence_length=512, gradient_accumulation_steps=1000
+    ),
     "vllm, 2000 layers": serving("vllm", 1, DEEP),
     "vllm, 512 experts": serving("vllm", 8, MIXTRAL),
     "vllm, 10 M tokens": serving("vllm", 8, LONG, max_model_len=10**7),
@@ -409,6 +534,34 @@ def answered(config):
 def test_what_is_large_but_real_is_counted(config):
     """Work does not grow with GPUs and micro-batches, and little with layers."""
     assert calls(lambda: answered(config)) < MOST_CALLS
+
+
+WIDE = {
+    "model_type": "qwen3_moe", "hidden_size": 4096, "num_hidden_layers": 94, "num_attention_heads": 64,
+    "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 12288, "moe_intermediate_size": 1536,
+    "num_experts": 512, "num_experts_per_tok": 8, "vocab_size": 151936, "max_position_embeddings": 40960,
+}  # fmt: skip
+IK = {"type": "llama.cpp", "fork": "ik_llama.cpp"}
+ASKED = {
+    "512 experts on eight": serving("llama.cpp", 8, WIDE),
+    "a shared expert": serving("llama.cpp", 1, "rednote-hilab/dots.llm1.inst"),
+    "recurrent": serving("llama.cpp", 1, "moonshotai/Kimi-Linear-48B-A3B-Instruct"),
+    "ik_llama.cpp": {**serving("llama.cpp", 8, WIDE, quantization="iq4_k"), "engine": IK},
+}
+
+
+@pytest.mark.parametrize("config", ASKED.values(), ids=ASKED)
+def test_questions_about_llama_cpp_place_a_graph_once(config):
+    """Contexts of as many cells have the same, and what weights and caches alone exceed needs none."""
+    assert calls(lambda: json.dumps(serving_summary_data(estimate(config)))) < 2 * MOST_CALLS
+
+
+def test_what_does_not_fit_by_weights_and_caches_does_not_fit():
+    """What a GPU holds at least is what it holds without the graph."""
+    found = [estimate(config) for config in ASKED.values()]
+    for each in found:
+        held = [rank.ledger.total - rank.ledger.sum("activations") for rank in each.ranks]
+        assert each.job.server.least(each.job) == max(held)
 
 
 @pytest.mark.parametrize("schedule", ["interleaved-1f1b", "zb-h1", "dualpipe"])

@@ -162,3 +162,26 @@ def test_what_people_call_a_setting():
     }
     assert solve(server, "users").setting == "inference.batch_size"
     assert solve(server, "users").value == solve(server, "--batch").value
+
+
+SMALL = {
+    "model": {
+        "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 4, "intermediate_size": 704, "vocab_size": 4096,
+    },
+    "hardware": {"num_gpus": 1, "accelerator": "mi300x"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hardware", "setting", "value"),
+    [({}, "hardware.gpu_memory_gb", 10_000), (SMALL["hardware"], "model.layers", 4096)],
+)
+def test_what_fits_without_end_ends_where_values_do(hardware, setting, value):
+    """Also where the first value does not fit and more of it helps."""
+    model = {**SMALL["model"], "num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192}
+    job = SMALL if hardware else {"model": model}
+    found = solve(job, setting, smallest=False)
+    assert found.value == value
+    assert found.beyond == value + 1
+    assert isinstance(found.limit, MemcoreError)

@@ -389,6 +389,8 @@ class Text:
             raise ValueError(
                 Message("expected a text of at most {} characters, found {}", limits.TEXT_LENGTH, shown(value))
             )
+        if not value.strip():
+            raise ValueError("found an empty text; leave the key out, or give null")
         return value
 
     def parse(self, text: str) -> str:
@@ -398,4 +400,4 @@ class Text:
         return str(value)
 
     def schema(self) -> JsonSchema:
-        return {"type": "string", "maxLength": limits.TEXT_LENGTH}
+        return {"type": "string", "maxLength": limits.TEXT_LENGTH, "pattern": r"\S"}

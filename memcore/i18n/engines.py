@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 ENGINES_IN_CHINESE: Mapping[str, str] = {
     "engine.type": "由谁分配工作：DDP 复制全部，FSDP 分片参数、梯度和优化器。",
-    "engine.version": "FSDP：2 即 FSDP2。推理服务：其版本，如 0.19.0，默认值和预算随之不同。Megatron：Megatron-Core 的版本，如 0.14。",
+    "engine.version": (
+        "FSDP：2 即 FSDP2。推理服务：其版本，如 0.19.0，默认值和预算随之不同。Megatron-Core 同理，如 0.14。"
+    ),
     "engine.moe_token_dispatcher": "各行如何送到专家所在的 rank 再送回。",
     "engine.enable_fsdp_float8_all_gather": "FSDP 在聚合前转换权重：聚合后的权重每个占一字节。",
     "engine.enable_async_tensor_parallel": "各部分尚未到齐时矩阵乘就开始；其对称内存工作区在分配器之外。",

@@ -306,7 +306,7 @@ def bytes_of(buffers: Sequence[Buffer], job: Job) -> int:
 def _copies(buffer: Buffer, job: Job) -> int:
     """How often a buffer is there."""
     times = measure(buffer.times, job.sizes)
-    return times if buffer.layer is None else times * dict(job.share.layers)[buffer.layer]
+    return times if buffer.layer is None else times * job.share.counts[buffer.layer]
 
 
 def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:

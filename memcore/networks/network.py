@@ -144,6 +144,10 @@ class Tower:
     """In the projector."""
 
 
+_FEW = 16
+"""Layers that are compared with each other; of more the hashes are."""
+
+
 @dataclass(frozen=True)
 class Network:
     """Everything about a network that is not a number; its hash, which looks at every layer, is kept."""
@@ -178,9 +182,12 @@ class Network:
     @cached_property
     def kinds(self) -> tuple[Layer, ...]:
         """Each kind of layer once, in order of appearance."""
+        objects = {id(layer): layer for run in self.runs for layer in run}.values()
+        if len(objects) > _FEW:
+            return tuple(dict.fromkeys(objects))
         # Equal layers are mostly the same object, and others differ early: both are cheaper to tell than hashes.
         found: list[Layer] = []
-        for layer in {id(layer): layer for run in self.runs for layer in run}.values():
+        for layer in objects:
             if layer not in found:
                 found.append(layer)
         return tuple(found)
@@ -222,9 +229,14 @@ class Model:
         return product(shape, self.sizes)
 
     @cached_property
+    def counts(self) -> Mapping[Layer, int]:
+        """How many layers there are of each kind."""
+        return _counted(self.network.runs, self.repeats)
+
+    @cached_property
     def layers(self) -> tuple[tuple[Layer, int], ...]:
         """Each kind of layer in order of appearance, with how many there are."""
-        return tuple(_counted(self.network.runs, self.repeats).items())
+        return tuple(self.counts.items())
 
     @cached_property
     def num_layers(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from memcore import registry
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
 from memcore.networks.network import Ends, Layer, Model, Network
@@ -83,7 +84,13 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
     sources = {"whole": (whole,), "text": (reader,), "either": (whole, reader)}[row.tied_by]
     tied = any(each.flag("tie_word_embeddings") for each in sources)
     reader.config = {**reader.config, key: tied}
-    model = _apart(_language_model(reader, text), row.early(whole))
+    model, early = _language_model(reader, text), row.early(whole)
+    if early > model.num_layers:
+        reader.refuse(
+            "num_hidden_layers", "found {}; the tower's results go into the first {}", model.num_layers, early
+        )
+        reader.check()
+    model = _apart(model, early)
     towers = row.towers(whole, reader)
     whole.check()
     images = row.images(whole, reader) if row.images and towers else None
@@ -143,6 +150,11 @@ def _language_model(reader: Reader, model_type: str) -> Model:
     reader.check()
     found = compress(order)
     runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
+    different = sum(len(pattern) for pattern in runs)
+    if different > DIFFERENT:
+        reader.refuse(
+            "num_hidden_layers", "found {} layers that no pattern repeats; at most {} are read", different, DIFFERENT
+        )
     network = Network(model_type, family.path, runs, _ends(reader, family), sdpa=family.sdpa)
     reader.check()
     window = reader.value("sliding_window")

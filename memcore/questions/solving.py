@@ -249,15 +249,36 @@ def _missing(found: Found) -> int:
 def _largest(tries: Tries) -> Pieces[Solution]:
     first, step = yield from _grid(tries)
     if (yield from tries.fails(first)):
-        return (yield from tries.solution(None, first, smallest=False, step=step))
+        first = (yield from _enough(tries, first, step)) or first
+        if (yield from tries.fails(first)):
+            return (yield from tries.solution(None, first, smallest=False, step=step))
 
     reach = 1
     while (yield from tries.may_fit(first + reach * step)):
         if first + reach * step > LIMIT:
             return (yield from tries.solution(first + reach * step, None, smallest=False, step=step))
         reach *= 2
+    if (yield from tries.refused(first + reach * step)):
+        # What is allowed is cheaper to find than what fits, and may fit to its end.
+        allowed = yield from _last(lambda index: tries.allowed(first + index * step), reach // 2, reach)
+        if (yield from tries.fits(first + allowed * step)):
+            beyond = first + (allowed + 1) * step
+            return (yield from tries.solution(first + allowed * step, beyond, smallest=False, step=step))
     index = yield from _crossing(tries, lambda index: first + index * step, reach)
     return (yield from tries.solution(first + index * step, first + (index + 1) * step, smallest=False, step=step))
+
+
+def _enough(tries: Tries, first: int, step: int) -> Pieces[int | None]:
+    """Of a setting of which more helps, a value that fits though the first does not."""
+    reach = 1
+    while tries.path.startswith(SMALLEST) and first + reach * step <= LIMIT:
+        value = first + reach * step
+        if (yield from tries.fits(value)):
+            return value
+        if (yield from tries.refused(value)):
+            return None
+        reach *= 2
+    return None
 
 
 def _crossing(tries: Tries, value: Callable[[int], int], high: int) -> Pieces[int]:

@@ -17,7 +17,7 @@ from memcore.errors import MemcoreError
 from memcore.hardware import ACCELERATORS
 from memcore.serving.estimate import ServingEstimate, estimate
 from memcore.serving.inference import Inference
-from memcore.serving.job import server_of
+from memcore.serving.job import resolve, server_of
 
 
 def longest_context(found: ServingEstimate, users: int) -> int | None:
@@ -62,6 +62,9 @@ def _resized(config: Config, length: int, users: int) -> Config:
 
 def _fits(config: Config) -> bool:
     try:
+        job = resolve(config)
+        if job.server.least and job.capacity is not None and job.server.least(job) > job.capacity:
+            return False
         return bool(estimate(config).fits)
     except MemcoreError:
         return False

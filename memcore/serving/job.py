@@ -35,6 +35,8 @@ class Server:
     options: Callable[[Defaults, Basics], object]
     """Reads its own settings."""
     budget: Callable[[ServingJob], Budget]
+    least: Callable[[ServingJob], int] | None = None
+    """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()
     """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
     splits: bool = False

@@ -66,6 +66,10 @@ def _recorded(recipe: Recipe) -> Program:
 @lru_cache(maxsize=512)
 def evaluation_of(recipe: Recipe) -> Program:
     """Record a forward pass without gradients."""
+    return _surely(lambda: _evaluated(recipe))
+
+
+def _evaluated(recipe: Recipe) -> Program:
     step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
     code = code_of(recipe.implementation)
     step.evaluate(code.forward, code.inputs)

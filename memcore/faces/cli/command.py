@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.limits import FILE_BYTES
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 """Exit statuses."""
@@ -50,14 +51,16 @@ def alone(given: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str
 
 
 def content(source: str, *, strict: bool = True) -> str:
-    """The text of a file, or of standard input for `-`; with `strict`, one that is not text is refused."""
+    """The text of a file, or of standard input for `-`; with `strict`, one that is not text or too long is refused."""
     try:
         if source == "-":
             return sys.stdin.read()
         with open(source, "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
-            held = file.read()
+            held = file.read(FILE_BYTES + strict)
     except OSError as error:
         raise ConfigError.at(source, error.strerror or "cannot be read") from None
+    if len(held) > FILE_BYTES:
+        raise ConfigError.at(source, f"is longer than {FILE_BYTES:,} bytes")
     wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
     if wide and strict:
         raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from html import escape, unescape
 from typing import Any
@@ -74,22 +74,27 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:
         return page.fill(decode_fragment(stripped)), ""
     stripped = _held(stripped) or stripped
-    data = _object(stripped)
+    notes: list[str] = []
+    data = _object(stripped, notes)
     if isinstance(data.get("config"), dict) and "memcore" in data:
-        return page.fill(Config.from_dict(data["config"])), ""
+        return page.fill(Config.from_dict(data["config"])), _noted(notes)
     if "model" in data or "model_type" in data:
-        return page.read_file(stripped, form), ""
+        return page.read_file(stripped, form), _noted(notes)
     stamped = _STAMP.search(stripped) if "memcore" in stripped else None
     if stamped is not None:
         return page.fill(decode_fragment(stamped[0])), ""
     return _of_tool(stripped, form)
 
 
-def _object(text: str) -> dict[str, object]:
+def _object(text: str, said: list[str]) -> dict[str, object]:
     """A JSON object; empty if the text is none and may be another tool's."""
     if text.startswith("{"):
-        return page.parsed(text)
+        return page.parsed(text, said)
     return {}
+
+
+def _noted(notes: Sequence[str]) -> str:
+    return say("and-also").join(map(translated, notes))[:300]
 
 
 def _of_tool(text: str, form: Form) -> tuple[Form, str]:
@@ -104,7 +109,7 @@ def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     if found.unknown:
         said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
     if found.notes:
-        said += " " + say("and-also").join(map(translated, found.notes))[:300]
+        said += " " + _noted(found.notes)
     after = page.fill(config)
     return Form({**kept, **after.texts}, after.pasted), said
 

@@ -148,12 +148,12 @@ def read_file(text: str, form: Form) -> Form:
     raise ConfigError.at("file", message)
 
 
-def parsed(text: str) -> dict[str, object]:
-    """The JSON object of a text. Raises ConfigError if it is none."""
+def parsed(text: str, said: list[str] | None = None) -> dict[str, object]:
+    """The JSON object of a text; notes on what is in it are `said`. Raises ConfigError if it is none."""
     if len(text) > CONFIG_LENGTH:
         raise ConfigError.at("model-json", "longer than {:,} characters", CONFIG_LENGTH)
     try:
-        found = parse_json(text)
+        found = parse_json(text, said)
     except ConfigError:
         raise
     except ValueError as error:

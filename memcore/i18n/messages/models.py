@@ -119,6 +119,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "none of the {count} layers before has {kinds} attention to share": (
         "之前的 {count} 层中没有可共享的 {kinds} 注意力"
     ),
+    "expected at least the {count} pixels of a token": "应不小于一个词元的 {count} 像素",
+    "expected numbers of layers, each once, found {value}": "应为互不相同的层号，实为 {value}",
+    "the tower's results go into the first {count}": "编码塔的结果进入前 {count} 层",
     "results of layers {layers} are needed": "需要第 {layers} 层的结果",
     "{chosen} of {count} experts": "{count} 个专家中选 {chosen} 个",
     "{key} does not divide the {count} attention heads": "{key} 不能整除 {count} 个注意力头",
@@ -131,6 +134,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "unknown": "未知",
     "a model has a model_type, or of {names}": "模型应有 model_type，或以下之中：{names:s}",
     "a short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names:s}",
+    "found {count} layers that no pattern repeats": "有 {count} 层不构成重复的排列",
+    "at most {most} are read": "最多读取 {most} 层",
     "expected at most {most}, found {value}": "应不大于 {most}，实为 {value}",
     "found layers with {kind} mixers, which the family does not have": "含有 {kind} 混合层，而该模型家族没有",
     "found {kind} feed-forward layers, which the family does not have": "含有 {kind} 前馈层，而该模型家族没有",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
+    # The loss
+    "makes {count} chunks of the loss": "使损失分成 {count} 块",
+    "at most {most} are recorded": "最多记录 {most} 块",
     # Adapters
     "'lora-fa' freezes LoRA's first matrices": "'lora-fa' 冻结 LoRA 的第一个矩阵",
     "needs training.adapter {kind}": "需要 training.adapter {kind}",

@@ -183,17 +183,18 @@ def _mllama_images(whole: Reader, text: Reader) -> Images:
     return Images(side=side, patch=patch, tokens=1)
 
 
+_WINDOWED = ("qwen2_5_vl_vision",)
+"""Towers with attention in windows (`get_window_index`)."""
+
+
 def _qwen_images(default: str) -> Callable[[Reader, Reader], Images]:
     def read(whole: Reader, text: Reader) -> Images:
         vision = _vision(whole, default)
-        patch, window = vision.integer("patch_size"), vision.value("window_size")
-        return Images(
-            side=1024,
-            patch=patch,
-            merge=vision.integer("spatial_merge_size"),
-            resizes="near",
-            window=window // patch if isinstance(window, int) else 0,
-        )
+        patch, merge = vision.integer("patch_size"), vision.integer("spatial_merge_size")
+        window = vision.integer("window_size") if default in _WINDOWED else 0
+        if default in _WINDOWED and window < patch * merge:
+            vision.refuse("window_size", "found {}; expected at least the {} pixels of a token", window, patch * merge)
+        return Images(side=1024, patch=patch, merge=merge, resizes="near", window=window // patch)
 
     return read
 

@@ -119,15 +119,15 @@ def layer_of(
 
 def stack(layers: Sequence[Layer], taps: Iterable[int], **fields: object) -> Stack:
     """A tower over its layers from first to last; `taps` number those whose results go on to the decoder."""
-    kinds = list(dict.fromkeys(layers))
-    cuts = sorted({0, len(layers), *(tap + 1 for tap in taps)})
+    kinds, among = list(dict.fromkeys(layers)), set(taps)
+    cuts = sorted({0, len(layers), *(tap + 1 for tap in among)})
     runs, repeats, last = [], [], []
     for start, end in pairwise(cuts):
         found = compress([kinds.index(layer) for layer in layers[start:end]])
         runs += [tuple(kinds[kind] for kind in pattern) for pattern, _ in found]
         repeats += [times for _, times in found]
         last += [None] * (len(found) - 1) + [end - 1]
-    tapped = tuple(run for run, layer in enumerate(last) if layer in set(taps))
+    tapped = tuple(run for run, layer in enumerate(last) if layer in among)
     return Tower(runs=tuple(runs), taps=tapped, **fields), tuple(repeats)  # type: ignore[arg-type]
 
 

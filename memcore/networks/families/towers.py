@@ -316,7 +316,9 @@ def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]
             *linear(f"{prefix}{name}.linear_fc2", out, "mt", "projector"),
         ]
 
-    deep = [each for each in reader.listed("deepstack_visual_indexes") or () if isinstance(each, int)]
+    deep = reader.places("deepstack_visual_indexes") or ()
+    if len(set(deep)) < len(deep) or any(each < 0 for each in deep):
+        reader.refuse("deepstack_visual_indexes", "expected numbers of layers, each once, found {!r:.80}", list(deep))
     ends = [
         *_patches(prefix, bias=True),
         tensor(f"{prefix}pos_embed.weight", "nt", "ht"),

@@ -5,8 +5,10 @@ Nothing is planned below a budget: the context is allocated as a whole, and what
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
@@ -19,7 +21,7 @@ from memcore.networks.parts import Attention, LatentAttention
 from memcore.servers.llamacpp.buffers import EVERY, HOST, Flags, Plan, cache_type
 from memcore.servers.llamacpp.buffers import Entry as Buffer
 from memcore.servers.llamacpp.caches import cache_rows, indexer_row
-from memcore.servers.llamacpp.gguf import gguf_file
+from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
 from memcore.servers.llamacpp.plan import supports_flash
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
@@ -173,14 +175,50 @@ def _options(job: ServingJob) -> Options:
     return job.options
 
 
+def least(job: ServingJob) -> int:
+    """Bytes that the fullest GPU holds before the graph is placed: weights, caches and what surrounds them."""
+    chosen = _options(job)
+    totals = Counter[str]()
+    for each in _kept(_plan(job.model, chosen), chosen):
+        totals[each.device] += each.bytes
+    del totals[HOST]
+    return max(totals.values(), default=0) + ledger(surroundings(job.accelerator, 1)).total
+
+
 def _buffers(model: Model, chosen: Options) -> tuple[Buffer, ...]:
-    whole = {} if chosen.mixed else {"": chosen.file_type}
-    file_type = chosen.file_type if chosen.mixed else "Q8_0"
+    plan = _plan(model, chosen)
+    # The graph has whole cells of the caches: contexts of as many cells have the same.
+    flags = replace(chosen.flags, context=plan.context)
+    return (*_kept(plan, chosen), *_computed(model, chosen.file_type, chosen.mixed, flags), plan.output_entry())
+
+
+def _plan(model: Model, chosen: Options) -> Plan:
+    return Plan(model, _file(model, chosen.file_type, chosen.mixed), chosen.flags)
+
+
+@lru_cache(maxsize=32)
+def _file(model: Model, file_type: str, mixed: bool) -> tuple[FileTensor, ...]:
+    whole = {} if mixed else {"": file_type}
+    file_type = file_type if mixed else "Q8_0"
     # Published files of these types are made with an importance matrix; most of them cannot be made without one.
-    tensors = gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=whole)
-    plan = Plan(model, tensors, chosen.flags)
-    caches: Sequence[Buffer] = list(_expanded(plan) if chosen.expanded else plan.cache_entries())
-    return (*plan.model_entries(), *caches, *plan.compute_entries(), plan.output_entry())
+    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=whole)
+
+
+def _kept(plan: Plan, chosen: Options) -> Iterator[Buffer]:
+    # Weights lie where they do whatever is cached.
+    yield from _weights(plan.model, chosen.file_type, chosen.mixed, replace(chosen.flags, context=1, sequences=1))
+    yield from _expanded(plan) if chosen.expanded else plan.cache_entries()
+
+
+@lru_cache(maxsize=64)
+def _weights(model: Model, file_type: str, mixed: bool, flags: Flags) -> tuple[Buffer, ...]:
+    return tuple(Plan(model, _file(model, file_type, mixed), flags).model_entries())
+
+
+@lru_cache(maxsize=256)
+def _computed(model: Model, file_type: str, mixed: bool, flags: Flags) -> tuple[Buffer, ...]:
+    """Placing the graph is most of the work, and questions about lengths ask for the same one again."""
+    return tuple(Plan(model, _file(model, file_type, mixed), flags).compute_entries())
 
 
 def _expanded(plan: Plan) -> Iterator[Buffer]:
@@ -224,6 +262,7 @@ SERVER = Server(
     title="llama.cpp",
     options=options,
     budget=budget,
+    least=least,
     splits=True,
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),
 )

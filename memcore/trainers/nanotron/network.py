@@ -6,8 +6,9 @@ parallel/tensor_parallel/nn.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import joined
@@ -99,20 +100,27 @@ def placed(sizes: Mapping[str, int], layers: int, stages: int) -> list[int]:
     are of matrices, and of a layer's norms: without those shares are met exactly where the head costs as much as some
     layers, and stages then have a layer more than measured ones had room for.
     """
-    costs = _costs(sizes, layers)
-    total, spent, stage, found = sum(costs), 0, 0, []
+    return list(_balanced(_costs(sizes, layers), stages)[0])
+
+
+@lru_cache(maxsize=64)
+def _balanced(costs: tuple[int, ...], stages: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The stage of each block, and what each stage costs."""
+    total, so_far, stage = sum(costs), 0, 0
+    found, spent = [], [0] * (stages + 1)  # beyond 2^53 a share is rounded, and the loss may be behind the last
     for cost in costs:
-        spent += cost
+        so_far += cost
         found.append(stage)
-        if spent > total * ((stage + 1) / stages):
+        spent[stage] += cost
+        if so_far > total * ((stage + 1) / stages):
             stage += 1
-    return found
+    return tuple(found), tuple(spent)
 
 
-def _costs(sizes: Mapping[str, int], layers: int) -> list[int]:
+def _costs(sizes: Mapping[str, int], layers: int) -> tuple[int, ...]:
     """What each block costs, in parameters of matrices and of layers' norms."""
     block = 4 * sizes["a"] * sizes["d"] * sizes["h"] + 3 * sizes["f"] * sizes["h"] + 2 * sizes["h"]
-    return [0, *[block] * layers, 0, sizes["V"] * sizes["h"], 0, 0]
+    return (0, *(block,) * layers, 0, sizes["V"] * sizes["h"], 0, 0)
 
 
 def waits(model: Model, number: int, stages: int) -> bool:
@@ -120,13 +128,8 @@ def waits(model: Model, number: int, stages: int) -> bool:
 
     With one forward and one backward pass in turn the slowest stage sets the pace: the others' results are there.
     """
-    spent = [0] * stages
-    for stage, cost in zip(
-        placed(model.sizes, model.num_layers, stages), _costs(model.sizes, model.num_layers), strict=True
-    ):
-        spent[stage] += cost
-    own = spent.pop(number)
-    return own <= max(spent)
+    spent = _balanced(_costs(model.sizes, model.num_layers), stages)[1]
+    return spent[number] <= max((*spent[:number], *spent[number + 1 :]))
 
 
 def stage_of(model: Model, number: int, stages: int) -> Model:
@@ -163,5 +166,5 @@ def _finish(number: int, head: int, cast: int, loss: int) -> str:
     return {head: "logits", **last}.get(number, "")
 
 
-def _stop(layers: list[int], number: int) -> int:
+def _stop(layers: Sequence[int], number: int) -> int:
     return layers.index(number) + layers.count(number) if number in layers else 0

@@ -12,6 +12,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
+from memcore.limits import CHUNKS
 from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer, Model
@@ -143,6 +144,13 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
                 sizes["s"],
             )
         word, chunks = "chunked", count
+    if word == "chunked" and code.default_wrap != "torchtitan" and int(chunks or 1) > CHUNKS:
+        read.refuse(
+            TorchSettings.lm_head_chunk_size,
+            "makes {:,} chunks of the loss; at most {:,} are recorded",
+            int(chunks),
+            CHUNKS,
+        )
     outside = pipelined(read)
     shift = read.take(Training.loss_shift, "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:

@@ -7,6 +7,7 @@ after the last use.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from memcore.servers.llamacpp.ggml.tensor import Tensor
@@ -113,13 +114,8 @@ class Allocator:
     def __init__(self, alignments: Mapping[str, int], size_on: Callable[[Tensor, str], int]) -> None:
         self.buffers = {device: Buffer(alignment) for device, alignment in alignments.items()}
         self._size_on = size_on
-        self._states: dict[int, _State] = {}
-
-    def _state(self, tensor: Tensor) -> _State:
-        found = self._states.get(id(tensor))
-        if found is None:
-            found = self._states[id(tensor)] = _State()
-        return found
+        self._states: defaultdict[int, _State] = defaultdict(_State)
+        """By the identity of a tensor."""
 
     def run(self, nodes: Sequence[tuple[Tensor, str]], leaves: Sequence[tuple[Tensor, str]]) -> Mapping[str, int]:
         """Place leaves and nodes, each with its device; yields the size of each device's buffer."""
@@ -127,11 +123,11 @@ class Allocator:
             self._allocate(tensor, device)
         for node, device in nodes:
             if node.view is not None and node.op != "NONE":
-                self._state(node.view).views += 1
+                self._states[id(node.view)].views += 1
             if node.input:
                 self._allocate(node, device)
             for source in node.src:
-                self._state(source).children += 1
+                self._states[id(source)].children += 1
                 if source.input:
                     self._allocate(source, device)
         for node, device in nodes:
@@ -143,8 +139,10 @@ class Allocator:
         return {device: buffer.size for device, buffer in self.buffers.items()}
 
     def _allocate(self, tensor: Tensor, device: str) -> None:
-        state = self._state(tensor)
-        if tensor.place is not None or state.allocated or tensor.view is not None:
+        if tensor.place is not None or tensor.view is not None:
+            return
+        state = self._states[id(tensor)]
+        if state.allocated:
             return
         state.allocated = True
         if tensor.op in IN_PLACE and self._reuse(tensor, state):
@@ -155,7 +153,7 @@ class Allocator:
     def _reuse(self, tensor: Tensor, state: _State) -> bool:
         """Take the memory of an operand that nothing else needs any more; what a view shows is not taken."""
         for parent in tensor.src:
-            its = self._state(parent)
+            its = self._states[id(parent)]
             if its.allocated and not parent.output and tensor.like(parent) and its.children == 1 and its.views == 0:
                 state.device, state.offset = its.device, its.offset
                 its.allocated = False
@@ -171,12 +169,12 @@ class Allocator:
             buffer.give(state.offset + after, before - after)
 
     def _release(self, tensor: Tensor) -> None:
-        state = self._state(tensor)
+        state = self._states[id(tensor)]
         state.children -= 1
         if state.children or state.views:
             return
         if tensor.view is not None:
-            owner = self._state(tensor.view)
+            owner = self._states[id(tensor.view)]
             owner.views -= 1
             if owner.views == 0 and owner.children == 0 and owner.allocated:
                 self._free(tensor.view, owner)
