@@ -123,6 +123,59 @@ NOTES = {
     "(scripts/scaling_benchmarks.py, NUM_KEY_VALUE_HEADS): 62.0 GiB with them. Other layouts of this model without ZeRO have "
     "several published numbers, one of them as with 8.",
     "llamacpp-159-glm-4-32b-0414-gguf-ctx32768": "The file's quantization is not known.",
+    **dict.fromkeys(
+        (
+            "hf-qwen3-14b-awq-in14336",
+            "hf-qwen3-30b-a3b-fp8-block-in30720",
+            "hf-qwen3-32b-bf16-in30720",
+            "hf-qwen3-4b-awq-in30720",
+            "hf-qwen3-4b-bf16-in30720",
+            "hf-qwen3-8b-bf16-in30720",
+        ),
+        "Unexplained: what was measured is weights and the full cache, and 38 MB as with a prompt of one token; the prompt's "
+        "forward pass, of which three feed-forward results are alive at once, does not show.",
+    ),
+    **dict.fromkeys(
+        (
+            "vllm-0.19.2-qwen3-30b-gb10-kv",
+            "vllm-0.19.2-qwen3-30b-gb10-tokens",
+            "vllm-0.19.2-qwen3-30b-gb10-fits",
+            "vllm-0.29-minimax-m27-awq-2xgb10-u0.8-kv",
+            "vllm-0.29-minimax-m27-awq-2xgb10-u0.85-kv",
+            "vllm-0.29-minimax-m27-awq-2xgb10-u0.8-fits",
+            "vllm-26.05-qwen25-1.5b-gb10-kv",
+        ),
+        "The GPU shares the host's memory: vLLM takes what the host has available for free (utils/mem_utils.py, psutil), "
+        "so that other processes and the cache of files move the budget both ways. Its range covers what was seen.",
+    ),
+    **dict.fromkeys(
+        ("vllm-qwen35-9b-tp1-geom", "vllm-qwen35-9b-tp1-mtp1-tokens"),
+        "The release is not known; before 0.20.2 vLLM printed the tokens of one group of layers, which is exactly what was "
+        "measured.",
+    ),
+    "vllm-0.23-dsv4-flash-tp2-h200nvl-geom": "Unexplained: vLLM packs DeepSeek-V4's compressed layers into groups of their own "
+    "(v1/core/kv_cache_utils.py, group_and_unify_kv_cache_specs), which is not modelled.",
+    "vllm-qwen38-27b-fp8-rtxpro6000-default-seqs-fits": "Qwen3.8-27B is taken for Qwen3.6-27B: 939 blocks were there, a fifth "
+    "fewer than with that network's; which of its sizes differs is not known.",
+    "sglang-0.5.17-qwen36-27b-a100-fits": "169,000 tokens are asked for and 171,008 were there; 2% fewer are predicted. How "
+    "many slots of states SGLang 0.5.17 takes with EAGLE is unexplained.",
+    **dict.fromkeys(
+        (
+            "vllm-0.19.1-qwen36-35b-awq-tp2-weights",
+            "vllm-0.19.1-qwen36-35b-awq-tp2-mtp1-weights",
+            "vllm-qwen36-27b-nvfp4-weights",
+            "vllm-qwen36-27b-nvfp4-mtp2-weights",
+            "sglang-qwen35-35b-gptq-rocm-weights",
+            "vllm-0.25-agentworld-35b-awq-tp2-3090-tokens",
+        ),
+        "The case names the format alone. The family's usual recipe is taken; the range covers what repositories differ by.",
+    ),
+    "vllm-0.25-qwen36-27b-nvfp4-tp2-5090-mtp3-kv": "The case names the format alone, and profiling with the largest image is "
+    "predicted; a server of text alone leaves 1.4 GiB more for the cache.",
+    **dict.fromkeys(
+        ("vllm-0.8.2-llama31-8b-lora2-graphs", "vllm-0.16-llama3-70b-awq-tp2-graphs"),
+        "What graphs take is observed, not derived; its range covers it.",
+    ),
     "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
 }
 """What is known about measured cases that are off by more than five percent."""
@@ -178,8 +231,9 @@ def blocks(found: Report) -> Iterator[Block]:
     """What the page says, from top to bottom."""
     shown = points(found.results)
     done = [each for each in found.results if each.error is not None]
+    judged = [each for each in found.results if each.error is not None or each.verdict is not None]
     yield (
-        f"{format_count(len(done))} of {format_count(len(found.results))} known cases are predicted here; the others are refused "
+        f"{format_count(len(judged))} of {format_count(len(found.results))} known cases are predicted here; the others are refused "
         "by name. `memcore accuracy FILE` shows every case of a file, as those below tests/truth. Blue cases are simulated: real "
         "steps of PyTorch on fake tensors with every allocation recorded. Orange ones are what people and projects published."
     )
@@ -195,6 +249,7 @@ def blocks(found: Report) -> Iterator[Block]:
     )
     yield Heading("Simulated steps")
     yield from simulated(found)
+    yield from served(found)
     yield Heading("Measured cases that are furthest off")
     yield (
         "Everything that is more than five percent off, and what is known about it. Published configs leave much open: what the "
@@ -204,6 +259,36 @@ def blocks(found: Report) -> Iterator[Block]:
     yield Heading("Not expressible yet")
     yield "Cases that this version refuses, by the first thing that each lacks."
     yield Table(("Cases", "Reason"), [*reasons(found)])
+
+
+SERVERS = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers")
+
+
+def served(found: Report) -> Iterator[Block]:
+    """How well servers are predicted, by how far a case is to be trusted, and their verdicts."""
+    yield Heading("Servers by confidence")
+    yield (
+        "A case is `high` where its source states everything or fixes it by a pinned release, `medium` where one or two "
+        "settings are assumed, `low` where it is there to be looked at."
+    )
+    rows = [
+        (each.kind, each.engine, str(each.cases), *(f"{100 * error:.2f}%" for error in (each.median, each.p90)),
+         "" if each.inside is None else f"{100 * each.inside:.0f}%")
+        for each in found.confidences(SERVERS)
+    ]  # fmt: skip
+    yield Table(("Server", "Confidence", "Cases", "Median", "90th percentile", "Inside"), rows)
+    yield (
+        "Whether a job fits has no error in percent. `unsafe` cases are predicted to start and did not; `too careful` ones "
+        "started though they are predicted not to."
+    )
+    yield Table(
+        ("Engine", "Verdict", "Cases"), [(engine, said, str(count)) for engine, said, count in found.verdicts()]
+    )
+    wrong = [each for each in found.results if each.verdict not in (None, "right") and each.engine in SERVERS]
+    yield Table(
+        ("Case", "Verdict", "Confidence", "Note"),
+        [(each.id, each.verdict or "", each.confidence, NOTES.get(each.id, UNKNOWN)) for each in wrong],
+    )
 
 
 def simulated(found: Report) -> Iterator[Block]:

@@ -131,6 +131,14 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "the trainer computes it after the model": "由训练器在模型之后计算",
     # Caches of servers
     "the model's dtype": "模型的精度",
+    "the checkpoint's own layers that predict further tokens": "checkpoint 自带的多 token 预测层",
+    "a decoder layer that reads the last hidden state": "读取最后隐藏状态的一个解码层",
+    "a decoder layer that reads three hidden states, with a small head of its own": (
+        "读取三处隐藏状态、自带小输出头的一个解码层"
+    ),
+    "heads of their own": "各自的输出头",
+    "lookup in the prompt, without weights": "在提示中查找，没有权重",
+    "a smaller model": "较小的模型",
     "656 bytes for a token's latent vector (sparse attention in vLLM)": (
         "每个 token 的潜向量 656 字节（vLLM 的稀疏注意力）"
     ),

@@ -63,6 +63,9 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "what the checkpoint's quantization_config says, else none": "按 checkpoint 的 quantization_config，否则为 none",
     "vLLM 16 (64 for latent attention), SGLang 1, TensorRT-LLM 32": "vLLM 16（MLA 为 64）、SGLang 1、TensorRT-LLM 32",
     "none, or 5 with a draft model": "none，有草稿模型时为 5",
+    "mtp where the family has such layers, else ngram; draft with a draft model": (
+        "该系列有此类层时为 mtp，否则 ngram；有草稿模型时为 draft"
+    ),
     "what the server profiles with": "推理服务做性能剖析时所用的值",
     "all GPUs; 1 for servers": "全部 GPU；推理服务为 1",
     "all data-parallel ranks": "所有数据并行 rank",

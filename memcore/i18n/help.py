@@ -92,6 +92,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "inference.block_size": "缓存一个块的 token 数；一个序列占用整数个块。",
     "inference.use_cache": "在 token 之间保留键和值；否则每个 token 都要重新运行整个序列。",
     "inference.draft_model": "提议 token 的较小模型，写其 id 或 config.json；其权重和缓存另计。",
+    "inference.speculative_method": "一步中检验的 token 由什么提议；其权重和缓存另计。",
     "inference.num_speculative_tokens": "一步中提议并检验的 token 数。",
     "inference.max_loras": "同时在 GPU 显存中的适配器数。",
     "inference.max_lora_rank": "适配器的最高秩；槽位按此大小。",

@@ -59,6 +59,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "KV cache": "KV 缓存",
     "Draft model": "草稿模型",
     "Proposed tokens": "提议的 token 数",
+    "Proposals by": "提议方式",
     "LoRA slots": "LoRA 槽位",
     "LoRA rank": "LoRA 秩",
     "Sleep level": "休眠级别",

@@ -7,7 +7,7 @@ are steps on fake tensors without libraries, those of a CPU have none either, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor
 from statistics import fmean, median
@@ -85,6 +85,17 @@ class Result:
     """The quantity that the case assumes, where the engine's log counts another."""
     range: tuple[int, int] | None = None
     """The least and the most that the reading says, where the quantity is one of the three readings."""
+    confidence: str = ""
+    """How far the case is to be trusted, as it says itself."""
+
+    @property
+    def verdict(self) -> str | None:
+        """`right`, `unsafe` if it ended in out of memory though it was predicted to fit, else `too careful`."""
+        if self.quantity != "fits" or self.predicted is None or self.measured is None:
+            return None
+        if bool(self.predicted) == bool(self.measured):
+            return "right"
+        return "unsafe" if self.predicted else "too careful"
 
     @property
     def inside(self) -> bool | None:
@@ -141,6 +152,21 @@ class Report:
     def regimes(self) -> list[Group]:
         """Absolute errors by the kind of job."""
         return self._grouped(lambda each: ((each.kind, each.regime or each.engine, "all"),))
+
+    def confidences(self, engines: Collection[str]) -> list[Group]:
+        """Absolute errors by engine and by how far cases are to be trusted; verdicts apart."""
+        return self._grouped(
+            lambda each: (
+                ((each.engine, each.confidence, "all"), ("all", each.confidence, "all"))
+                if each.engine in engines and each.quantity != "fits"
+                else ()
+            )
+        )
+
+    def verdicts(self) -> list[tuple[str, str, int]]:
+        """By engine: how many verdicts are right, unsafe or too careful."""
+        found = Counter((each.engine, each.verdict) for each in self.results if each.verdict is not None)
+        return [(engine, verdict or "", count) for (engine, verdict), count in sorted(found.items())]
 
     def _grouped(self, keys: Callable[[Result], Iterable[tuple[str, str, str]]]) -> list[Group]:
         sorted_into: dict[tuple[str, str, str], list[Result]] = {}
@@ -228,6 +254,8 @@ def _plain(result: Result) -> dict[str, Any]:
         "moment": result.moment,
         "stated_quantity": result.stated or result.quantity,
         "regime": result.regime,
+        "confidence": result.confidence,
+        "verdict": result.verdict,
         "low": result.range[0] if result.range else None,
         "high": result.range[1] if result.range else None,
         "inside": result.inside,
@@ -278,6 +306,7 @@ def _result(case: object) -> Result:
         "measured": int(size) if isinstance(size, int) else None,
         "measured_phase": measured.get("phase"),
         "regime": str(found.get("regime", "")),
+        "confidence": str(found.get("confidence", "")),
     }
     shared |= _logged(found, shared)
     try:

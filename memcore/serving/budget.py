@@ -56,6 +56,10 @@ class Pool:
     """Tokens that fit, as the server reports them."""
     bytes_each: int = 1
     """Bytes of a unit, on the rank with most of them."""
+    tokens_otherwise: int | None = None
+    """Tokens as other releases report them, where the release is not known."""
+    least: int = 0
+    """Units without which the server does not start."""
     replicas: int = 1
     """Pools of the whole job: data-parallel ranks have one each."""
     capacity_low: int = 0

@@ -15,7 +15,7 @@ from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, Mixer, SpecialMixer
 from memcore.serving.formats import BYTES
 from memcore.serving.slots import TENSOR, sharded
-from memcore.symbols import Shape, Shifted, Total, product, spell
+from memcore.symbols import Axis, Shape, Shifted, Total, product, spell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,8 @@ class Caching:
     chunk: int = 0
     """Tokens of a chunk of chunked attention."""
     window: int = 0
+    proposed: int = 0
+    """Tokens that are proposed: convolutions keep that many more (vllm, mamba_utils.py, `num_spec`)."""
     keeps_kernel: bool = False
     """Convolution states hold as many tokens as the kernel sees (transformers), not one less."""
 
@@ -147,7 +149,7 @@ def _states(mixer: SpecialMixer, caching: Caching) -> list[Kept]:
     total, shapes = Fraction(0), []
     for shape in (*mixer.state, *mixer.kept):
         convolves = "K" in shape
-        shortened = tuple(Shifted("K", -1, 1) if axis == "K" and not caching.keeps_kernel else axis for axis in shape)
+        shortened = tuple(_seen(caching) if axis == "K" and not caching.keeps_kernel else axis for axis in shape)
         own = sharded(shortened, TENSOR)
         in_fp32 = mixer.variant.startswith("kimi-delta") and not convolves
         dtype = "fp32" if in_fp32 else caching.dtype if convolves else caching.state_dtype
@@ -159,6 +161,11 @@ def _states(mixer: SpecialMixer, caching: Caching) -> list[Kept]:
         size = ceil(sum(product(shape, sizes) for shape in mixer.cached) * caching.type.itemsize)
         found.append(Kept(kind="full", bytes=size, shape=_together(*mixer.cached), title="cached tokens"))
     return found
+
+
+def _seen(caching: Caching) -> Axis:
+    """Tokens that a convolution keeps: one less than it sees, and those that are proposed."""
+    return Shifted(Shifted("K", 1, caching.proposed), -1, 1) if caching.proposed else Shifted("K", -1, 1)
 
 
 def per_token(model: Model, caching: Caching) -> int:

@@ -7,17 +7,32 @@ and how vLLM reads it (model_executor/layers/quantization/*.py, `from_config`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from memcore.errors import ConfigError
 from memcore.messages import joined
-from memcore.networks.catalog import catalog, find_model
 from memcore.patterns import Pattern, starts_like
-from memcore.serving.formats import FORMATS, Format
+from memcore.serving.formats import EXPERTS, FORMATS, MATRICES, Format
 
 Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Modules that have another format than the rest."""
+
+    format: Format | None
+    """None: the model's dtype."""
+    targets: tuple[str, ...] = ()
+    """Names, parts of names, or `re:` and a pattern."""
+    kinds: frozenset[str] = frozenset()
+    """Or kinds of parameters."""
+
+    def has(self, kind: str, modules: Sequence[str]) -> bool:
+        """Whether a matrix made of these modules belongs to it."""
+        return kind in self.kinds or any(_matches(each, module) for each in self.targets for module in modules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +44,26 @@ class Stored:
     """`quant_method`, as the file has it."""
     ignored: tuple[str, ...] = ()
     """Modules that stay in the model's dtype: names, parts of names, or `re:` and a pattern."""
+    parts: tuple[Part, ...] = ()
+    """Modules with a format of their own; the first that has a module counts."""
 
     def leaves(self, module: str) -> bool:
         """Whether a module, by its full name, is left alone."""
         return any(_matches(pattern, module) for pattern in self.ignored)
+
+    def format_of(self, kind: str, modules: Sequence[str]) -> Format | None:
+        """How a matrix is stored that is made of some modules; None: in the model's dtype."""
+        if any(self.leaves(module) for module in modules):
+            return None
+        for part in self.parts:
+            if part.has(kind, modules):
+                return part.format
+        return self.format if kind in self.format.covers else None
+
+    @property
+    def native(self) -> bool:
+        """Quantized by those who trained it, so that its further layers are as well."""
+        return self.method == "fp8" and not self.format.name.startswith("fp8-channel")
 
 
 @lru_cache(maxsize=256)
@@ -49,15 +80,12 @@ def _matches(ignored: str, module: str) -> bool:
     if "*" in ignored:
         return starts_like(ignored.split("*"), module)
     # A prefix of whole words, at the start or after a wrapper's name (`model.`, `language_model.`).
-    return f".{module}.".find(f".{ignored}.") >= 0
+    return f".{_plain(module)}.".find(f".{_plain(ignored)}.") >= 0
 
 
-def raw_config(model: str | Raw) -> Raw:
-    """The `config.json` of a model."""
-    if isinstance(model, str):
-        found: Raw = catalog()[find_model(model).name]["config"]
-        return found
-    return model
+def _plain(name: str) -> str:
+    """A name without its wrapper, whose place differs between files and releases (`model.language_model.layers`)."""
+    return name.replace("language_model.", "").removeprefix("model.").strip(".")
 
 
 def text_config(raw: Raw) -> Raw:
@@ -97,7 +125,11 @@ def own_format(raw: Raw) -> Stored | None:
         raise ConfigError.at(
             "model.quantization_config.quant_method", "found {!r}; known: {}", method, joined(", ", _METHODS)
         )
-    return _METHODS[method](found)
+    stored = _METHODS[method](found)
+    if text_config(raw).get("expert_dtype") == "fp4":
+        # DeepSeek-V4: experts in MXFP4 within a checkpoint of fp8 (vllm, models/deepseek_v4/quant_config.py).
+        return replace(stored, parts=(Part(format=FORMATS["mxfp4"], kinds=EXPERTS), *stored.parts))
+    return stored
 
 
 def _texts(found: object) -> tuple[str, ...]:
@@ -124,8 +156,56 @@ def _awq(found: Raw) -> Stored:
 
 
 def _gptq(found: Raw) -> Stored:
-    name = "w8a16" if found.get("bits") == 8 else "gptq"
-    return Stored(format=FORMATS[name].with_groups(_integer(found, ("group_size",), 128)), method="gptq")
+    """Source: vllm, quantization/utils/gptq_utils.py: `-:` leaves modules alone, `+:` gives them other bits."""
+    size = _integer(found, ("group_size",), 128)
+    dynamic = found.get("dynamic")
+    parts, ignored = [], list(_texts(found.get("modules_to_not_convert")))
+    for pattern, own in dynamic.items() if isinstance(dynamic, Mapping) else ():
+        name = str(pattern)
+        if name.startswith("-:"):
+            ignored.append(f"re:{name[2:]}")
+        elif isinstance(own, Mapping):
+            group = _integer(own, ("group_size",), size)
+            parts.append(Part(format=_integers(own.get("bits", found.get("bits"))).with_groups(group),
+                              targets=(f"re:{name.removeprefix('+:')}",)))  # fmt: skip
+    return Stored(
+        format=_integers(found.get("bits")).with_groups(size), method="gptq", ignored=tuple(ignored), parts=tuple(parts)
+    )
+
+
+def _integers(bits: object) -> Format:
+    return FORMATS["w8a16" if bits == 8 else "gptq"]
+
+
+def _autoround(found: Raw) -> Stored:
+    """Source: auto_round, export/export_to_autoround: `extra_config` has the bits of single modules."""
+    size, parts = _integer(found, ("group_size",), 128), []
+    extra = found.get("extra_config")
+    for name, own in extra.items() if isinstance(extra, Mapping) else ():
+        bits = own.get("bits", found.get("bits")) if isinstance(own, Mapping) else 16
+        group = _integer(own, ("group_size",), size) if isinstance(own, Mapping) else size
+        chosen = None if isinstance(bits, int) and bits >= 16 else _integers(bits).with_groups(group)
+        pattern = f"re:{name}" if any(sign in str(name) for sign in ("*", "\\", "[")) else str(name)
+        parts.append(Part(format=chosen, targets=(pattern,)))
+    return Stored(format=_integers(found.get("bits")).with_groups(size), method="auto-round", parts=tuple(parts))
+
+
+def _torchao(found: Raw) -> Stored:
+    """Source: torchao, quantization/quant_api.py: the names of its configurations."""
+    text = str(found.get("quant_type", "")).lower()
+    name = next((each for key, each in _TORCHAO.items() if key in text), "int8")
+    return Stored(format=FORMATS[name], method="torchao", ignored=_texts(found.get("modules_to_not_convert")))
+
+
+_TORCHAO: Mapping[str, str] = {
+    "int4weightonly": "int4",
+    "int4_weight_only": "int4",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "perrow": "fp8-channel",
+    "float8": "fp8",
+    "int8": "int8",
+}
 
 
 def _bitsandbytes(found: Raw) -> Stored:
@@ -140,30 +220,82 @@ def _mxfp4(found: Raw) -> Stored:
 
 
 def _modelopt(found: Raw) -> Stored:
+    """Source: vllm, quantization/modelopt.py: one algorithm for all, or `quantized_layers` with one for each module."""
     inner = found.get("quantization")
     section: Raw = inner if isinstance(inner, Mapping) else found
     algorithm = str(section.get("quant_algo", "")).upper()
-    name = "nvfp4" if "FP4" in algorithm else "fp8"
     ignored = _texts(section.get("exclude_modules") or section.get("ignore"))
-    return Stored(format=FORMATS[name], method="modelopt", ignored=ignored)
+    if section.get("config_groups") and not algorithm:
+        return replace(_compressed(section), method="modelopt", ignored=ignored)
+    layers = section.get("quantized_layers")
+    if algorithm == "MIXED_PRECISION" and isinstance(layers, Mapping):
+        by_format: dict[str, list[str]] = {}
+        for module, own in layers.items():
+            name = str(own.get("quant_algo", "")).upper() if isinstance(own, Mapping) else ""
+            # Experts are stacked here: one stands for all.
+            head, experts, _ = str(module).partition(".experts.")
+            by_format.setdefault(_algorithm(name), []).append(f"{head}.experts" if experts else head)
+        parts = tuple(
+            Part(format=FORMATS[name], targets=tuple(dict.fromkeys(modules))) for name, modules in by_format.items()
+        )
+        return Stored(
+            format=replace(FORMATS["nvfp4"], covers=frozenset()), method="modelopt", ignored=ignored, parts=parts
+        )
+    return Stored(format=FORMATS[_algorithm(algorithm)], method="modelopt", ignored=ignored)
+
+
+def _algorithm(name: str) -> str:
+    return next((each for key, each in _ALGORITHMS.items() if key in name), "fp8")
+
+
+_ALGORITHMS: Mapping[str, str] = {
+    "NVFP4": "nvfp4",
+    "MXFP8": "mxfp8",
+    "MXFP4": "mxfp4",
+    "FP4": "nvfp4",
+    "W4A16": "int4",
+    "W4A8": "int4",
+    "PER_CHANNEL": "fp8-channel",
+    "PB_WO": "fp8-block",
+    "FP8": "fp8",
+    "INT8": "int8",
+}
+"""Formats by what a name of ModelOpt's algorithm contains; the first counts."""
 
 
 def _compressed(found: Raw) -> Stored:
+    """Source: vllm, compressed_tensors.py: groups of targets, `Linear` for all, names, or `re:` and a pattern."""
     groups = found.get("config_groups")
-    first: object = next(iter(groups.values()), {}) if isinstance(groups, Mapping) else {}
-    weights = first.get("weights") if isinstance(first, Mapping) else None
+    rest, parts = None, []
+    for group in groups.values() if isinstance(groups, Mapping) else ():
+        if isinstance(group, Mapping):
+            chosen, targets = _group_format(group), _texts(group.get("targets"))
+            if rest is None and ("Linear" in targets or not targets):
+                rest = chosen
+            else:
+                parts.append(Part(format=chosen, targets=targets))
+    if rest is None:
+        rest = replace(parts[0].format or FORMATS["int8"], covers=frozenset()) if parts else FORMATS["int8"]
+    return Stored(format=rest, method="compressed-tensors", ignored=_texts(found.get("ignore")), parts=tuple(parts))
+
+
+def _group_format(group: Raw) -> Format:
+    weights = group.get("weights")
     section: Raw = weights if isinstance(weights, Mapping) else {}
     bits, kind = section.get("num_bits", 8), section.get("type", "int")
-    quantizes_inputs = isinstance(first, Mapping) and isinstance(first.get("input_activations"), Mapping)
-    name = _COMPRESSED.get((str(kind), bits, quantizes_inputs), "int8")
+    name = _COMPRESSED.get((str(kind), bits, isinstance(group.get("input_activations"), Mapping)), "int8")
     chosen = FORMATS[name]
     if section.get("strategy") == "block":
-        chosen = FORMATS["fp8-block"]
-    elif section.get("strategy") in ("channel", "tensor") and name in ("int4", "w8a16"):
-        chosen = chosen.with_groups(-1)
-    elif name in ("int4", "w8a16"):
-        chosen = chosen.with_groups(_integer(section, ("group_size",), 128))
-    return Stored(format=chosen, method="compressed-tensors", ignored=_texts(found.get("ignore")))
+        return FORMATS["fp8-block"]
+    if kind == "float" and section.get("group_size") == 32:
+        return replace(FORMATS["mxfp4"], covers=MATRICES) if bits == 4 else FORMATS["mxfp8"]
+    if name == "fp8-channel" and section.get("strategy") == "tensor":
+        return FORMATS["fp8"]
+    if section.get("strategy") in ("channel", "tensor") and name in ("int4", "w8a16"):
+        return chosen.with_groups(-1)
+    if name in ("int4", "w8a16"):
+        return chosen.with_groups(_integer(section, ("group_size",), 128))
+    return chosen
 
 
 _COMPRESSED: Mapping[tuple[str, object, bool], str] = {
@@ -187,6 +319,11 @@ _METHODS: Mapping[str, Callable[[Raw], Stored]] = {
     "mxfp4": _mxfp4,
     "modelopt": _modelopt,
     "modelopt_fp4": _modelopt,
+    "modelopt_mixed": _modelopt,
+    "modelopt_mxfp8": _modelopt,
+    "auto-round": _autoround,
+    "autoround": _autoround,
+    "torchao": _torchao,
     "compressed-tensors": _compressed,
 }
 

@@ -49,6 +49,22 @@ _ROWS: Mapping[str, tuple[int, int]] = {
     "gb300": (148, 126),
 }
 """Multiprocessors and MiB of cache, by how an accelerator's id begins."""
+_SWITCHED = ("h100-sxm", "h200-sxm", "h800", "h20-", "gh200", "b200", "b300", "gb200", "gb300")
+"""GPUs that an NVLink switch connects, by how their id begins."""
+_INTEGRATED = ("gb10", "jetson", "thor")
+"""GPUs that have the host's memory."""
+
+
+def switched(accelerator: Accelerator | None) -> bool:
+    """Whether GPUs reach each other through an NVLink switch; assumed where none is named."""
+    return accelerator is None or accelerator.id.startswith(_SWITCHED)
+
+
+def integrated(accelerator: Accelerator | None) -> bool:
+    """Whether the GPU shares the host's memory with everything else that runs there."""
+    return accelerator is not None and accelerator.id.startswith(_INTEGRATED)
+
+
 _USUAL = Device(132, 50 * MiB)
 
 

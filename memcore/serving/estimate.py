@@ -19,7 +19,9 @@ def estimate(config: Config) -> ServingEstimate:
     """The answer of the server that a config names, and the same for other networks that its model may stand for."""
     job = resolve(config)
     others = tuple(estimate(config.replaced(MODEL, other)) for other in job.model.alternatives)
-    return ServingEstimate(job, job.server.budget(job), others)
+    stored = [replace(job, basics=replace(job.basics, stored=each), recipes=()) for each in job.recipes]
+    recipes = tuple(ServingEstimate(each, each.server.budget(each)) for each in stored)
+    return ServingEstimate(job, job.server.budget(job), others, recipes)
 
 
 _BEYOND = "servers refuse that, or warn, unless its rotary positions are scaled (vLLM: VLLM_ALLOW_LONG_MAX_MODEL_LEN)"
@@ -33,6 +35,8 @@ class ServingEstimate:
     budget: Budget
     alternatives: tuple[ServingEstimate, ...] = ()
     """The same with other networks that the model may stand for."""
+    recipes: tuple[ServingEstimate, ...] = ()
+    """The same with what other repositories of the format quantize."""
 
     @cached_property
     def rank(self) -> RankBudget:
@@ -47,7 +51,15 @@ class ServingEstimate:
     @property
     def pool(self) -> Pool | None:
         """Where sequences live; None where the cache grows with them."""
-        return self.budget.pool
+        pool, others = self.budget.pool, [each.budget.pool for each in self.recipes]
+        found = [each for each in others if each is not None]
+        if pool is None or pool.capacity is None or not found:
+            return pool
+        return replace(
+            pool,
+            capacity_low=min([pool.capacity_low, *(each.capacity_low for each in found)]),
+            capacity_high=max([pool.capacity_high, *(each.capacity_high for each in found)]),
+        )
 
     @property
     def ledger(self) -> Ledger:
@@ -86,7 +98,7 @@ class ServingEstimate:
     @cached_property
     def device(self) -> Reading:
         """Bytes that the driver shows for the GPU."""
-        own, others = self._device, [other.device for other in self.alternatives]
+        own, others = self._device, [other.device for other in (*self.alternatives, *self.recipes)]
         return replace(
             own,
             low=min([own.low, *(each.low for each in others)]),
@@ -124,7 +136,12 @@ class ServingEstimate:
     def asked_length(self) -> int:
         """Tokens of each of them: their mean where the config says it, else the longest."""
         given = self.job.config[Inference.mean_length]
-        return self.job.basics.max_model_len if given is None or self.users == 1 else self.job.basics.mean_length
+        if given is not None and self.users > 1:
+            return self.job.basics.mean_length
+        longest, pool = self.job.basics.max_model_len, self.pool
+        if self._shortened and self.job.basics.batch is None and pool is not None and pool.tokens:
+            return min(longest, pool.tokens)
+        return longest
 
     @cached_property
     def needed(self) -> int:
@@ -132,7 +149,15 @@ class ServingEstimate:
         if self.pool is None:
             return 0
         each = -(-self.users // self.pool.replicas)
-        return max(self.pool.needed(self.job.basics.max_model_len), each * self.pool.needed(self.asked_length))
+        longest = 1 if self._shortened else self.pool.needed(self.job.basics.max_model_len)
+        if self._shortened and self.job.basics.batch is None:
+            return max(self.pool.least, longest)
+        return max(self.pool.least, longest, each * self.pool.needed(self.asked_length))
+
+    @property
+    def _shortened(self) -> bool:
+        """Whether the server starts with less room than the longest sequence takes."""
+        return self.job.server.shortens
 
     @property
     def spare(self) -> int | None:

@@ -12,6 +12,16 @@ from memcore.serving.formats import FORMATS
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES
 
+METHODS: Mapping[str, str] = {
+    "mtp": "the checkpoint's own layers that predict further tokens",
+    "eagle": "a decoder layer that reads the last hidden state",
+    "eagle3": "a decoder layer that reads three hidden states, with a small head of its own",
+    "medusa": "heads of their own",
+    "ngram": "lookup in the prompt, without weights",
+    "draft": "a smaller model",
+}
+"""How tokens are proposed."""
+
 POOLED = ("vllm", "sglang", "tensorrt-llm")
 """Servers that set memory aside for all sequences together."""
 
@@ -124,6 +134,15 @@ class Inference(Section, path="inference"):
         flag="draft",
         engines=("vllm", "sglang"),
         default="none",
+        advanced=True,
+    )
+    speculative_method = setting(
+        Choice(tuple(METHODS), METHODS),
+        "Proposals by",
+        "How tokens are proposed that one step checks; weights and cache of it come on top.",
+        flag="speculative-method",
+        engines=("vllm", "sglang"),
+        default="mtp where the family has such layers, else ngram; draft with a draft model",
         advanced=True,
     )
     num_speculative_tokens = setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from memcore import registry
@@ -14,14 +15,17 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, find_accelerator
-from memcore.networks.catalog import find_model
+from memcore.networks.catalog import find_model, full_name
 from memcore.networks.network import Model
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
-from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, raw_config, text_config
+from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, text_config
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
+from memcore.serving.recipes import recipe
+from memcore.serving.repositories import OBSERVED_TOWERS, identified, published, whole_model
 from memcore.serving.settings import ServerSettings
+from memcore.serving.speculation import Speculation, predicts, speculation
 from memcore.serving.stages import Layout
 from memcore.units import GiB
 
@@ -45,6 +49,17 @@ class Server:
     """Formats of weights that it loads, most bits first."""
     sleeps: bool = False
     """It can hand its memory to another job for a while (`sleep_level`)."""
+    described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
+    """How much less and how much more weights are in known start-up logs, where the checkpoint is described: what
+    loading rounds up, repacks and keeps beside."""
+    state_dtype: str | None = None
+    """Of recurrent states where the checkpoint says nothing; None: the model's."""
+    logs_draft_apart: bool = False
+    """The weights that it reports are the target's; what proposes tokens has a line of its own."""
+    shortens: bool = False
+    """It starts with less room than the longest sequence takes, and takes shorter ones."""
+    loads_towers: bool = False
+    """It loads a checkpoint's vision tower, where the same repository has one."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
 
@@ -66,8 +81,14 @@ class Basics:
     mean_length: int
     accelerator: Accelerator | None
     capacity: int | None
+    state_dtype: str = "bf16"
+    """Of recurrent states."""
     draft: Model | None = None
     """The model that drafts tokens."""
+    speculation: Speculation | None = None
+    """How tokens are proposed."""
+    tower: tuple[int, int, int] | None = None
+    """Bytes of a tower whose layers are not described."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -76,7 +97,9 @@ class Basics:
 
     def drafting(self) -> Basics | None:
         """The same for the draft model, which is not quantized."""
-        return None if self.draft is None else replace(self, model=self.draft, stored=None, draft=None)
+        return (
+            None if self.draft is None else replace(self, model=self.draft, stored=None, draft=None, speculation=None)
+        )
 
     def caching(self) -> Caching:
         """How tokens are cached."""
@@ -85,10 +108,11 @@ class Basics:
         return Caching(
             type=CACHE_TYPES[self.cache_dtype],
             dtype=self.dtype,
-            state_dtype=_state_dtype(text, self.dtype),
+            state_dtype=self.state_dtype,
             sizes=self.sizes,
             chunk=chunk if isinstance(chunk, int) else (window or 8192),
             window=window,
+            proposed=self.speculation.tokens if self.speculation else 0,
         )
 
 
@@ -114,6 +138,8 @@ class ServingJob:
     options: object
     num_gpus: int
     assumptions: tuple[Assumption, ...]
+    recipes: tuple[Stored, ...] = ()
+    """How other repositories of the format are quantized, where the config says the format alone."""
 
     @property
     def model(self) -> Model:
@@ -153,12 +179,12 @@ def resolve(config: Config) -> ServingJob:
     Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
     """
     read = Defaults(config)
-    model = find_model(config.model)
     name = read.take(EngineSettings.type, "vllm", "the most usual server")
     server = server_of(name)
+    served = _served(read, config.model, server)
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
-    basics = _basics(read, config, model, layout)
+    basics, recipes = _basics(read, config, served, layout)
     _refuse_uneven(read, basics)
     options = server.options(read, basics)
     if read.problems:
@@ -170,6 +196,32 @@ def resolve(config: Config) -> ServingJob:
         options=options,
         num_gpus=read.given(Hardware.num_gpus) or 1 if server.splits else layout.gpus,
         assumptions=tuple(read.assumptions),
+        recipes=recipes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What a config's model stands for."""
+
+    model: Model
+    raw: Raw
+    format: str | None = None
+    """As a repository's name has it."""
+    name: str = ""
+    state_dtype: str | None = None
+
+
+def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
+    """The model of a config.json, of the catalog, or behind the name of a quantized or re-uploaded repository."""
+    if not isinstance(given, str):
+        return _Served(find_model(given), given, state_dtype=server.state_dtype)
+    found = identified(given)
+    if found.base != full_name(given):
+        read.assumptions.append(Assumption("model", found.base, "the same network, by the repository's name", True))
+    model = whole_model(found.base) if server.loads_towers else find_model(found.base)
+    return _Served(
+        model, published(found.base, whole=server.loads_towers), found.format, found.base, server.state_dtype
     )
 
 
@@ -228,9 +280,9 @@ def _refuse_uneven(read: Defaults, basics: Basics) -> None:
         )
 
 
-def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Basics:
-    raw = raw_config(config.model)
-    stored = _format(read, model, raw)
+def _basics(read: Defaults, config: Config, served: _Served, layout: Layout) -> tuple[Basics, tuple[Stored, ...]]:
+    model, raw = served.model, served.raw
+    stored, recipes = _format(read, served)
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
@@ -239,7 +291,7 @@ def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Bas
     cache = read.take(Inference.kv_cache_dtype, "auto")
     draft = config[Inference.draft_model]
     mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")
-    return Basics(
+    basics = Basics(
         model=model,
         raw=raw,
         layout=layout,
@@ -251,27 +303,58 @@ def _basics(read: Defaults, config: Config, model: Model, layout: Layout) -> Bas
         mean_length=min(mean, longest),
         accelerator=accelerator,
         capacity=capacity,
+        state_dtype=_state_dtype(text_config(raw), served.state_dtype or dtype),
         draft=None if draft is None else find_model(draft),
+        speculation=_speculation(read, model, raw, stored),
+        tower=OBSERVED_TOWERS.get(served.name),
     )
+    return basics, recipes
+
+
+def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None) -> Speculation | None:
+    """How tokens are proposed, if they are."""
+    tokens, draft = read.given(Inference.num_speculative_tokens), read.given(Inference.draft_model)
+    if tokens is None and draft is None and read.given(Inference.speculative_method) is None:
+        return None
+    usual = "draft" if draft is not None else "mtp" if predicts(model) else "ngram"
+    reason = "the checkpoint has layers for it" if usual == "mtp" else None
+    method = read.take(Inference.speculative_method, usual, reason)
+    if method == "draft" and draft is None:
+        read.refuse(Inference.draft_model, "found none, but {} is draft; name a model", Inference.speculative_method)
+    if method == "mtp" and not predicts(model):
+        raise UnsupportedError(
+            Inference.speculative_method, "found mtp; further layers of {} are not modelled", model.network.family
+        )
+    count = read.take(Inference.num_speculative_tokens, 5 if draft is not None else 1)
+    return speculation(method, count, model, text_config(raw), stored)
 
 
 _NATIVE: Mapping[str, str] = {"gpt_oss": "mxfp4"}
 """Formats of families whose checkpoints all have one, which a config.json may not say."""
 
 
-def _format(read: Defaults, model: Model, raw: Raw) -> Stored | None:
-    """What the config asks for, else what the checkpoint has."""
-    own = own_format(raw)
+def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Stored, ...]]:
+    """What the config asks for, else what the checkpoint or its name has; and what other repositories may have."""
+    own, family = own_format(served.raw), served.model.network.family
     name = read.given(Inference.quantization)
-    if name is None and own is None and model.network.family in _NATIVE:
-        name = read.take(Inference.quantization, _NATIVE[model.network.family], "as this family's checkpoints are")
+    named = served.format if served.format in FORMATS else None
+    if name is None and named is not None and (own is None or own.format.name != named):
+        name = read.take(Inference.quantization, named, "by the repository's name")
+    if name is None and own is None and family in _NATIVE:
+        name = read.take(Inference.quantization, _NATIVE[family], "as this family's checkpoints are")
     if name is None or (name in BYTES and name not in FORMATS):
-        return own if name is None else None
+        return (own if name is None else None), ()
     if name not in FORMATS:
-        return None
+        return None, ()
     if own is not None and (own.format.name == name or own.format.name.startswith(f"{name}-")):
-        return own
-    return Stored(format=FORMATS[name], method=name, ignored=own.ignored if own else ())
+        return own, ()
+    found = recipe(name, served.model)
+    ignored = own.ignored if own else ()
+    if found.others:
+        reason = "repositories of this family differ in what they quantize; the usual recipe"
+        read.assumptions.append(Assumption("model.quantization_config", name, reason, True))
+    usual, *others = (replace(each, ignored=(*ignored, *each.ignored)) for each in (found.usual, *found.others))
+    return usual, tuple(others)
 
 
 def _longest(read: Defaults, model: Model) -> int:

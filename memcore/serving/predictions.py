@@ -31,6 +31,13 @@ def _of_first(*categories: str) -> Callable[[ServingEstimate], Range]:
     return lambda found: _together(found.ranks[0].ledger, *categories)
 
 
+def _weights(found: ServingEstimate) -> Range:
+    categories = [each for each in _LOADED if each != "draft model" or not found.job.server.logs_draft_apart]
+    own = _together(found.ranks[0].ledger, *categories)
+    less, more = (int(own.expected * each) for each in found.job.server.described)
+    return Range(own.low - less, own.expected, own.high + more)
+
+
 def _cache(found: ServingEstimate) -> Range:
     first = found.ranks[0]
     if first.available is None:
@@ -48,8 +55,10 @@ def _tokens(found: ServingEstimate) -> Range | None:
     pool = found.pool
     if pool is None or pool.tokens is None:
         return None
-    low, high = (pool.tokens * each // (pool.capacity or 1) for each in (pool.capacity_low, pool.capacity_high))
-    return Range(low, pool.tokens, high)
+    other = pool.tokens if pool.tokens_otherwise is None else pool.tokens_otherwise
+    low, high = min(pool.tokens, other), max(pool.tokens, other)
+    capacity = pool.capacity or 1
+    return Range(low * pool.capacity_low // capacity, pool.tokens, high * pool.capacity_high // capacity)
 
 
 def _blocks(found: ServingEstimate) -> Range | None:
@@ -64,7 +73,7 @@ def _read(reading: Reading) -> Range:
 
 
 _PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], Range | None]] = {
-    ("weights", False): _of_first(*_LOADED),
+    ("weights", False): _weights,
     ("kv_cache", False): _cache,
     ("kv_cache", True): _all_caches,
     ("kv_cache_tokens", False): _tokens,
@@ -82,4 +91,10 @@ _PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], Range | None
 def predicted(found: ServingEstimate, quantity: str, *, total: bool) -> Range | None:
     """A quantity of one GPU, or of all together; None if it is not predicted."""
     predict = _PREDICTIONS.get((quantity, total))
-    return predict(found) if predict else None
+    own = predict(found) if predict else None
+    if predict is None or own is None or quantity == "fits":
+        return own
+    others = [each for each in map(predict, found.recipes) if each is not None]
+    return Range(
+        min([own.low, *(each.low for each in others)]), own.expected, max([own.high, *(each.high for each in others)])
+    )

@@ -9,10 +9,11 @@ from memcore.messages import Message
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.table import layer_order
 from memcore.serving.cache import Kept, kept
-from memcore.serving.entries import Entry, tensor
+from memcore.serving.entries import Entry, Range, observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
 from memcore.serving.slots import layer_slots
+from memcore.serving.speculation import speculative_entries
 from memcore.serving.stages import Stage, stages
 from memcore.serving.weights import CATEGORY, Storage, unsplit, weight_entries
 from memcore.symbols import measure, product
@@ -34,14 +35,30 @@ def rank_weights(
     entries += _absorbed(job, stage)
     if blocks:
         entries.append(unsplit(entries))
-    return [*entries, *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+    return [*entries, *_tower(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+
+
+def _tower(job: ServingJob, stage: Stage) -> Iterator[Entry]:
+    """A tower whose layers are not described, on the first stage."""
+    found = job.basics.tower
+    if found is not None and stage.embeds and job.server.loads_towers:
+        ranks = job.basics.layout.tensor
+        low, expected, high = (each // ranks for each in found)
+        bounds, source = Range(low, expected, high), "the model card's number of parameters"
+        yield observed("vision tower", CATEGORY, bounds, source, "parameters × 2 B", "its layers are not described")
 
 
 def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
     """The draft model, whole on the last stage, sharded like the model that checks its tokens."""
-    drafting = job.basics.drafting()
-    if drafting is None or not stage.samples:
+    drafting, proposing = job.basics.drafting(), job.basics.speculation
+    if not stage.samples:
         return []
+    if drafting is None:
+        if proposing is None:
+            return []
+        stored = job.basics.stored if proposing.quantized else None
+        storage = Storage(dtype=job.basics.dtype, stored=stored, sizes=job.basics.sizes, category="draft model")
+        return list(speculative_entries(proposing, job.model, storage))
     (whole,) = stages(drafting.model, 1)
     storage = Storage(dtype=drafting.dtype, sizes=drafting.sizes, category="draft model")
     entries = list(weight_entries(drafting.model, whole, storage))
@@ -52,7 +69,9 @@ def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
     """What each layer of a stage keeps, the draft model's layers behind those of the last stage."""
     caching = job.basics.caching()
     found: list[Sequence[Kept]] = [kept(layer, caching) for layer in stage.layers]
-    drafting = job.basics.drafting()
+    drafting, proposing = job.basics.drafting(), job.basics.speculation
+    if proposing is not None and proposing.layer is not None and stage.samples:
+        found += [kept(proposing.layer, caching)] * proposing.layers
     if drafting is not None and stage.samples:
         caching = drafting.caching()
         found += [kept(layer, caching) for layer in layer_order(drafting.model)]

@@ -11,7 +11,7 @@ from memcore.networks.table import ranges
 from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import Entry, simplified, tensor
-from memcore.serving.formats import BYTES
+from memcore.serving.formats import BYTES, Format
 from memcore.serving.slots import Slot, first_slots, last_slots, layer_slots
 from memcore.serving.stages import Stage
 from memcore.serving.tower_slots import tower_slots
@@ -52,35 +52,39 @@ def weight_entries(model: Model, stage: Stage, storage: Storage) -> Iterator[Ent
 
 
 def _layered(slot: Slot, path: str, numbers: tuple[int, ...], storage: Storage) -> Iterator[Entry]:
-    """A slot of layers of one kind, of which the checkpoint may leave some alone."""
-    kept = tuple(number for number in numbers if not _quantized(slot, f"{path}.{number}.", storage))
-    left = frozenset(kept)
-    rest = tuple(number for number in numbers if number not in left)
-    for chosen, quantizes in ((rest, True), (kept, False)):
-        if chosen:
-            yield from _stored(slot, f"{path}.{ranges(chosen)}.", len(chosen), storage, quantizes=quantizes)
+    """A slot of layers of one kind, of which the checkpoint may store some differently."""
+    by_format: dict[Format | None, list[int]] = {}
+    for number in numbers:
+        by_format.setdefault(_format(slot, f"{path}.{number}.", storage), []).append(number)
+    for chosen, found in by_format.items():
+        yield from _stored(slot, f"{path}.{ranges(tuple(found))}.", len(found), storage, chosen)
 
 
 def _entries(slot: Slot, places: Mapping[str, int], storage: Storage) -> Iterator[Entry]:
     for prefix, count in places.items():
-        yield from _stored(slot, prefix, count, storage, quantizes=_quantized(slot, prefix, storage))
+        yield from _stored(slot, prefix, count, storage, _format(slot, prefix, storage))
 
 
-def _quantized(slot: Slot, prefix: str, storage: Storage) -> bool:
-    stored = storage.stored
-    if stored is None or not slot.is_matrix or slot.kind not in stored.format.covers:
-        return False
-    return not any(stored.leaves(f"{prefix}{member}") for member in slot.members)
+def _format(slot: Slot, prefix: str, storage: Storage) -> Format | None:
+    """How a matrix is stored; None: in the model's dtype."""
+    if storage.stored is None or not slot.is_matrix:
+        return None
+    modules = [f"{prefix}{member}" for member in slot.members]
+    for module in tuple(modules):
+        head, experts, name = module.partition(".experts.")
+        if experts:
+            # Patterns name single experts with matrices of their own.
+            modules.append(f"{head}.experts.0.{'down_proj' if 'down' in name else 'up_proj'}")
+    return storage.stored.format_of(slot.kind, modules)
 
 
-def _stored(slot: Slot, prefix: str, count: int, storage: Storage, *, quantizes: bool) -> Iterator[Entry]:
+def _stored(slot: Slot, prefix: str, count: int, storage: Storage, chosen: Format | None) -> Iterator[Entry]:
     sizes, name = storage.sizes, f"{prefix}{slot.name}"
     shape = (*slot.leading, *_rows(slot, sizes), *slot.columns)
-    if not quantizes or storage.stored is None:
+    if chosen is None:
         title = "matrix" if slot.is_matrix else "vector"
         yield tensor(title, storage.category, shape, BYTES[storage.dtype], sizes, _PLAIN, module=name, copies=count)
         return
-    chosen = storage.stored.format
     many = product(slot.leading, sizes)
     rows, columns = sum(product(part, sizes) for part in slot.rows), product(slot.columns, sizes)
     for title, elements, itemsize in chosen.stored(rows, columns):

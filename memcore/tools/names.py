@@ -163,6 +163,7 @@ _VLLM: Mapping[str, str] = {
     EngineSettings.type: "vllm serve",
     EngineSettings.version: "pip install vllm==",
     Inference.draft_model: "--speculative-config",
+    Inference.speculative_method: "--speculative-config",
     Inference.num_speculative_tokens: "--speculative-config",
     Inference.images_per_sequence: "--limit-mm-per-prompt",
     Inference.sleep_level: "sleep(level=)",
@@ -174,6 +175,7 @@ _SGLANG: Mapping[str, str] = {
     EngineSettings.version: "pip install sglang==",
     ServerSettings.enable_expert_parallel: "--ep-size",
     Inference.draft_model: "--speculative-draft-model-path",
+    Inference.speculative_method: "--speculative-algorithm",
     Inference.num_speculative_tokens: "--speculative-num-draft-tokens",
     Hardware.num_gpus: "--tp-size",
 }

@@ -68,6 +68,61 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "weights and cache are dropped": "权重和缓存都被丢弃",
     "new weights are loaded on waking up": "唤醒时加载新权重",
     "new weights are copied in before the cache is back": "先拷入新权重，再恢复缓存",
+    # What vLLM refuses when it starts; its own words stay as it prints them
+    'vLLM refuses: "Free memory on device cuda:0 ({free}/{all} GiB) on startup is less than desired GPU memory '
+    'utilization ({share}, {asked} GiB)"': (
+        "vLLM 拒绝启动：“Free memory on device cuda:0 ({free}/{all} GiB) on startup is less than desired GPU memory "
+        "utilization ({share}, {asked} GiB)”"
+    ),
+    'vLLM ends with "CUDA out of memory" while it profiles graphs with a cache of {blocks} blocks of {size} GiB': (
+        "vLLM 在以 {blocks} 个块（每块 {size} GiB）的缓存试捕获 CUDA graph 时以 “CUDA out of memory” 结束"
+    ),
+    "enforce_eager, or a smaller max_num_seqs, starts": "设 enforce_eager 或更小的 max_num_seqs 即可启动",
+    'vLLM refuses: "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when '
+    'initializing the engine"': (
+        "vLLM 拒绝启动：“No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
+        "initializing the engine”"
+    ),
+    "a smaller weight format or more GPUs start": "用更小的权重格式或更多 GPU 即可启动",
+    "vLLM refuses: \"To serve at least one request with the model's max seq len ({length}), ({needed} GiB KV cache is "
+    'needed, which is larger than the available KV cache memory ({room} GiB)"': (
+        "vLLM 拒绝启动：“To serve at least one request with the model's max seq len ({length}), ({needed} GiB "
+        "KV cache is needed, which is larger than the available KV cache memory ({room} GiB)”"
+    ),
+    'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."': (
+        "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
+    ),
+    "SGLang starts, and takes requests of at most {tokens} tokens": "SGLang 会启动，每个请求最多 {tokens} 个 token",
+    "gpu_memory_utilization {share} starts": "gpu_memory_utilization {share} 即可启动",
+    "max_model_len {length} starts": "max_model_len {length} 即可启动",
+    'vLLM refuses: "max_num_seqs ({asked}) exceeds available Mamba cache blocks ({blocks})"': (
+        "vLLM 拒绝启动：“max_num_seqs ({asked}) exceeds available Mamba cache blocks ({blocks})”"
+    ),
+    "max_num_seqs {blocks} starts": "max_num_seqs {blocks} 即可启动",
+    "too careful": "过于谨慎",
+    # Repositories, recipes and proposals
+    "the same network, by the repository's name": "按仓库名，网络相同",
+    "by the repository's name": "按仓库名",
+    "repositories of this family differ in what they quantize": "该系列的仓库所量化的部分各不相同",
+    "the usual recipe": "取常见做法",
+    "the checkpoint has layers for it": "checkpoint 有相应的层",
+    "found none, but {name} is draft": "未给出，但 {name} 为 draft",
+    "name a model": "请写出模型",
+    "found mtp": "值为 mtp",
+    "further layers of {family} are not modelled": "{family} 的附加层未建模",
+    "the model card's number of parameters": "模型卡给出的参数量",
+    "its layers are not described": "未描述其各层",
+    "observed -4.8 to +12.2 GiB: what else runs on the host, and its cache of files, count as well": (
+        "实测 -4.8 至 +12.2 GiB：主机上运行的其他程序及其文件缓存也计入"
+    ),
+    "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
+    "NCCL is opened before the first measurement": "NCCL 在首次测量之前已打开",
+    "{count} graphs × ({each} + {layer} × layers) MiB, and more with experts": (
+        "{count} 个图 × （{each} + {layer} × 层数）MiB，有专家时更多"
+    ),
+    "fitted to 30 logs of 102 graphs each": "按 30 份日志拟合，每份 102 个图",
+    "all lie in the range": "全部在范围之内",
+    "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个图，实测 0.40 至 1.85 GiB",
     # Entries
     "{tower}'s table of rotations": "{tower} 的旋转表",
     "residual stream of the tower": "塔的残差流",

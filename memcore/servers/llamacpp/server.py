@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 
 from memcore.config.defaults import Defaults
@@ -83,12 +84,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     both = None if common in (None, "auto") else common
     fork = str(read.given(LlamaCppSettings.fork) or "")
     layers = read.given(LlamaCppSettings.n_gpu_layers)
+    unified = read.take(LlamaCppSettings.kv_unified, False)
     flags = Flags(
-        context=basics.max_model_len * sequences,
+        # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
+        context=basics.max_model_len * (1 if unified else sequences),
         batch=read.take(LlamaCppSettings.n_batch, 2048),
         micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
         sequences=sequences,
-        unified=read.take(LlamaCppSettings.kv_unified, False),
+        unified=unified,
         flash=read.given(LlamaCppSettings.flash_attn),
         keys=_type(read, LlamaCppSettings.cache_type_k, both),
         values=_type(read, LlamaCppSettings.cache_type_v, both),
@@ -264,5 +267,7 @@ SERVER = Server(
     budget=budget,
     least=least,
     splits=True,
+    # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
+    described=(Fraction(1, 100), Fraction(8, 100)),
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),
 )

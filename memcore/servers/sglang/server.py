@@ -6,10 +6,11 @@ srt/mem_cache/kv_cache_configurator.py (_profile_available_bytes), srt/model_exe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import Kept
@@ -128,8 +129,22 @@ def budget(job: ServingJob) -> Budget:
         pool=_pool(job, chosen, found, least),
         line=line,
         line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
-        notes=("activations and graphs live outside the static fraction",),
+        notes=("activations and graphs live outside the static fraction", *_startup(job, found, least)),
     )
+
+
+def _startup(job: ServingJob, found: list[_Rank], tokens: int | None) -> Iterator[str]:
+    """What SGLang refuses when it starts, and what it shortens.
+
+    Source: sglang, srt/model_executor/pool_configurator.py and srt/managers/tp_worker.py (max_req_len).
+    """
+    if any(rank.available is not None and rank.available <= 0 for rank in found):
+        yield (
+            'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."; '
+            "a smaller weight format or more GPUs start"
+        )
+    elif tokens is not None and tokens < job.basics.max_model_len:
+        yield Message("SGLang starts, and takes requests of at most {:,} tokens", tokens)
 
 
 def _options(job: ServingJob) -> Options:
@@ -247,5 +262,13 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
 
 
 SERVER = Server(
-    name="sglang", title="SGLang", options=options, budget=budget, parallel=frozenset({"tensor", "pipeline", "data"})
+    name="sglang",
+    title="SGLang",
+    options=options,
+    budget=budget,
+    parallel=frozenset({"tensor", "pipeline", "data"}),
+    loads_towers=True,
+    shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
+    logs_draft_apart=True,
+    state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
 )

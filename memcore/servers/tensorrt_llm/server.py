@@ -78,7 +78,7 @@ class _Rank:
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
-    sizes = {**job.basics.sizes, "T": chosen.tokens, "R": min(chosen.sequences, chosen.tokens), "C": chosen.tokens}
+    sizes = {**job.basics.sizes, "T": chosen.tokens, "R": chosen.sequences, "C": chosen.tokens}
     stored = job.basics.stored
     step = Step(
         model=job.model, dtype=job.basics.dtype, sizes=sizes, sampler=8, format=stored.format if stored else None

@@ -24,11 +24,13 @@ class Spec:
     block_size: int
     page: int
     window: int = 0
+    states: int = 1
+    """Blocks of recurrent states that a sequence has."""
 
     def blocks(self, length: int, in_flight: int) -> int:
         """Blocks of a sequence of that many tokens, of which so many may be computed in one step."""
         if self.kind == "state":
-            return 1
+            return self.states
         if self.kind == "sliding":
             # The window may begin inside a block.
             return _up(min(self.window - 1 + in_flight, length), self.block_size) + 1
@@ -86,6 +88,8 @@ class Pages:
     """Tokens that one step may compute."""
     hybrid: bool = True
     """Windows and chunks free what is out of sight."""
+    states: int = 1
+    """Blocks of recurrent states that a sequence has."""
     alignment: int = 16
     """Blocks of layers beside states are a multiple of so many tokens."""
 
@@ -120,7 +124,9 @@ def _specs(each: Sequence[Kept], pages: Pages) -> list[Spec]:
     found = []
     for part in each:
         if part.kind == "state":
-            found.append(Spec(kind="state", block_size=pages.max_model_len, page=padded or part.bytes))
+            found.append(
+                Spec(kind="state", block_size=pages.max_model_len, page=padded or part.bytes, states=pages.states)
+            )
             continue
         kind = "full" if part.kind == "latent" else part.kind
         if merges:

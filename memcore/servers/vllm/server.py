@@ -6,7 +6,7 @@ v1/core/kv_cache_utils.py; worker/worker.py before 0.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from memcore.config.defaults import Defaults
@@ -14,12 +14,14 @@ from memcore.config.engine import EngineSettings
 from memcore.config.schema import Setting
 from memcore.hardware import matmul_workspaces
 from memcore.messages import Message
+from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
-from memcore.servers.vllm.versions import NEWEST, Facts, facts
+from memcore.servers.vllm.startup import Start, out_of_memory, refusals
+from memcore.servers.vllm.versions import NEWEST, Facts, facts, former
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
-from memcore.serving.devices import device_of
+from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images
 from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
@@ -30,7 +32,7 @@ from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
-from memcore.units import GiB
+from memcore.units import GiB, MiB
 
 _WORKER = "vllm, v1/worker/gpu_worker.py"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
@@ -51,19 +53,23 @@ class Options:
     images: bool
     loras: int
     lora_rank: int
-    speculative: int
+    states: int
+    """Blocks of recurrent states that a sequence has."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
     found = facts(read.take(EngineSettings.version, NEWEST, "the newest release that is known"))
-    tokens, sequences = _batches(basics, found)
+    loras = read.given(Inference.max_loras)
+    if found.falls_back and (loras or basics.layout.pipeline > 1):
+        found = former(found)
+    tokens, sequences = _batches(read, basics, found)
     utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
     chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     latent = "lk" in basics.model.sizes
     chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
     disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, chunked and found.since < (0, 20))
-    speculative = read.given(Inference.num_speculative_tokens) or (5 if read.given(Inference.draft_model) else 0)
+    reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
     return Options(
         facts=found,
         utilization=utilization,
@@ -76,7 +82,16 @@ def options(read: Defaults, basics: Basics) -> Options:
         images=read.given(Inference.images_per_sequence) != 0,
         loras=read.given(Inference.max_loras) or 0,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
-        speculative=speculative,
+        # One for the state, one for each proposed token, and the last one before it where prefixes are reused
+        # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
+        states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),
+    )
+
+
+def _recurrent(basics: Basics) -> bool:
+    """Whether some layers keep a state instead of tokens."""
+    return any(
+        isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
     )
 
 
@@ -92,10 +107,14 @@ def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int
     return given or also or read.take(own, default)
 
 
-def _batches(basics: Basics, found: Facts) -> tuple[int, int]:
+def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
     """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
-        return max(basics.max_model_len, 2048), 256
+        whole = (
+            basics.model.network.towers or basics.model.window or basics.speculation or read.given(Inference.max_loras)
+        )
+        chunked = found.chunk and basics.max_model_len > 32768 and not whole
+        return found.chunk if chunked else max(basics.max_model_len, 2048), 256
     memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
     if found.wide_tier and memory >= 160 * GiB:
         return 16384, 1024
@@ -117,7 +136,7 @@ def budget(job: ServingJob) -> Budget:
         pool=_pool(job, chosen, found),
         line=None if chosen.cache_bytes else line,
         line_title=f"gpu_memory_utilization {chosen.utilization:g}",
-        notes=_notes(job, chosen),
+        notes=_notes(job, chosen, found),
     )
 
 
@@ -145,7 +164,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights = rank_weights(job, stage, loras=chosen.loras, rank=chosen.lora_rank, blocks=not chosen.facts.whole_device)
     profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
     libraries = _libraries(job)
-    graphs = [] if chosen.eager else [_graphs()]
+    graphs = [] if chosen.eager else [_graphs(job, chosen, stage)]
     outside = surroundings(job.accelerator, job.num_gpus)
     within = [*weights, *profiled, libraries, *(graphs if chosen.facts.graphs_inside else [])]
     if chosen.facts.whole_device:
@@ -162,6 +181,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         max_model_len=basics.max_model_len,
         in_flight=chosen.tokens,
         hybrid=chosen.hybrid,
+        states=chosen.states,
         alignment=64 if "lk" in basics.sizes else 16,
     )
     return _Rank(
@@ -181,7 +201,7 @@ def _step(job: ServingJob, chosen: Options) -> Step:
     sizes = {
         **basics.sizes,
         "T": chosen.tokens,
-        "R": sequences * (2 if chosen.speculative else 1),
+        "R": sequences * (2 if basics.speculation else 1),
         "C": max(widest_context, chosen.sequences * chosen.block_size),
     }
     return Step(
@@ -235,8 +255,13 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _own_kernels(job: ServingJob) -> bool:
-    """MXFP4 experts run in kernels that bring no workspace."""
-    return job.basics.stored is not None and job.basics.stored.format.name == "mxfp4"
+    """MXFP4 experts run in kernels that bring no workspace on Hopper and on Blackwell's large GPUs; Marlin brings one.
+
+    Source: vllm, model_executor/layers/fused_moe/experts/gpt_oss_triton_kernels_moe.py and marlin_moe.py.
+    """
+    stored = job.basics.stored
+    major = job.accelerator.major if job.accelerator else 9
+    return stored is not None and stored.format.name == "mxfp4" and major in (9, 10)
 
 
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -252,7 +277,13 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 def _libraries(job: ServingJob) -> Entry:
     """What profiling takes outside the allocator: kernels that are loaded, communicators that are opened."""
-    if job.basics.layout.tensor > 1:
+    if integrated(job.accelerator):
+        bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(12.2 * GiB))
+        text = "observed -4.8 to +12.2 GiB: what else runs on the host, and its cache of files, count as well"
+    elif job.basics.layout.tensor > 1 and not switched(job.accelerator):
+        bounds = Range(int(0.02 * GiB), int(0.2 * GiB), int(0.75 * GiB))
+        text = "observed 0.02 to 0.75 GiB without an NVLink switch; NCCL is opened before the first measurement"
+    elif job.basics.layout.tensor > 1:
         bounds = Range(int(1.8 * GiB), int(2.1 * GiB), int(2.4 * GiB))
         text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
     else:
@@ -262,10 +293,36 @@ def _libraries(job: ServingJob) -> Entry:
     return observed(title, "outside the allocator", bounds, _LOGS, text, "vLLM calls it non-torch memory")
 
 
-def _graphs() -> Entry:
-    bounds = Range(int(0.5 * GiB), int(0.95 * GiB), int(1.85 * GiB))
-    text = "observed 0.51 to 1.85 GiB for 51 + 51 graphs"
-    return observed("captured graphs and their pool", "CUDA graphs", bounds, _LOGS, text)
+def _graphs(job: ServingJob, chosen: Options, stage: Stage) -> Entry:
+    """Captured graphs: what the driver keeps of each grows with the kernels in it, so with layers."""
+    title = "captured graphs and their pool"
+    if not chosen.facts.two_modes:
+        bounds = Range(int(0.4 * GiB), int(0.95 * GiB), int(1.85 * GiB))
+        return observed(title, "CUDA graphs", bounds, _LOGS, "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs")
+    sizes = _captured(job, chosen)
+    count = len(sizes) + sum(size <= chosen.sequences for size in sizes)
+    routed = sum(any(isinstance(feed, Experts) for feed in layer.feeds) for layer in stage.layers)
+    each = _GRAPH + _GRAPH_LAYER * len(stage.layers) + _GRAPH_ROUTED * routed
+    expected = int(count * each)
+    text = Message(
+        "{} graphs × ({:.2f} + {:.2f} × layers) MiB, and more with experts", count, _GRAPH / MiB, _GRAPH_LAYER / MiB
+    )
+    bounds = Range(int(0.6 * expected), expected, int(1.55 * expected))
+    return observed(
+        title, "CUDA graphs", bounds, _LOGS, text, "fitted to 30 logs of 102 graphs each; all lie in the range"
+    )
+
+
+_GRAPH, _GRAPH_LAYER, _GRAPH_ROUTED = (int(each * MiB) for each in (4.54, 0.146, 0.091))
+"""Of a graph, of each layer in it, and of each layer with experts: least squares over the logs' `cuda_graphs`."""
+
+
+def _captured(job: ServingJob, chosen: Options) -> list[int]:
+    """Sizes that are captured (vllm, config/vllm.py, _set_cudagraph_sizes)."""
+    proposed = job.basics.speculation.tokens if job.basics.speculation else 0
+    most = min(2 * chosen.sequences * (1 + proposed), 512, chosen.tokens)
+    found = [1, 2, 4, *range(8, min(most + 1, 256), 8), *range(256, most + 1, 16)]
+    return [size for size in found if size <= most]
 
 
 def _blocks(found: list[_Rank]) -> int | None:
@@ -308,17 +365,30 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank]) -> Pool | None:
     def needed(length: int) -> int:
         return paging.needed(-(-length // shared))
 
+    states = any(group.spec.kind == "state" for group in paging.groups)
+    least = _least(chosen) if states else 0
+    start = _start(job, chosen, found)
+    if start is not None and blocks is not None and out_of_memory(start):
+        least = blocks + start.profiled
     low, high = blocks or 0, blocks or 0
     if blocks is not None and chosen.cache_bytes is None:
         sides = [(r.available or 0, *r.uncertain, r.paging) for r in found if r.paging.block]
         low = min(each.count(room - less) for room, less, _, each in sides)
         high = min(each.count(room + more) for room, _, more, each in sides)
+    other = None
+    if blocks is not None and job.config[EngineSettings.version] is None:
+        older = replace(
+            chosen, facts=replace(chosen.facts, tokens_by_concurrency=not chosen.facts.tokens_by_concurrency)
+        )
+        other = _tokens(job, older, paging, blocks, needed(job.basics.max_model_len))
     return Pool(
         capacity=blocks,
+        tokens_otherwise=other,
         needed=needed,
         unit="blocks",
         tokens=None if blocks is None else _tokens(job, chosen, paging, blocks, needed(job.basics.max_model_len)),
         bytes_each=paging.block,
+        least=least,
         replicas=job.basics.layout.data,
         capacity_low=low,
         capacity_high=high,
@@ -332,12 +402,60 @@ def _tokens(job: ServingJob, chosen: Options, paging: Paging, blocks: int, longe
     return blocks // len(paging.groups) * paging.block_size * job.basics.layout.context
 
 
-def _notes(job: ServingJob, chosen: Options) -> tuple[str, ...]:
+def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None:
+    """What vLLM checks when it starts, on the rank with the least room."""
+    rank = min(found, key=lambda each: each.paging.count(each.available or 0))
+    if job.capacity is None or rank.available is None or not rank.paging.block:
+        return None
+    states = any(group.spec.kind == "state" for group in rank.paging.groups)
+    paging, blocks, longest = rank.paging, _blocks(found) or 0, job.basics.max_model_len
+    low, high = 0, longest
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if paging.needed(middle) <= blocks else (low, middle - 1)
+    outside = sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
+    return Start(
+        capacity=job.capacity,
+        utilization=chosen.utilization if chosen.cache_bytes is None and chosen.facts.checks_free else 0,
+        before=outside,
+        held=sum(entry.bytes for entry in rank.entries if entry.category in _STAYING),
+        graphs=sum(entry.low for entry in rank.entries if entry.category == "CUDA graphs"),
+        available=rank.available,
+        block=paging.block,
+        blocks=blocks,
+        longest=longest,
+        needed=paging.needed(-(-longest // job.basics.layout.context)),
+        fits=low,
+        least=_least(chosen) if states else 0,
+        profiled=_profiled(job, chosen) if states and chosen.cache_bytes is None else 0,
+    )
+
+
+_STAYING = frozenset({"weights", "draft model", "adapters", "workspaces"})
+"""Categories of what is there when graphs are profiled."""
+
+
+def _least(chosen: Options) -> int:
+    """Blocks without which graphs of recurrent layers are not captured."""
+    return min(chosen.sequences, chosen.tokens) if chosen.facts.checks_states and not chosen.eager else 0
+
+
+def _profiled(job: ServingJob, chosen: Options) -> int:
+    """Blocks of the cache with which graphs are profiled (_init_minimal_kv_cache_for_profiling)."""
+    if chosen.eager or not chosen.facts.profiles_graphs:
+        return 0
+    largest = max(_captured(job, chosen), default=1)
+    return min(largest, chosen.sequences) if chosen.facts.profiles_few else largest
+
+
+def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, ...]:
     notes = []
     if not chosen.facts.graphs_inside and not chosen.eager:
         notes.append("CUDA graphs come on top of the budget before vLLM 0.20")
-    if job.num_gpus > 1:
+    if job.num_gpus > 1 and switched(job.accelerator):
         notes.append("with several ranks 2 GiB of communicators are observed, not derived")
+    start = _start(job, chosen, found)
+    notes += refusals(start) if start is not None else ()
     return tuple(notes)
 
 
@@ -348,5 +466,6 @@ SERVER = Server(
     budget=budget,
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
     sleeps=True,
+    loads_towers=True,
     asks_for_a_share=True,
 )

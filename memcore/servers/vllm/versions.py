@@ -1,7 +1,8 @@
 """How vLLM budgets memory, release by release.
 
-Read in the wheels of 0.2.6, 0.5.3, 0.9.2, 0.12, 0.13, 0.14, 0.16 to 0.22, 0.24, 0.26 to 0.29 and 0.33:
-v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py, envs.py, v1/sample/ops, engine/arg_utils.py.
+Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.6, 0.7.3, 0.8.2, 0.8.3, 0.9.2, 0.12, 0.13, 0.14, 0.16 to 0.22, 0.20.2,
+0.24, 0.26 to 0.29 and 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py, envs.py,
+v1/sample/ops, engine/arg_utils.py.
 """
 
 from __future__ import annotations
@@ -30,8 +31,25 @@ class Facts:
     """The reported number of tokens is concurrency times the longest sequence; before, that of one group of layers."""
     keeps_expert_workspace: bool = True
     """The experts' workspace stays allocated after profiling."""
+    chunk: int = 0
+    """Prompts are computed in chunks of so many tokens where more than 32,768 may come; 0 if they are not
+    (config.py and engine/arg_utils.py of 0.6.3, 0.6.6 and 0.7.3: not with LoRA, speculation, windows or towers)."""
+    falls_back: bool = False
+    """The former engine runs where LoRA or a pipeline is asked for (engine/arg_utils.py of 0.8.2)."""
     server_batches: bool = True
     """Defaults depend on the GPU: 8192 tokens and 1024 sequences from 70 GiB on."""
+    checks_free: bool = False
+    """It refuses to start where less is free than the share it is to have (v1/worker/utils.py, request_memory)."""
+    two_modes: bool = False
+    """Graphs are captured piece by piece for all sizes, and whole for decoding (FULL_AND_PIECEWISE)."""
+    profiles_graphs: bool = False
+    """Graphs are captured once before the cache is sized, with a small cache: a block for each captured sequence."""
+    checks_states: bool = False
+    """It refuses to start with fewer blocks than `max_num_seqs`, where layers have recurrent states."""
+    profiles_few: bool = False
+    """That cache has no more blocks than `max_num_seqs`."""
+    hybrids_reuse_prefixes: bool = False
+    """Prefix caching is on without being asked for, also for networks with recurrent states."""
     wide_tier: bool = False
     """16384 tokens from 160 GiB on."""
     whole_device: bool = False
@@ -39,15 +57,40 @@ class Facts:
 
 
 _V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, whole_device=True)
-_V1 = replace(_V0, since=(0, 8), server_batches=True, whole_device=False)
-_WORKSPACE = replace(_V1, since=(0, 13), keeps_expert_workspace=True)
-_TRITON = replace(_WORKSPACE, since=(0, 17), sampler=8, masks_with_triton=True)
-_GRAPHS = replace(_TRITON, since=(0, 20), utilization=0.92, graphs_inside=True)
-_FLASHINFER = replace(_GRAPHS, since=(0, 21), tokens_by_concurrency=True, masks_with_triton=False)
-_CONSUMED = replace(_FLASHINFER, since=(0, 27), buffers_inside=True)
+_V0_CHUNKS = replace(_V0, since=(0, 6), chunk=512)
+_V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048)
+_V1_OPTIONAL = replace(_V0, since=(0, 8), server_batches=True, whole_device=False, falls_back=True)
+_V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
+_TWO_MODES = replace(_V1, since=(0, 12), two_modes=True)
+_WORKSPACE = replace(_TWO_MODES, since=(0, 13), keeps_expert_workspace=True)
+_TRITON = replace(_WORKSPACE, since=(0, 17), sampler=8, masks_with_triton=True, checks_free=True)
+_PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True)
+_GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True)
+_CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)
+_FLASHINFER = replace(_CONCURRENCY, since=(0, 21), masks_with_triton=False)
+_FEW = replace(_FLASHINFER, since=(0, 26), profiles_few=True)
+_CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
 _WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True)
+_REUSING = replace(_WIDE, since=(0, 29), hybrids_reuse_prefixes=True)
 
-FACTS = (_V0, _V1, _WORKSPACE, _TRITON, _GRAPHS, _FLASHINFER, _CONSUMED, _WIDE)
+FACTS = (
+    _V0,
+    _V0_CHUNKS,
+    _V0_WIDER,
+    _V1_OPTIONAL,
+    _V1,
+    _TWO_MODES,
+    _WORKSPACE,
+    _TRITON,
+    _PROFILED,
+    _GRAPHS,
+    _CONCURRENCY,
+    _FLASHINFER,
+    _FEW,
+    _CONSUMED,
+    _WIDE,
+    _REUSING,
+)
 """Rows in order of release."""
 NEWEST = "0.33.0"
 """The newest release that was read; what is not given is taken for it."""
@@ -60,6 +103,11 @@ def release(version: object) -> tuple[int, ...]:
     ((0, 19, 0), (0, 2, 6))
     """
     return tuple(int(part) for part in re.findall(r"(?:^v?|\.)(\d+)(?=\.|$|[a-z])", str(version)))
+
+
+def former(found: Facts) -> Facts:
+    """What holds where a release falls back to its former engine."""
+    return replace(_V0_WIDER, since=found.since)
 
 
 def facts(version: object) -> Facts:

@@ -1,0 +1,80 @@
+"""What repositories quantize: the usual recipe of a format for a family, and the least and the most that others do.
+
+A format's name alone does not say which layers have it. Sources: the recipes of llm-compressor (examples/), which leave
+the head, embeddings, routers, towers and, in hybrid networks, linear attention in 16 bits (quantization_w8a8_fp8/
+qwen3_5_moe.py); those of ModelOpt (NVFP4 for feed-forward layers, fp8 for attention, in its mixed checkpoints);
+AutoAWQ and GPTQModel, which in dense networks quantize every linear layer of a block; AutoRound, whose defaults skip
+shapes that no 32 divides (`in_proj_a`, `in_proj_b`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from memcore.networks.network import Model
+from memcore.networks.parts import Experts, SpecialMixer
+from memcore.serving.checkpoint import Part, Stored
+from memcore.serving.formats import FORMATS, MATRICES, Format
+
+FEEDS = frozenset({"feed-forward", "shared-expert", "routed-expert"})
+ATTENTION = frozenset({"attention", "linear-attention"})
+_SMALL = ("linear_attn.in_proj_a", "linear_attn.in_proj_b", "linear_attn.in_proj_ba", "linear_attn.conv1d")
+"""What no recipe quantizes in linear attention."""
+_FOUR_BITS = frozenset({"awq", "gptq", "int4", "nvfp4"})
+_EIGHT_BITS = frozenset({"fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "mxfp8"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a repository is taken to be quantized, and what others of the format do."""
+
+    usual: Stored
+    others: tuple[Stored, ...] = ()
+    """The smallest and the largest."""
+
+
+def recipe(name: str, model: Model) -> Recipe:
+    """The usual recipe of a format for a network."""
+    mixers = [mixer for layer, _ in model.layers for mixer in layer.mixers]
+    hybrid = any(isinstance(mixer, SpecialMixer) for mixer in mixers)
+    routed = any(isinstance(feed, Experts) for layer, _ in model.layers for feed in layer.feeds)
+    chosen = FORMATS[name]
+    everything = _covering(chosen, MATRICES)
+    if name in _FOUR_BITS and (hybrid or routed):
+        return Recipe(
+            usual=_usual(name, hybrid=hybrid, routed=routed), others=(everything, _largest(chosen, routed=routed))
+        )
+    if name in _EIGHT_BITS and hybrid:
+        return Recipe(usual=everything, others=(everything, _covering(chosen, MATRICES - {"linear-attention"})))
+    return Recipe(usual=Stored(format=chosen, method=name))
+
+
+def _usual(name: str, *, hybrid: bool, routed: bool) -> Stored:
+    chosen = FORMATS[name]
+    if not hybrid:
+        return _covering(chosen, MATRICES)
+    if name == "nvfp4":
+        part = Part(format=FORMATS["fp8"], kinds=ATTENTION)
+        return replace(_covering(chosen, FEEDS), parts=(part,))
+    if routed:
+        # Mixtures keep attention in 16 bits; llm-compressor's int4 mixtures have groups of 32.
+        return _covering(chosen.with_groups(32) if name == "int4" else chosen, FEEDS)
+    return _covering(chosen, MATRICES - {"linear-attention"} if name == "awq" else MATRICES)
+
+
+def _largest(chosen: Format, *, routed: bool) -> Stored:
+    """Feed-forward layers alone, in a mixture experts alone and not the first layer, in groups of 32."""
+    fine = chosen.with_groups(32) if chosen.name in ("int4", "awq", "gptq") else chosen
+    if not routed:
+        return _covering(fine, FEEDS)
+    found = _covering(fine, frozenset({"routed-expert"}))
+    return replace(found, ignored=(*found.ignored, "layers.0"))
+
+
+def _covering(chosen: Format, kinds: frozenset[str]) -> Stored:
+    return Stored(format=replace(chosen, covers=kinds & _reach(chosen)), method=chosen.name, ignored=_SMALL)
+
+
+def _reach(chosen: Format) -> frozenset[str]:
+    """What a format can have at all: MXFP4 is for experts."""
+    return chosen.covers

@@ -1,0 +1,108 @@
+"""Tokens that are proposed and checked: by the checkpoint's own further layers, by heads, by a model, or by lookup.
+
+Sources: vllm, model_executor/models/*_mtp.py, llama_eagle.py, llama_eagle3.py, medusa.py, and v1/spec_decode/eagle.py,
+which shares the target's embedding and head; sglang, srt/models/*_nextn.py, *_mtp.py, llama_eagle*.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from memcore.networks.network import Layer, Model
+from memcore.networks.parts import Attention, LatentAttention
+from memcore.networks.table import layer_order
+from memcore.serving.checkpoint import Stored
+from memcore.serving.entries import Entry, tensor
+from memcore.serving.formats import BYTES
+from memcore.serving.stages import Stage
+from memcore.serving.weights import Storage, weight_entries
+from memcore.symbols import Shape
+
+CATEGORY = "draft model"
+PREDICTING: Mapping[str, tuple[str, int]] = {
+    **dict.fromkeys(
+        ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe"), ("mtp_num_hidden_layers", 1)
+    ),
+    **dict.fromkeys(
+        ("deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "ernie4_5_moe", "mimo"),
+        ("num_nextn_predict_layers", 1),
+    ),
+}
+"""Families whose checkpoints have such layers: the key that counts them, and how many there are without it."""
+_SMALL_HEAD = 32000
+"""Tokens of EAGLE 3's own vocabulary (`draft_vocab_size` of the published heads)."""
+_SOURCE = "vllm, model_executor/models/*_mtp.py and v1/spec_decode/eagle.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """How tokens are proposed."""
+
+    method: str
+    tokens: int
+    layer: Layer | None = None
+    """Of which there are further ones."""
+    layers: int = 0
+    quantized: bool = False
+    """The further layers are quantized like the rest."""
+
+    @property
+    def per_state(self) -> int:
+        """Further blocks of recurrent states that a sequence takes: one for each proposed token."""
+        return self.tokens
+
+
+def predicts(model: Model) -> bool:
+    """Whether checkpoints of this family have layers that predict further tokens."""
+    return model.network.family in PREDICTING and _attending(model) is not None
+
+
+def _attending(model: Model) -> Layer | None:
+    """The last layer that attends to everything."""
+    for layer in reversed(layer_order(model)):
+        if any(isinstance(mixer, (Attention, LatentAttention)) for mixer in layer.mixers):
+            return layer
+    return None
+
+
+def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any], stored: Stored | None) -> Speculation:
+    """What a method adds to a model."""
+    layers = 1
+    if method == "mtp":
+        key, usual = PREDICTING.get(model.network.family, ("num_nextn_predict_layers", 1))
+        found = text.get(key)
+        layers = found if isinstance(found, int) and found > 0 else usual
+    attends = method in ("mtp", "eagle", "eagle3")
+    return Speculation(
+        method=method,
+        tokens=tokens,
+        layer=_attending(model) if attends else None,
+        layers=layers if attends else 0,
+        quantized=method == "mtp" and stored is not None and stored.native,
+    )
+
+
+def speculative_entries(found: Speculation, model: Model, storage: Storage) -> Iterator[Entry]:
+    """Weights of what proposes tokens; embedding and head are the target's."""
+    sizes, size, source = storage.sizes, BYTES[storage.dtype], _SOURCE
+    if found.layer is not None:
+        stage = Stage(1, 3, model.num_layers, (found.layer,) * found.layers)
+        yield from weight_entries(model, stage, storage)
+        # MTP and EAGLE read a token and a hidden state; EAGLE 3 three hidden states, and a token beside the result.
+        inputs: Shape = (3 if found.method == "eagle3" else 2, "h")
+        yield from _matrix("fc", ("h", *inputs), size, sizes, source, found.layers if found.method == "mtp" else 1)
+        yield tensor("vector", CATEGORY, ("h",), size, sizes, source, module="norms", copies=3)
+    if found.method == "eagle3":
+        yield from _matrix("lm_head", (_SMALL_HEAD, "h"), size, sizes, source, 1)
+    if found.method == "medusa":
+        yield from _matrix("blocks", ("h", "h"), size, sizes, source, found.tokens)
+        yield from _matrix("lm_heads", ("V", "h"), size, sizes, source, found.tokens)
+
+
+def _matrix(
+    name: str, shape: Shape, size: Fraction, sizes: Mapping[str, int], source: str, copies: int
+) -> Iterator[Entry]:
+    yield tensor("matrix", CATEGORY, (*shape[:-1], shape[-1]), size, sizes, source, module=name, copies=copies)

@@ -1,0 +1,359 @@
+"""Servers of published checkpoints: what repositories quantize, what proposes tokens, and what vLLM refuses at start."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.questions.accuracy import accuracy
+from memcore.serving.checkpoint import own_format
+from memcore.serving.predictions import predicted
+from memcore.serving.repositories import named, whole_model
+from memcore.serving.speculation import speculation, speculative_entries
+from memcore.serving.weights import Storage
+
+
+def serve(model, *, engine="vllm", inference=None, gpus=1, accelerator="h100-sxm-80gb", **options):
+    """The estimate of a server."""
+    return estimate(
+        Config.from_dict(
+            {
+                "model": model,
+                "inference": inference or {},
+                "engine": {"type": engine, **options},
+                "hardware": {"accelerator": accelerator, "num_gpus": gpus},
+            }
+        )
+    )
+
+
+def loaded(found):
+    """The weights that the server reports."""
+    return predicted(found, "weights", total=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "kind"),
+    [
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "meta-llama/Llama-3.1-8B-Instruct", "fp8-channel"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", "Qwen/Qwen3-30B-A3B-Instruct-2507", "fp8-block"),
+        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "meta-llama/Llama-3.1-70B-Instruct", "awq"),
+        ("Qwen/Qwen3-30B-A3B-GPTQ-Int4", "Qwen/Qwen3-30B-A3B", "gptq"),
+        ("nvidia/Qwen3-8B-FP4", "Qwen/Qwen3-8B", "nvfp4"),
+        ("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "meta-llama/Llama-3.3-70B-Instruct", "nf4"),
+        ("Intel/Qwen3-8B-int4-AutoRound", "Qwen/Qwen3-8B", "int4"),
+        ("RedHatAI/Qwen3-8B-quantized.w4a16", "Qwen/Qwen3-8B", "int4"),
+        ("unsloth/Qwen3-8B-GGUF", "Qwen/Qwen3-8B", "gguf"),
+        ("NousResearch/Meta-Llama-3-8B", "meta-llama/Meta-Llama-3-8B", None),
+    ],
+)
+def test_names_of_repositories(name, base, kind):
+    """A quantized or re-uploaded repository stands for a model of the catalog and a format."""
+    found = named(name)
+    assert (found.base, found.format) == (base, kind)
+
+
+def test_a_name_is_an_assumption():
+    """What a name is taken for is said, and an unknown one is refused as before."""
+    found = serve("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic")
+    said = {each.path: (each.value, each.reason) for each in found.assumptions}
+    assert said["model"] == ("meta-llama/Llama-3.1-8B-Instruct", "the same network, by the repository's name")
+    assert said["inference.quantization"] == ("fp8-channel", "by the repository's name")
+    assert (
+        loaded(found).expected
+        == loaded(serve("llama-3.1-8b-instruct", inference={"quantization": "fp8-channel"})).expected
+    )
+    with pytest.raises(ConfigError, match="not one of the"):
+        serve("somebody/nothing-known-AWQ")
+
+
+LINEAR = {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32, "strategy": "group"}}
+FLOAT = {"num_bits": 8, "type": "float", "strategy": "channel"}
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "module", "expected"),
+    [
+        (
+            {"quant_method": "compressed-tensors", "config_groups": {"a": LINEAR}, "ignore": ["lm_head", "re:.*self_attn.*"]},
+            "attention", "model.layers.0.self_attn.qkv_proj", None,
+        ),
+        (
+            {"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+             "config_groups": {"a": LINEAR, "b": {"targets": ["re:.*self_attn.*"], "weights": FLOAT, "input_activations": {}}}},
+            "attention", "model.layers.0.self_attn.o_proj", "fp8-channel",
+        ),
+        (
+            {"quant_method": "modelopt", "quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {
+                "model.layers.0.mlp.experts.3.up_proj": {"quant_algo": "NVFP4"},
+                "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"}}}},
+            "routed-expert", "model.language_model.layers.0.mlp.experts.gate_up_proj", "nvfp4",
+        ),
+        (
+            {"quant_method": "modelopt", "quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {
+                "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"}}}},
+            "attention", "model.layers.1.self_attn.q_proj", None,
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "ignore": ["model.layers.0.*"]},
+            "feed-forward", "model.layers.1.mlp.down_proj", "int4",
+        ),
+        (
+            {"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*self_attn.*": {}}},
+            "attention", "model.layers.1.self_attn.o_proj", None,
+        ),
+        (
+            {"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down_proj.*": {"bits": 8}}},
+            "feed-forward", "model.layers.1.mlp.down_proj", "w8a16",
+        ),
+        (
+            {"quant_method": "auto-round", "bits": 4, "extra_config": {"model.layers.1.mlp.down_proj": {"bits": 16}}},
+            "feed-forward", "model.layers.1.mlp.down_proj", None,
+        ),
+        (
+            {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["linear_attn"]},
+            "linear-attention", "model.language_model.layers.3.linear_attn.out_proj", None,
+        ),
+        ({"quant_method": "torchao", "quant_type": "Float8WeightOnlyConfig"}, "attention", "a.self_attn.o_proj", "fp8"),
+    ],
+)  # fmt: skip
+def test_what_a_checkpoint_quantizes(config, kind, module, expected):
+    """Each module has the format that the checkpoint's own description gives it."""
+    stored = own_format({"quantization_config": config})
+    found = stored.format_of(kind, [module])
+    assert (found.name if found else None) == expected
+
+
+def test_experts_of_deepseek_v4_are_fp4():
+    """fp8 with experts in MXFP4, as the published file says: 2 H200 load 79.5 GB each."""
+    found = serve("deepseek-v4-flash", gpus=2, accelerator="h200-nvl-141gb", version="0.23.0")
+    assert loaded(found).expected == pytest.approx(79542794322, rel=0.015)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("Qwen/Qwen3.5-0.8B", 873_438_784),
+        ("Qwen/Qwen3.5-4B", 4_659_865_088),
+        ("Qwen/Qwen3.5-9B", 9_653_104_368),
+        ("Qwen/Qwen3.5-27B", 27_781_427_952),
+    ],
+)
+def test_whole_repositories(name, published):
+    """Language model, tower and the layer that predicts a further token are what the repository counts."""
+    model = whole_model(name)
+    proposing = speculation("mtp", 1, model, {}, None)
+    storage = Storage(dtype="bf16", sizes={**model.sizes, "TP": 1, "EP": 1, "ETP": 1}, category="draft model")
+    further = sum(each.bytes for each in speculative_entries(proposing, model, storage)) // 2
+    assert model.parameters + further == pytest.approx(published, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "expected"),
+    [
+        ("qwen3.6-27b", "nvfp4", (19.0e9, 31e9)),
+        ("qwen3.6-35b-a3b", "awq", (20e9, 26e9)),
+        ("qwen3-235b-a22b", "awq", (118e9, 155e9)),
+    ],
+)
+def test_a_bare_format_has_the_range_of_its_recipes(model, name, expected):
+    """Where a format's name is all that is known, the range covers what repositories of the family differ by."""
+    found = serve(model, inference={"quantization": name}, accelerator="b300")
+    bounds = loaded(found)
+    assert expected[0] < bounds.low < bounds.expected <= bounds.high < expected[1]
+    assert any("repositories of this family differ" in each.reason for each in found.assumptions)
+    assert not serve("llama-3.1-8b", inference={"quantization": name}).recipes
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "expected"),
+    [
+        ("qwen3.6-27b", None, 849_000_000),
+        ("qwen3.6-35b-a3b", "mtp", 1_691_000_000),
+        ("llama-3.1-8b", "eagle", 503_000_000),
+        ("llama-3.1-8b", "eagle3", 799_000_000),
+        ("llama-3.1-8b", "medusa", 3 * 2 * (4096 * 4096 + 128256 * 4096)),
+        ("llama-3.1-8b", None, 0),
+    ],
+)
+def test_what_proposes_tokens(model, method, expected):
+    """Its weights come on top; lookup in the prompt has none."""
+    settings = {"num_speculative_tokens": 3, **({"speculative_method": method} if method else {})}
+    more = serve(model, inference=settings).ledger.sum("draft model")
+    assert more == pytest.approx(expected, rel=0.01)
+
+
+def test_methods_that_are_not_there():
+    """Layers that a family lacks are refused, and so is a draft without a model."""
+    with pytest.raises(UnsupportedError, match="further layers of llama are not modelled"):
+        serve("llama-3.1-8b", inference={"speculative_method": "mtp"})
+    with pytest.raises(ConfigError, match="name a model"):
+        serve("llama-3.1-8b", inference={"speculative_method": "draft"})
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reuses", "held", "expected"),
+    [(2, True, 52183852646, 1394129), (2, False, 52183852646, 1418305)],
+)
+def test_states_of_proposed_tokens(tokens, reuses, held, expected):
+    """Each proposed token has a block of states, and the last one before it where prefixes are reused."""
+    found = serve(
+        "qwen3.6-27b",
+        inference={"max_model_len": 262144, "kv_cache_dtype": "fp8", "num_speculative_tokens": tokens},
+        version="0.24.0",
+        kv_cache_memory_bytes=held,
+        enable_prefix_caching=reuses,
+    )
+    assert found.pool.tokens == expected
+
+
+def test_tokens_of_one_group_before_0_20_2():
+    """The log of Qwen3.5-9B: 407 blocks of 528 tokens in four groups."""
+    settings = {"inference": {"max_model_len": 4096}, "accelerator": "rtx-5090", "kv_cache_memory_bytes": 7043746365}
+    assert serve("qwen3.5-9b", version="0.20.1", **settings).pool.tokens == 53328
+    assert serve("qwen3.5-9b", version="0.20.2", **settings).pool.tokens > 100_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "quoted", "change"),
+    [
+        ({"model": "llama-3.1-70b"}, "No available memory for the cache blocks", "a smaller weight format"),
+        (
+            {"model": "qwen3-32b", "inference": {"max_model_len": 131072}},
+            "To serve at least one request with the model's max seq len (131072)", "max_model_len ",
+        ),
+        (
+            {"model": "qwen3.6-27b", "inference": {"max_model_len": 8192}, "gpu_memory_utilization": 0.8},
+            "exceeds available Mamba cache blocks", "max_num_seqs ",
+        ),
+        (
+            {"model": "llama-3.1-8b", "gpu_memory_utilization": 0.999},
+            "on startup is less than desired GPU memory utilization (0.999", "gpu_memory_utilization 0.9",
+        ),
+        (
+            {"model": "qwen3.6-27b", "inference": {"max_model_len": 8192, "quantization": "fp8-block", "max_num_seqs": 512},
+             "accelerator": "rtx-pro-6000", "gpu_memory_utilization": 0.5, "version": "0.26.0"},
+            "exceeds available Mamba cache blocks", "starts",
+        ),
+    ],
+)  # fmt: skip
+def test_what_vllm_refuses(settings, quoted, change):
+    """It is said in vLLM's words, with the smallest change that starts, and it does not fit."""
+    found = serve(**settings)
+    refused = [note for note in found.notes if quoted in note]
+    assert refused
+    assert change in refused[0]
+    assert not found.fits
+
+
+def test_the_change_that_is_named_starts():
+    """`max_model_len` and `max_num_seqs` as named are the largest that start."""
+    found = serve("qwen3-32b", inference={"max_model_len": 131072})
+    (note,) = [note for note in found.notes if "max_model_len" in note]
+    longest = int(note.rpartition("max_model_len ")[2].split()[0])
+    assert serve("qwen3-32b", inference={"max_model_len": longest}).fits
+    assert not serve("qwen3-32b", inference={"max_model_len": longest + 2048}).fits
+
+
+def test_graphs_are_profiled_with_a_cache():
+    """A network with states needs a block for each captured sequence before its cache is sized; eager does not."""
+    settings = {"inference": {"max_model_len": 8192, "quantization": "fp8-block"}, "accelerator": "rtx-5090"}
+    found = serve("qwen3.6-27b", version="0.26.0", **settings)
+    assert any("CUDA out of memory" in note for note in found.notes)
+    assert not any("CUDA out of memory" in note for note in serve("qwen3.6-27b", enforce_eager=True, **settings).notes)
+
+
+def test_verdicts_are_counted():
+    """A verdict is right, unsafe or too careful, whatever was measured."""
+    job = {"model": "gpt2", "engine": {"type": "vllm"}, "hardware": {"accelerator": "t4", "num_gpus": 1}}
+    cases = [
+        {"id": str(value), "config": job, "measured": {"quantity": "fits", "value": value, "rank": "max"}}
+        for value in (True, False)
+    ]
+    assert accuracy(cases).verdicts() == [("vllm", "right", 1), ("vllm", "unsafe", 1)]
+
+
+def activations(found):
+    """Bytes of the widest moment."""
+    return found.ledger.sum("activations")
+
+
+@pytest.mark.parametrize(
+    ("inference", "graphs"),
+    [
+        ({}, 102),
+        ({"max_num_seqs": 256}, 51 + 35),
+        ({"max_num_seqs": 2}, 3 + 2),
+        ({"max_num_seqs": 2, "speculative_method": "ngram", "num_speculative_tokens": 3}, 5 + 2),
+    ],
+)
+def test_graphs_that_are_captured(inference, graphs):
+    """1, 2, 4, multiples of 8 and from 256 of 16; piece by piece for all, and whole up to `max_num_seqs`."""
+    (entry,) = [
+        each for each in serve("llama-3.1-8b", inference=inference).ledger.entries if each.category == "CUDA graphs"
+    ]
+    assert entry.text.startswith(f"{graphs} graphs × ")
+    assert entry.bytes == pytest.approx(graphs * (4.54 + 32 * 0.146) * 2**20, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("version", "inference", "tokens"),
+    [
+        ("0.5.3", {"max_model_len": 65536}, 65536),
+        ("0.6.3", {"max_model_len": 65536}, 512),
+        ("0.7.3", {"max_model_len": 65536}, 2048),
+        ("0.7.3", {"max_model_len": 16384}, 16384),
+        ("0.7.3", {"max_model_len": 65536, "max_loras": 2}, 65536),
+        ("0.8.2", {"max_model_len": 65536}, 8192),
+        ("0.8.2", {"max_model_len": 65536, "max_loras": 2}, 65536),
+        ("0.8.3", {"max_model_len": 65536, "max_loras": 2}, 8192),
+    ],
+)
+def test_tokens_of_a_step_by_release(version, inference, tokens):
+    """Chunks of long prompts in 0.6 and 0.7, and the former engine for LoRA in the first 0.8."""
+    assert serve("llama-3.1-8b", inference=inference, version=version).job.options.tokens == tokens
+
+
+def test_sglang_takes_what_it_has_room_for():
+    """It starts with less than the longest sequence needs, and says how much a request may have."""
+    found = serve("qwen3-32b", engine="sglang", inference={"max_model_len": 131072})
+    assert found.fits
+    assert found.asked_length == found.pool.tokens < 131072
+    assert any("takes requests of at most" in note for note in found.notes)
+    refused = serve("llama-3.1-70b", engine="sglang")
+    assert not refused.fits
+    assert any("Not enough memory" in note for note in refused.notes)
+
+
+def test_sglang_reports_the_target_apart():
+    """Weights in its log are without what proposes tokens, which the memory holds all the same."""
+    plain = serve("qwen3.6-27b", engine="sglang", accelerator="b300")
+    more = serve("qwen3.6-27b", engine="sglang", accelerator="b300", inference={"num_speculative_tokens": 3})
+    assert loaded(more).expected == loaded(plain).expected
+    assert more.ledger.sum("draft model") > 800_000_000
+
+
+def test_a_unified_cache_is_as_long_as_one_sequence():
+    """llama.cpp with -kvu: one cache of `-c` cells for all sequences."""
+
+    def cache(unified):
+        options = {"kv_unified": unified, "cache_type_k": "q8_0", "cache_type_v": "q8_0", "flash_attn": True}
+        settings = {"batch_size": 2, "max_model_len": 32768, "quantization": "q4_k_m"}
+        return serve("qwen3.5-9b", engine="llama.cpp", inference=settings, **options).ledger.sum("KV cache")
+
+    assert cache(True) == 570425344
+    assert cache(False) == 2 * cache(True)
+
+
+def test_an_unknown_release_has_both_formulas():
+    """Tokens of a network with states are what either formula says, where no release is named."""
+    settings = {"inference": {"max_model_len": 4096}, "accelerator": "rtx-5090"}
+    bounds = predicted(serve("qwen3.5-9b", **settings), "kv_cache_tokens", total=False)
+    former = predicted(serve("qwen3.5-9b", version="0.20.1", **settings), "kv_cache_tokens", total=False)
+    assert bounds.low < former.expected < bounds.expected
+
+
+@pytest.mark.parametrize(("accelerator", "expected"), [("a100-sxm-80gb", 141_557_760), ("h100-sxm-80gb", 0)])
+def test_marlin_brings_a_workspace(accelerator, expected):
+    """gpt-oss before Hopper: 2,048 tokens × 4 experts × (hidden + gate and up) in 16 bits."""
+    found = serve("gpt-oss-20b", accelerator=accelerator, version="0.19.0", inference={"max_model_len": 8192})
+    assert sum(each.bytes for each in found.ledger.entries if "experts' workspace" in each.title) == expected
