@@ -94,6 +94,8 @@ def _strings(patterns: Sequence[str]) -> list[str]:
 def _exports() -> Iterator[str]:
     """Jobs in the words of each tool that runs them."""
     for name, tool in TOOLS.items():
+        if tool.read_only:
+            continue
         running = [each for each in jobs() if _engine(each) in tool.engines]
         for job in running[:: max(1, len(running) // EXPORTS)]:
             with suppress(Exception):  # what cannot be written is found where exports are checked

@@ -124,7 +124,7 @@ def of_exports(given: Any) -> None:
     taken = {each.path: each.value for each in found.assumptions}
     engine = config[EngineSettings.type] or "none"
     for name, tool in TOOLS.items():
-        if engine not in tool.engines:
+        if engine not in tool.engines or tool.read_only:
             continue
         with never_refused(f"convert --to {name}"):
             written = exported(config, name, taken)

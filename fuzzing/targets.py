@@ -112,7 +112,7 @@ def _arguments(rng: Random) -> Any:
     if name == "solve":
         found += ["--for", rng.choice([*SOLVABLE, "users", "context", "layers", "x"])]
     if name == "convert" and rng.random() < 0.7:
-        found += ["--to", rng.choice(list(TOOLS))]
+        found += ["--to", rng.choice([name for name, tool in TOOLS.items() if not tool.read_only])]
     if rng.random() < 0.5:
         found.append("--json")
     return {"arguments": found}

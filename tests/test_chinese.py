@@ -53,6 +53,7 @@ SILENT = (
     *("config/json_schema", "questions/quick", "tensors", "symbols"),
     *(
         "tools/names",
+        "formats/containers",
         "faces/page/exchanging",
         "faces/page/presets",
     ),  # other tools' names, and files to take away

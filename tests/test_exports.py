@@ -31,7 +31,7 @@ MEGATRON = {"model_type": "megatron", "num_layers": 4, "hidden_size": 128, "num_
             "max_position_embeddings": 512, "vocab_size": 1024, "swiglu": True}  # fmt: skip
 MODELS = {"megatron": MEGATRON, "megatron-fsdp": MEGATRON, "nanotron": LLAMA}
 """Models that the tools of these engines describe by their sizes; the others take a name."""
-PAIRS = [(name, engine) for name, tool in TOOLS.items() for engine in tool.engines]
+PAIRS = [(name, engine) for name, tool in TOOLS.items() if not tool.read_only for engine in tool.engines]
 FOLLOW = {
     "hardware.num_gpus": "sizes of groups",
     "parallelism.data_parallel_size": "GPUs and the other sizes",

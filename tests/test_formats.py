@@ -169,9 +169,9 @@ READ = {
             "training": {
                 "micro_batch_size": 1,
                 "adapter": {"type": "lora", "target_modules": "all-linear", "rank": 32},
-                "quantization": "nf4",
-                "precision": "bf16-mixed",
-                "activation_checkpointing": {"policy": "full"},
+                "quantization": "nf4-double",
+                "precision": "bf16",
+                "activation_checkpointing": {"policy": "full", "use_reentrant": True},
                 "optimizer": {"name": "paged-adamw-8bit", "implementation": "bitsandbytes"},
                 "sequence_length": 4096,
             },
@@ -195,6 +195,7 @@ READ = {
             "training": {
                 "micro_batch_size": 8,
                 "precision": "bf16-mixed",
+                "activation_checkpointing": {"policy": "full"},
                 "optimizer": {"name": "adamw", "implementation": "foreach"},
                 "sequence_length": 2048,
             },
@@ -589,7 +590,10 @@ def test_on_the_command_line(tmp_path, capsys):
     assert main(["convert", str(script), "--enforce-eager"]) == 0
     printed = capsys.readouterr()
     assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
-    assert printed.err == ("note: read as a file of vLLM\nnote: --swap-space is not understood, and left out\n")
+    assert printed.err == (
+        "note: read as a file of vLLM\nnote: --swap-space may change memory, and is not supported yet: left out\n"
+        "note: of no account to memory: --port\n"
+    )
 
 
 def test_adapters_whose_layers_trl_leaves_to_peft():

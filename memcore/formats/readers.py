@@ -8,14 +8,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.formats.containers import commands
 from memcore.formats.settled import GPUS
-from memcore.formats.shell import END, words
+from memcore.formats.shell import END, OUTSIDE, words
 from memcore.formats.yaml import read_yaml
 from memcore.limits import NESTING, whole
 from memcore.messages import Message
 from memcore.untrusted import deepest, fault, parse_json, unmarked
 
 _TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
+_PYTHON = re.compile(r"^(?:import [a-z]\w*(?: as \w+)?|from [a-z][\w.]* import .+|def \w+\(.*)$", re.MULTILINE)
+_SHELL = re.compile(r"#![^\n]*\b(?:ba|z|da)?sh\b")
+_DOCUMENT = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_SWIFT = re.compile(r"\bswift[ /](?:cli/)?[a-z]")
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
 _NAMES = re.compile(r"\[[a-z][\w ]*\]|[a-z_]+( [a-z_]+)+")
@@ -47,19 +52,40 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
         raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
+    if _PYTHON.search(text) and not text.startswith("#!/bin"):
+        raise ConfigError.at("the file", "is a Python script, which is not run; give the config that it makes")
+    if _SHELL.match(text):
+        found = read_command(text)
+        return ("yaml", _as_file(found)) if _of_trainer(found) else ("argv", found)
     first = _BEFORE.match(text)
     start = first.end() if first else 0
     if _TOML_FIRST.match(text, start) and _TABLE.search(text):
         return "toml", flat(_toml(text))
     if _FLAGS.search(text) and not _KEY.match(text, start):
         found = read_command(text)
-        return ("yaml", _as_file(found)) if _TRAINERS & set(found) else ("argv", found)
-    content = read_yaml(text, notes)
+        return ("yaml", _as_file(found)) if _of_trainer(found) else ("argv", found)
+    content = _documents(text, notes)
+    script = commands(content) if isinstance(content, Mapping) else None
+    if script is not None:
+        return "argv", read_command(script)
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
         return "argv", _tested(content["MODEL_ARGS"])
     if not isinstance(content, Mapping):
         raise ConfigError.at("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")
     return "yaml", flat(content)
+
+
+def _documents(text: str, notes: list[str] | None) -> Any:
+    """The content of a document; of several, as Kubernetes has them, what each of them holds under its number."""
+    parts = [each for each in _DOCUMENT.split(text) if each.strip()]
+    if len(parts) < 2 or "apiVersion" not in text:
+        return read_yaml(text, notes)
+    return {"spec": [read_yaml(each, notes) for each in parts]}
+
+
+def _of_trainer(found: Mapping[str, Any]) -> bool:
+    """Whether a command runs a loop around the Hugging Face Trainer, whose arguments are the keys of its files."""
+    return bool(_TRAINERS & set(found)) or _SWIFT.search(str(found.get("", ""))) is not None
 
 
 def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, Any]:
@@ -80,6 +106,7 @@ def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     gpus = next((found[name] for name in _PROCESSES if name in found), None)
     named = {name[2:]: value for name, value in found.items() if name.startswith("--") and name not in _PROCESSES}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
+    keys[""] = found.get("", "")
     return keys if gpus is None else {**keys, GPUS: gpus}
 
 
@@ -148,9 +175,45 @@ def read_command(text: str) -> dict[str, Any]:
     {'*': 'org/m', '--tensor-parallel-size': 2, '--enforce-eager': True, '': 'vllm serve'}
     """
     try:
-        return dict(_flags(words(text)))
+        return dict(_flags(_one(words(text))))
     except (ValueError, RecursionError) as error:
         raise ConfigError.at("the command", "cannot be read: {}", str(error)) from None
+
+
+_LAUNCHED = re.compile(
+    r"vllm serve|vllm\.entrypoints|vllm/vllm-openai|sglang\.launch_server|sglang serve|trtllm-serve"
+    r"|llama-server|llama-cli|\b(?:swift|megatron) (?:sft|pt|rlhf)\b|swift/cli/(?:sft|pt|rlhf)\.py"
+)
+"""Programs whose commands are whole: what else a script runs has nothing to do with them."""
+_SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli")
+
+
+def _one(words: list[str]) -> list[str]:
+    """The words of the one command that serves or trains, and of arrays; all, where no such program is known by name.
+
+    Raises ValueError for several such commands.
+    """
+    commands: list[list[str]] = [[]]
+    for word in words:
+        commands[-1].append(word)
+        if word == END:
+            commands.append([])
+    launched = [each for each in commands if _LAUNCHED.search(" ".join(each))]
+    different = list(dict.fromkeys(" ".join(word for word in each if "@" not in word) for each in launched))
+    if len(different) > 1:
+        listed = " / ".join(f"{each:.60} …" for each in different[:4])
+        raise ValueError(
+            Message("It has {} commands, which are {} jobs; give one of {}", len(different), len(different), listed)
+        )
+    if not launched:
+        return words
+    kept = [each for each in commands if each and _FLAG.match(each[0])]
+    command = launched[0]
+    program = _LAUNCHED.search(" ".join(command))
+    if program is not None and _SERVED.search(program[0]):  # what stands before starts a container
+        first = program[0].split()[0]
+        command = command[next((at for at, word in enumerate(command) if first in word), 0) :]
+    return [word for each in (command, *kept) for word in each]
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
@@ -164,6 +227,8 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         while not equals and at < len(words) and not _ends(words[at]):
             values.append(words[at])
             at += 1
+        known = [each for each in values if not OUTSIDE.fullmatch(each)]
+        values = known or values[:1]
         if not _FLAG.match(name):
             here = [] if equals or name == END else [name, *values]
             if len(here) > 1 and "/" in here[-1]:

@@ -103,11 +103,25 @@ def accelerated(found: Mapping[str, Any]) -> Settled:
 
     Source: accelerate, utils/dataclasses.py, FullyShardedDataParallelPlugin.
     """
+    if str(found.get("distributed_type")) == "DEEPSPEED":
+        return _accelerated_zero(found)
     if str(found.get("distributed_type")) != "FSDP":
         return found, ()
     settled = {key: value for key, value in found.items() if not key.startswith("fsdp_config.")}
     plain, notes = _fsdp(_of_fsdp(found, "fsdp_config."), False)
     return {**settled, **plain}, tuple(notes)
+
+
+def _accelerated_zero(found: Mapping[str, Any]) -> Settled:
+    """accelerate's keys of DeepSpeed: stage 2 where none is said, unless another file says it.
+
+    Source: accelerate, utils/dataclasses.py, DeepSpeedPlugin (`zero_stage`, `hf_ds_config`).
+    """
+    name = found.get("deepspeed_config.deepspeed_config_file")
+    if isinstance(name, str):
+        plain, notes = _zero(name)
+        return {**found, **plain}, tuple(notes)
+    return {"deepspeed_config.zero_stage": 2, **found}, ()
 
 
 def _of_fsdp(found: Mapping[str, Any], *prefixes: str) -> dict[str, Any]:
@@ -161,18 +175,14 @@ def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
     return plain, [Message("deepspeed: {} is another file; taken from its name is ZeRO stage {}", path, stage[1])]
 
 
-def factory(found: Mapping[str, Any]) -> Settled:
-    """LLaMA-Factory trains LoRA on all linear layers where nothing is said. Source: llamafactory, hparams."""
-    settled, notes = sharded(found)
-    plain = {"finetuning_type": "lora", **settled}
-    if plain["finetuning_type"] == "lora":
-        return {"lora_target": "all", **plain}, notes
-    if plain["finetuning_type"] == "full":
-        plain.pop("finetuning_type")
-    return plain, notes
-
-
 _SECTION = "zero_optimization"
+BY_WIDTH = "*by_width"
+WIDTHS: Mapping[str, int] = {
+    "reduce_bucket_size": 500_000_000,
+    "stage3_prefetch_bucket_size": 50_000_000,
+    "stage3_param_persistence_threshold": 100_000,
+}
+"""Sizes that transformers' Trainer makes of the model's width where a file says `auto`, and DeepSpeed's own."""
 _DEPRECATED: Mapping[str, tuple[str, object]] = {
     _SECTION: (f"{_SECTION}.stage", 1),
     f"{_SECTION}.cpu_offload": (f"{_SECTION}.offload_optimizer.device", "cpu"),
@@ -183,10 +193,20 @@ _DEPRECATED: Mapping[str, tuple[str, object]] = {
 
 def automatic(found: Mapping[str, Any]) -> Settled:
     """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
-    settled, notes = dict(found), []
+    settled = dict(found)
+    notes: list[str] = []
     for name, (today, value) in _DEPRECATED.items():
         if settled.get(name) is not None and settled.pop(name) is True:
             settled.setdefault(today, value)
+    left = [name for name in WIDTHS if found.get(f"{_SECTION}.{name}") == "auto"]
+    if left:
+        settled[BY_WIDTH] = True
+        for name in WIDTHS:
+            if name in left:
+                del settled[f"{_SECTION}.{name}"]
+            elif settled.get(f"{_SECTION}.stage") == 3 or not name.startswith("stage3"):
+                settled.setdefault(f"{_SECTION}.{name}", WIDTHS[name])
+        notes.append(Message("{}: auto, which the Trainer makes of the model's width", joined(", ", left)))
     if found.get("bf16.enabled") == "auto" and found.get("fp16.enabled") is not True:
         settled["bf16.enabled"] = True
         notes.append("bf16.enabled is 'auto': bf16 is taken, the trainer decides")

@@ -1,8 +1,8 @@
 """Shell scripts as far as they say what a program is run with: words, variables, arrays, conditions.
 
 Nothing is run. Variables have the values that the script itself assigns to them; those that come from outside have
-their defaults, or are empty. The words of all arrays count, used or not; of a condition whose outcome is not known,
-both branches do.
+their defaults, or stand for themselves, as `$NAME`: whoever needs the value asks for it by that name. The words of all
+arrays count, used or not; of a condition whose outcome is not known, both branches do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
 
 END = ";"
+OUTSIDE = re.compile(r"\$\w{1,200}")
+"""A variable that the script does not set, or the output of a command."""
 """The word that ends a command."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
 _PLAIN = re.compile(r"\w+")
@@ -27,6 +29,7 @@ _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.com
 _BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
 _VALUE = re.compile(r"""[^"'$]+""")
 _FLAG = re.compile(r"--?[A-Za-z]")
+_FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 _SILENT = frozenset(
     {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "declare", "do", "done", "echo", "esac",
      "exit", "for", "function", "git", "in", "local", "ls", "mkdir", "mv", "printf", "read", "readonly", "return", "rm",
@@ -56,6 +59,12 @@ def words(text: str) -> list[str]:
     """
     script = _Script(text)
     script.read()
+    for name, value in script.variables.items():
+        if name not in script.used and len(_FLAGS.findall(value)) > 1:
+            script.found += [*value.split(), END]  # arguments for a script that sources this one
+    processes = script.variables.get("NPROC_PER_NODE", "")
+    if processes.isdecimal() and "NPROC_PER_NODE" not in script.used:
+        script.found += ["--nproc_per_node", processes, END]  # launchers read it from the environment
     return script.found
 
 
@@ -73,6 +82,8 @@ class _Script:
     """Open brackets of arrays."""
     cases: int = 0
     """Open choices of `case`."""
+    used: set[str] = field(default_factory=set)
+    """Variables whose values stand somewhere."""
     filled: int = 0
     """Characters that variables have given, or have been given."""
     deep: int = 0
@@ -185,10 +196,11 @@ class _Script:
         self.at += 1
         rest = self.text[self.at : self.at + 2]
         if rest == "((":
-            return self._arithmetic(self._inside("(", ")").strip("()"))
+            return self._arithmetic(self._inside("(", ")").strip("()")) or "$CALCULATED"
         if rest[:1] == "(":
-            self._inside("(", ")")
-            return ""
+            inside = self._inside("(", ")").strip()
+            calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
+            return calculated or "$OUTPUT"
         if rest[:1] == "{":
             return self._braced(self._inside("{", "}"))
         name = _PLAIN.match(self.text, self.at)
@@ -196,7 +208,12 @@ class _Script:
             self.at += rest[:1] in ("@", "*", "#", "?", "!", "$")
             return ""
         self.at = name.end()
-        return self.variables.get(name[0], "")
+        return self._of(name[0])
+
+    def _of(self, name: str) -> str:
+        """The value of a variable; of one that comes from outside its name."""
+        self.used.add(name)
+        return self.variables.get(name, "" if name.isdigit() else f"${name}")
 
     def _inside(self, opens: str, closes: str) -> str:
         """What stands between brackets."""
@@ -213,8 +230,11 @@ class _Script:
         if name is None:
             return ""
         held, rest = self.variables.get(name[0], ""), inside[name.end() :]
+        if rest[:1] == "[":
+            return held  # an array, whose words count by themselves
+        self.used.add(name[0])
         if held or rest[:2] not in (":-", ":="):
-            return held
+            return held or self._of(name[0])
         if self.deep >= _FILLED:
             raise ValueError(Message("It has more than {} defaults of variables inside each other", _FILLED))
         inner = _Script(rest[2:], variables=self.variables, filled=self.filled, deep=self.deep + 1)
@@ -303,7 +323,8 @@ def _runs(before: str, word: str) -> bool:
 
 
 def _outcome(condition: list[str]) -> bool | None:
-    """Whether a comparison of two words holds; None for another question."""
+    """Whether a comparison of two words holds, where what comes from outside is empty; None for another question."""
+    condition = [OUTSIDE.sub("", each) for each in condition]
     inner = [each for each in condition if each not in ("[", "[[", "]", "]]", "then")]
     if len(inner) != 3 or inner[1] not in ("=", "==", "!="):
         return None

@@ -93,6 +93,14 @@ class Tool:
     """Keys that memory does not depend on; `a.*` is all below."""
     settled: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None
     """What its keys mean together where that takes more than a table, and notes on it."""
+    settles: tuple[str, ...] = ()
+    """Keys that `settled` reads; `a*` is all that begin so."""
+    vocabulary: tuple[str, ...] = ()
+    """Tables of all of its keys (`data/keys/`)."""
+    read_only: bool = False
+    """Its files are read, and no config is written as one."""
+    closed: bool = False
+    """It takes no other keys than those."""
     alongside: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """For keys that alone count for nothing, the one that they need beside them, and its value."""
     world: tuple[str, ...] = ()

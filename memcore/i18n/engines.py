@@ -126,6 +126,7 @@ ENGINES_IN_CHINESE: Mapping[str, str] = {
     "engine.stage3_max_live_parameters": "第 3 阶段超过这么多元素后不再提前获取。",
     "engine.stage3_max_reuse_distance": "第 3 阶段不释放在这么多元素之内会再次使用的参数。",
     "engine.stage3_param_persistence_threshold": "更小的参数保持聚合。",
+    "engine.hidden_size_buckets": "transformers 的 Trainer 填入 `auto`：桶为 h² 与 0.9 h² 个元素，阈值为 10 h。",
     "engine.zero_hpz_partition_size": "ZeRO++：分担参数第二份副本的 rank 数。",
     "engine.mics_shard_size": "分片所跨的 rank 数；各组互为副本。",
     "engine.reshard_after_forward": "参数在前向与反向之间是否释放；写数字则重新分片到这么多 rank 的组。",

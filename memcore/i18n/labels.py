@@ -200,6 +200,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Live parameters": "存活参数",
     "Reuse distance": "复用距离",
     "Persistence threshold": "常驻阈值",
+    "Buckets by width": "按宽度定桶大小",
     "hpZ group": "hpZ 组",
     "MiCS group": "MiCS 组",
     "Quantized gathers": "量化聚集",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,37 @@ from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.inference import Inference
 from memcore.serving.settings import ServerSettings
 
+_DTYPES: Mapping[str, str] = {"half": "float16", "float": "float32", "auto": "auto"}
+_CACHES: Mapping[str, str] = {"fp8_e4m3": "fp8"}
+_MODELS = ("--model", "--model-path", "--model_path", "-m")
+
+
+def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) -> dict[str, Any]:
+    """A server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch."""
+    settled: dict[str, Any] = {}
+    for name, value in found.items():
+        plain = name.replace("_", "-") if name.startswith("--") and dashes else name
+        settled[plain] = value
+    model = next((settled.pop(name) for name in _MODELS if name in settled and name != place), None)
+    if model is not None:
+        settled[place] = model
+    for name, words in (("--dtype", _DTYPES), (key, _CACHES)):
+        if str(settled.get(name)) in words:
+            settled[name] = words[str(settled[name])]
+    return settled
+
+
+def _vllm(found: Mapping[str, Any]) -> Settled:
+    """vLLM's flags, whose words are separated by dashes or not (utils/argparse_utils.py, FlexibleArgumentParser)."""
+    return _named(found, "*", "--kv-cache-dtype"), ()
+
+
+def _sglang(found: Mapping[str, Any]) -> Settled:
+    """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
+    settled = _named(found, "--model-path", "")
+    return settled, ()
+
+
 _DEVICE, _WEIGHTS = "--device", "*weights"
 
 VLLM = Tool(
@@ -25,7 +57,7 @@ VLLM = Tool(
     syntax="argv",
     engines=("vllm",),
     program="vllm serve",
-    prefixes=("vllm serve", "vllm.entrypoints"),
+    prefixes=("vllm serve", "vllm.entrypoints", "vllm/vllm-openai"),
     tells=("--gpu-memory-utilization", "--max-num-batched-tokens", "--max-num-seqs", "--enforce-eager"),
     model="*",
     keys=(
@@ -64,7 +96,9 @@ VLLM = Tool(
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--seed", "--download-dir", "--trust-remote-code",
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
+    settled=_vllm,
     unsaid={Parallelism.tensor_parallel_size: 1},
+    vocabulary=("vllm",),
     source="vllm, engine/arg_utils.py",
 )  # fmt: skip
 
@@ -100,7 +134,9 @@ SGLANG = Tool(
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),
+    settled=_sglang,
     unsaid={Parallelism.tensor_parallel_size: 1},
+    vocabulary=("sglang",),
     source="sglang, server_args.py",
 )  # fmt: skip
 
@@ -136,9 +172,26 @@ def _devices(count: int) -> str | None:
     return ",".join(f"CUDA{number}" for number in range(count)) if count <= 16 else None
 
 
+_FORMAT = re.compile(r"[-_.]((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)(?:-\d+-of-\d+)?\.gguf$", re.IGNORECASE)
+"""The format that the name of a GGUF file ends with."""
+
+
 def _settled(found: Mapping[str, Any]) -> Settled:
     """llama.cpp's arguments with the format of the weights apart from the repository, and GPUs counted."""
     settled = dict(found)
+    for long, short in (("--hf-repo", "-hf"), ("-hfr", "-hf"), ("--model", "-m")):
+        if long in settled:
+            settled[short] = settled.pop(long)
+    file = _FORMAT.search(str(settled.get("-m", "")))
+    if file is not None:
+        settled[_WEIGHTS] = file[1].lower()
+    for name in ("-ngl", "--gpu-layers", "--n-gpu-layers"):
+        if settled.get(name) in ("all", "auto", -1):
+            del settled[name]  # as many as there are (common/arg.cpp)
+    for name in ("-c", "--ctx-size"):
+        if settled.get(name) == 0:
+            del settled[name]  # the model's own (common/common.h)
+    found = settled
     name, colon, weights = str(found.get("-hf", "")).rpartition(":")
     if colon and "/" in name:
         settled |= {"-hf": name, _WEIGHTS: weights.lower()}
@@ -181,5 +234,6 @@ LLAMA_CPP = Tool(
     ),
     ignored=("--host", "--port", "-m", "--model", "-t", "--threads", "--temp", "--top-p", "--top-k", "--min-p",
              "--seed", "--jinja", "--mlock", "--no-mmap", "--alias", "-a", "--api-key"),
+    vocabulary=("llama.cpp",),
     source="llama.cpp, common/arg.cpp",
 )  # fmt: skip

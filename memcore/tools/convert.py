@@ -18,10 +18,12 @@ from memcore.errors import ConfigError
 from memcore.formats.readers import flat as flattened
 from memcore.formats.readers import read_command, read_file
 from memcore.formats.settled import GPUS, PER_NODE
+from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
 from memcore.networks.catalog import full_name
+from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.table import TOOLS, runs, tool_of
@@ -41,10 +43,15 @@ class Imported:
     """Keys that were understood, and the settings that they became."""
     assumed: tuple[tuple[str, Any], ...]
     """Settings that the tool's own defaults gave."""
-    unknown: tuple[str, ...]
-    """Keys that were not understood; what memory does not depend on is not among them."""
+    accounts: Accounts
+    """What became of the other keys."""
     notes: tuple[str, ...] = ()
     """What else was taken or left out, and why."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Keys that were left out though memory may depend on them."""
+        return (*self.accounts.left_out, *self.accounts.unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,11 @@ def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: S
     if model is not None:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
-    unknown = [name for name in found if name not in known and not _ignored(tool, name)]
-    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), tuple(unknown), notes)
+    rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
+    silent = [name for name in rest if _ignored(tool, name)]
+    sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
+    unread_keys = Accounts((*silent, *sorted_out.of_no_account), sorted_out.left_out, sorted_out.unknown)
+    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes)
 
 
 def _is_bare(text: str) -> bool:
@@ -114,18 +124,21 @@ def _is_bare(text: str) -> bool:
 
 _RUN = "# run: "
 """What begins the line of a file that says how it is started."""
+_TUNED = re.compile(r"\btune run (?:--?\S+ (?:\d+ )?)*(\w+(?:_distributed|_single_device))\b")
 _NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines)[ =]([1-9]\d{0,6})\b")
 
 
-def _started(tool: Tool, text: str) -> dict[str, int]:
+def _started(tool: Tool, text: str) -> dict[str, Any]:
     """The GPUs and nodes of the command that a file names as its own."""
-    line = next((each for each in text.splitlines() if each.startswith(_RUN)), "")
+    line = next((each for each in text.splitlines() if each.startswith(_RUN) or _TUNED.search(each)), "")
+    tuned = _TUNED.search(line)
     said = {name: int(count) for name, count in _NUMBERS.findall(line.lower())}
     nodes = said.get("nnodes") or said.get("num_machines") or 1
     gpus = said.get("num_processes") or said.get("nproc_per_node", 0) * nodes
     counts = {GPUS: gpus, PER_NODE: gpus // nodes if nodes > 1 else 0}
     known = {key.name for key in tool.keys}
-    return {name: count for name, count in counts.items() if count and name in known}
+    recipe = {"*recipe": tuned[1]} if tuned and tool.name == "torchtune" else {}
+    return {**{name: count for name, count in counts.items() if count and name in known}, **recipe}
 
 
 def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
@@ -133,7 +146,7 @@ def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
     for key in tool.keys:
         yield from (name for name in key.names if found.get(name) in _UNSET)
     for meaning in tool.meanings:
-        yield from (name for name, value in meaning.keys.items() if value is True)
+        yield from (name for name, value in meaning.keys.items() if found.get(name) in (value, False, "none", *_UNSET))
 
 
 def _ignored(tool: Tool, name: str) -> bool:
@@ -168,6 +181,8 @@ def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def _ours(key: Key, name: str, value: Any) -> Any:
+    if key.off is not None and isinstance(value, str) and OUTSIDE.fullmatch(value):
+        return True  # a bare flag, before a variable that adds others
     if key.joined and isinstance(value, str) and "," in value:
         return [each.strip() for each in value.split(",")]
     if key.in_capitals and isinstance(value, str):
@@ -241,8 +256,9 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
 
 
 def _named(to: str) -> Tool:
-    if to not in TOOLS:
-        raise ConfigError.at("--to", "found {!r}; allowed: {}", to, joined(", ", TOOLS))
+    written = [name for name, tool in TOOLS.items() if not tool.read_only]
+    if to not in written:
+        raise ConfigError.at("--to", "found {!r}; allowed: {}", to, joined(", ", written))
     return TOOLS[to]
 
 

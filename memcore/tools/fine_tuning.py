@@ -20,19 +20,26 @@ from memcore.formats.settled import (
     STAGE,
     VERSION,
     accelerated,
-    factory,
-    of_trl,
-    sharded,
 )
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
+from memcore.tools.loops import (
+    IMPLEMENTATION,
+    LOSS,
+    OFFLOADED,
+    PRECISION,
+    REENTRANT,
+    of_axolotl,
+    of_factory,
+    of_trainer,
+)
 from memcore.tools.pytorch import DEEPSPEED
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _CHECKPOINTS = "training.activation_checkpointing"
-_SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
-_FSDP = (
+SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
+SHARDS = (
     Key(path=Hardware.num_gpus, name=GPUS),
     Key(path=Hardware.gpus_per_node, name=PER_NODE),
     Key(path=EngineSettings.type, name=ENGINE),
@@ -40,12 +47,20 @@ _FSDP = (
     Key(path=TorchSettings.reshard_after_forward, name=RESHARD),
     Key(path=TorchSettings.cpu_offload, name=OFFLOAD),
 )
-_ZERO = (
+LOOP = (
+    Key(path=Training.precision, name=PRECISION),
+    Key(path=Training.activation_checkpointing.use_reentrant, name=REENTRANT),
+    Key(path=Training.offload.activations, name=OFFLOADED),
+    Key(path=Training.loss, name=LOSS),
+    Key(path=Training.implementation, name=IMPLEMENTATION),
+)
+"""What a loop's keys mean together (memcore/tools/loops.py)."""
+ZERO = (
     Key(path=DeepSpeedSettings.zero_stage, name=STAGE),
     Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),
     Key(path=DeepSpeedSettings.offload_param, name=PARAMETERS),
     *(
-        replace(key, name=f"deepspeed.{key.name}")
+        replace(key, name=f"deepspeed.{key.name}", also=tuple(f"deepspeed.{each}" for each in key.also))
         for key in DEEPSPEED.keys
         if key.name.startswith(("zero_optimization.", "data_types."))
     ),
@@ -62,7 +77,7 @@ _SAID_ZERO = (
 )  # fmt: skip
 """What DeepSpeed's file leaves to the trainer."""
 _OF_ZERO = tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size"))
-_UNSAID: Mapping[str, Any] = dict.fromkeys((
+UNSAID: Mapping[str, Any] = dict.fromkeys((
     DeepSpeedSettings.zero_stage, Training.precision, Training.optimizer.name, Training.optimizer.implementation,
     Training.sequence_length, Training.activation_checkpointing.policy,
     Training.activation_checkpointing.use_reentrant, Training.adapter.rank,
@@ -90,7 +105,7 @@ _KERNELS = (
     Meaning(sets={Training.attention: "math"}, keys={"attn_implementation": "eager"}),
     Meaning(sets={Training.attention: "flex"}, keys={"attn_implementation": "flex_attention"}),
 )
-_TRAINED = ("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "num_train_epochs",
+TRAINED = ("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "num_train_epochs",
             "max_steps", "logging_*", "save_*", "eval_*", "report_to", "seed", "dataset*", "weight_decay", "do_*",
             "push_to_hub*", "hub_*", "overwrite_*", "dataloader_*", "max_grad_norm")  # fmt: skip
 
@@ -113,10 +128,13 @@ ACCELERATE = Tool(
         ),
         Key(path=Hardware.num_gpus, name="num_processes"),
         Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
-        *_FSDP,
+        *SHARDS,
         Key(path=EngineSettings.version, name="fsdp_config.fsdp_version"),
         Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),
         Key(path=TorchSettings.cpu_offload, name="fsdp_config.fsdp_offload_params"),
+        Key(path=DeepSpeedSettings.zero_stage, name=STAGE),
+        Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),
+        Key(path=DeepSpeedSettings.offload_param, name=PARAMETERS),
         Key(path=DeepSpeedSettings.zero_stage, name="deepspeed_config.zero_stage"),
         Key(path=DeepSpeedSettings.offload_optimizer, name="deepspeed_config.offload_optimizer_device"),
         Key(path=DeepSpeedSettings.offload_param, name="deepspeed_config.offload_param_device"),
@@ -149,6 +167,8 @@ ACCELERATE = Tool(
              "deepspeed_config.deepspeed_multinode_launcher", "deepspeed_config.deepspeed_config_file",
              "fsdp_config.fsdp_state_dict_type", "fsdp_config.fsdp_cpu_ram_efficient_loading",
              "fsdp_config.fsdp_sync_module_states"),
+    settles=("fsdp_*", "mixed_precision"),
+    vocabulary=("accelerate",),
     source="accelerate, commands/config/config_args.py",
 )  # fmt: skip
 
@@ -156,7 +176,7 @@ TRAINER = Tool(
     name="trainer",
     title="transformers.TrainingArguments and TRL",
     syntax="yaml",
-    engines=_SCRIPT,
+    engines=SCRIPT,
     implementations=("transformers", "liger"),
     tells=("per_device_train_batch_size", "model_name_or_path"),
     model="model_name_or_path",
@@ -167,8 +187,9 @@ TRAINER = Tool(
         Key(path=Training.sequence_length, name="max_length", also=("max_seq_length",)),
         Key(path=Training.compile, name="torch_compile"),
         Key(path=Training.packed_sequences, name="padding_free"),
-        *_FSDP,
-        *_ZERO,
+        *LOOP,
+        *SHARDS,
+        *ZERO,
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="lora_target_modules"),
@@ -215,10 +236,14 @@ TRAINER = Tool(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
-    settled=of_trl,
+    settled=of_trainer,
     defaults={Training.micro_batch_size: 8},
-    unsaid=_UNSAID,
-    ignored=(*_TRAINED, *_OF_ZERO, "lora_alpha", "lora_task_type"),
+    unsaid=UNSAID,
+    ignored=(*TRAINED, *_OF_ZERO, "lora_alpha", "lora_task_type"),
+    settles=("fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization", "use_nested_quant", "bits",
+             "use_flash_attn", "use_unsloth", "config_file", "model_max_length", "gradient_checkpointing_use_reentrant",
+             "use_reentrant"),
+    vocabulary=("transformers", "trl"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
 )  # fmt: skip
 
@@ -226,9 +251,9 @@ LLAMA_FACTORY = Tool(
     name="llama-factory",
     title="LLaMA-Factory",
     syntax="yaml",
-    engines=_SCRIPT,
+    engines=SCRIPT,
     implementations=("transformers", "liger"),
-    tells=("finetuning_type", "cutoff_len", "stage"),
+    tells=("finetuning_type", "cutoff_len", "stage", "infer_backend", "export_dir", "template"),
     always={"stage": "sft", "do_train": True},
     model="model_name_or_path",
     launch="FORCE_TORCHRUN=1 NNODES={nodes} NPROC_PER_NODE={each} llamafactory-cli train {file}",
@@ -243,19 +268,27 @@ LLAMA_FACTORY = Tool(
         Key(path=Training.adapter.target_modules, name="lora_target", but="all-linear", joined=True),
         Key(path=Training.adapter.modules_to_save, name="additional_target", joined=True),
         Key(path=Training.adapter.use_rslora, name="use_rslora"),
+        Key(path=Training.adapter.block_size, name="oft_block_size"),
+        Key(path=Training.adapter.target_modules, name="oft_target", but="all-linear", joined=True),
         Key(path=Training.activation_checkpointing.use_reentrant, name="use_reentrant_gc"),
-        *_FSDP,
-        *_ZERO,
+        *LOOP,
+        *SHARDS,
+        *ZERO,
     ),
     meanings=(
         *_PRECISIONS,
         *_SAID_FSDP,
         *_SAID_ZERO,
+        Meaning(sets={Training.precision: "bf16", Training.adapter.type: "lora"}, keys={"bf16": True}),
+        Meaning(sets={Training.precision: "fp16", Training.adapter.type: "lora"}, keys={"fp16": True}),
         Meaning(sets={Training.precision: "bf16"}, keys={"pure_bf16": True}),
         Meaning(sets={Training.adapter.type: "lora"}, keys={"finetuning_type": "lora"}),
+        Meaning(sets={Training.adapter.type: "oft"}, keys={"finetuning_type": "oft"}),
+        Meaning(sets={Training.implementation: "unsloth"}, keys={"use_unsloth": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "none"}, keys={"disable_gradient_checkpointing": True}),
         Meaning(sets={Training.implementation: "liger"}, keys={"enable_liger_kernel": True}),
         Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"lora_target": "all"}),
+        Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"oft_target": "all"}),
         Meaning(sets={Training.adapter.type: "dora"}, keys={"finetuning_type": "lora", "use_dora": True}),
         Meaning(sets={Training.quantization: "nf4-double"}, keys={"quantization_bit": 4}),
         Meaning(sets={Training.quantization: "nf4"}, keys={"quantization_bit": 4, "double_quantization": False}),
@@ -268,16 +301,19 @@ LLAMA_FACTORY = Tool(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
-    settled=factory,
+    settled=of_factory,
     defaults={
         Training.micro_batch_size: 8,
         Training.sequence_length: 2048,
         Training.activation_checkpointing.policy: "full",
     },
-    unsaid=_UNSAID,
-    ignored=(*_TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
+    unsaid=UNSAID,
+    ignored=(*TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
+    settles=("fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type", "use_unsloth_gc"),
+    vocabulary=("llama-factory", "transformers"),
+    closed=True,
     source="LLaMA-Factory, hparams/",
 )  # fmt: skip
 
@@ -287,7 +323,7 @@ AXOLOTL = Tool(
     name="axolotl",
     title="axolotl",
     syntax="yaml",
-    engines=_SCRIPT,
+    engines=SCRIPT,
     implementations=("transformers", "liger"),
     tells=("base_model", "micro_batch_size"),
     model="base_model",
@@ -308,10 +344,11 @@ AXOLOTL = Tool(
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
         Key(path=Training.adapter.use_rslora, name="peft_use_rslora"),
         Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),
-        *_FSDP,
-        *_ZERO,
+        *LOOP,
+        *SHARDS,
+        *ZERO,
     ),
-    settled=sharded,
+    settled=of_axolotl,
     meanings=(
         *(
             Meaning(
@@ -327,10 +364,10 @@ AXOLOTL = Tool(
         Meaning(sets={Training.quantization: "nf4"}, keys={"load_in_4bit": True}),
         Meaning(sets={Training.quantization: "nf4-double"}, keys={"load_in_4bit": True, _NESTED: True}),
         Meaning(sets={Training.quantization: "int8"}, keys={"load_in_8bit": True}),
-        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16": True}),
-        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16": "auto"}),
-        Meaning(sets={Training.precision: "bf16"}, keys={"bf16": "full"}),
-        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16": True}),
+        *_PRECISIONS,
+        Meaning(sets={Training.precision: "bf16"}, keys={"bf16": True}),
+        Meaning(sets={Training.precision: "fp16"}, keys={"fp16": True, "bf16": False}),
+        Meaning(sets={Training.precision: "fp32"}, keys={"float32": True, "bf16": False}),
         _UNCHECKPOINTED,
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
@@ -345,7 +382,7 @@ AXOLOTL = Tool(
         ),
     ),
     defaults={Training.sequence_length: 512, Training.micro_batch_size: 1},
-    unsaid={**_UNSAID, Training.micro_batch_size: None},
+    unsaid={**UNSAID, Training.micro_batch_size: None},
     ignored=(*_OF_ZERO, "dp_replicate_size", "max_grad_norm",
              "datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
              "lr_scheduler", "num_epochs", "warmup_*", "evals_per_epoch", "saves_per_epoch", "logging_steps",
@@ -353,5 +390,9 @@ AXOLOTL = Tool(
              "tf32", "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",
              "pad_to_sequence_len", "tokenizer_type", "model_type", "hub_model_id", "eval_*", "save_*",
              "loss_watchdog_*"),
+    settles=("fsdp*", "deepspeed*", "bf16", "bfloat16", "fp16", "float16", "float32", "rl", "plugins",
+             "liger_rope", "liger_rms_norm", "liger_glu_activation", "liger_swiglu", "liger_fused_linear_cross_entropy",
+             "cut_cross_entropy", "gradient_checkpointing", "activation_offloading", "load_in_4bit"),
+    vocabulary=("axolotl",),
     source="axolotl, utils/schemas/config.py",
 )  # fmt: skip

@@ -3,7 +3,20 @@
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.settled import BUDGET, BY_BUDGET, FLAVORS, GPUS, MODE, MODEL, PER_NODE, RANKS, automatic, flavored
+from memcore.formats.settled import (
+    BUDGET,
+    BY_BUDGET,
+    BY_WIDTH,
+    FLAVORS,
+    GPUS,
+    MODE,
+    MODEL,
+    PER_NODE,
+    RANKS,
+    WIDTHS,
+    automatic,
+    flavored,
+)
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -108,6 +121,8 @@ TORCHTITAN = Tool(
              "training.dump_folder", "model.hf_assets_path", "model.tokenizer_path",
              "model.print_after_conversion", "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",
              "quantize.linear.float8.filter_fqns"),
+    settles=("model.name", "model.flavor", "model.converters", "parallelism.data_parallel_replicate_degree"),
+    vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
 
@@ -138,8 +153,13 @@ DEEPSPEED = Tool(
             path=DeepSpeedSettings.contiguous_memory_optimization,
             name="activation_checkpointing.contiguous_memory_optimization",
         ),
+        Key(path=DeepSpeedSettings.hidden_size_buckets, name=BY_WIDTH),
         *(
-            Key(path=f"engine.{name}", name=f"zero_optimization.{name}")
+            Key(
+                path=f"engine.{name}",
+                name=f"zero_optimization.{name}",
+                also=(f"zero_optimization.{name.removeprefix('stage3_')}",) if name.startswith("stage3_") else (),
+            )
             for name in ("reduce_bucket_size", "allgather_bucket_size", "overlap_comm", "contiguous_gradients",
                          "sub_group_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
                          "stage3_max_live_parameters", "stage3_max_reuse_distance", "zero_hpz_partition_size",
@@ -149,6 +169,10 @@ DEEPSPEED = Tool(
     meanings=(
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16.enabled": True}),
         Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16.enabled": True}),
+        Meaning(
+            sets={DeepSpeedSettings.hidden_size_buckets: True},
+            keys={f"zero_optimization.{name}": "auto" for name in WIDTHS},
+        ),
         Meaning(sets={Training.gradient_clipping: True}, keys={"gradient_clipping": 1.0}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"gradient_clipping": 0}),
     ),
@@ -171,5 +195,6 @@ DEEPSPEED = Tool(
              "zero_optimization.cpu_offload_use_pin_memory", "prescale_gradients", "gradient_predivide_factor",
              "zero_optimization.stage3_gather_fp16_weights_on_model_save", "wandb.*", "tensorboard.*", "csv_monitor.*",
              "flops_profiler.*", "comms_logger.*", "dump_state"),
+    vocabulary=("deepspeed",),
     source="deepspeed, runtime/config.py and runtime/zero/config.py",
 )  # fmt: skip

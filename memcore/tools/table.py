@@ -11,14 +11,16 @@ from memcore.formats.tool import Tool
 from memcore.servers.command_lines import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 from memcore.tools.fine_tuning import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
 from memcore.tools.pytorch import DEEPSPEED, TORCHTITAN
+from memcore.tools.swift import LLAMA_FACTORY_V1, MS_SWIFT
+from memcore.tools.torchtune import TORCHTUNE
 from memcore.trainers.megatron.files import MEGATRON
 from memcore.trainers.nanotron.files import NANOTRON
 
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, AXOLOTL, LLAMA_FACTORY,
-        TRAINER, ACCELERATE,
+        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, TORCHTUNE, LLAMA_FACTORY_V1,
+        AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
     )
 }  # fmt: skip
 """By name, in the order in which a file is compared with them."""
@@ -26,7 +28,7 @@ TOOLS: Mapping[str, Tool] = {
 
 def runs(tool: Tool, config: Config) -> bool:
     """Whether a tool runs the engine of a config."""
-    return (config[EngineSettings.type] or "none") in tool.engines
+    return not tool.read_only and (config[EngineSettings.type] or "none") in tool.engines
 
 
 def tool_of(config: Config) -> Tool:
@@ -35,6 +37,11 @@ def tool_of(config: Config) -> Tool:
     implementation = config[Training.implementation] or "transformers"
     for tool in (*TOOLS.values(), TRAINER):
         fits = tool.implementations is None or implementation in tool.implementations
-        if engine in tool.engines and fits and tool not in (AXOLOTL, LLAMA_FACTORY):
+        if (
+            engine in tool.engines
+            and fits
+            and not tool.read_only
+            and tool not in (AXOLOTL, MS_SWIFT, LLAMA_FACTORY_V1, LLAMA_FACTORY)
+        ):
             return tool
     return TRAINER

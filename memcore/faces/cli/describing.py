@@ -92,7 +92,7 @@ def _base(source: str | None, flags: Mapping[str, str]) -> Mapping[str, object]:
 
     gpus = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
     found = from_texts(gpus, {"model": "any"})[Hardware.num_gpus]
-    config, notes = read_source(content(source), source, found)
+    config, notes = read_source(content(source), source, found, flags)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return config

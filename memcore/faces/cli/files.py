@@ -26,8 +26,9 @@ def _url(options: argparse.Namespace) -> int:
 
 def _convert_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
+    written = [name for name, tool in TOOLS.items() if not tool.read_only]
     parser.add_argument(
-        "--to", choices=list(TOOLS), metavar="TOOL", help=f"one of {', '.join(TOOLS)}; default: what runs the engine"
+        "--to", choices=written, metavar="TOOL", help=f"one of {', '.join(written)}; default: what runs the engine"
     )
 
 

@@ -5,6 +5,69 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_FILES_IN_CHINESE: Mapping[str, str] = {
+    # Keys that became no setting
+    "It has {count} commands, which are {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
+    "give one of {commands}": "请只给出其中一条：{commands}",
+    "is a Python script, which is not run": "是 Python 脚本，不会执行",
+    "give the config that it makes": "请给出它生成的配置",
+    "{keys}: auto, which the Trainer makes of the model's width": "{keys}：auto，由 Trainer 按模型宽度换算",
+    "no release of {tool} that is known has this key": "{tool} 的已知版本都没有这个键",
+    "found {value}, which is not supported yet": "值为 {value}，暂不支持",
+    "supported are {values}": "支持：{values}",
+    "config_file: {name} is another file": "config_file：{name} 是另一个文件",
+    "taken from its name is FSDP {version}": "由文件名推断为 FSDP {version}",
+    "how its GPUs share the work is not known": "其中 GPU 如何切分任务未知",
+    "a file that merges an adapter, which trains nothing": "这是合并适配器的文件，不做训练",
+    "preference and reinforcement learning are not supported yet": "暂不支持偏好学习与强化学习",
+    "supported are 'sft' and 'pt'": "支持 'sft' 与 'pt'",
+    "other stages keep further models or pairs": "其他阶段还要保留别的模型或成对的序列",
+    "supported are 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
+    "supported is 'lora', or none for a full fine-tune": "支持 'lora'；全量微调则不写",
+    "sequences split among FSDP's ranks are not supported yet": "暂不支持在 FSDP 的 rank 之间切分序列",
+    "leave it out": "请去掉它",
+    "supported is 'causal_lm'": "支持 'causal_lm'",
+    "supported are 'lora' and 'full'": "支持 'lora' 与 'full'",
+    "{method} is not supported yet": "暂不支持 {method}",
+    "this pattern is not supported": "暂不支持这种模式",
+    "name the layers in a list": "请用列表写出各层名称",
+    "only {names} of Liger's kernels are on: taken without them": "只开启了 Liger 的 {names}：按未开启处理",
+    "a key of {method}, which is not supported yet": "这是 {method} 的键，暂不支持",
+    "supported are 'fsdp2' and 'deepspeed'": "支持 'fsdp2' 与 'deepspeed'",
+    "found {program}, which does not train": "找到 {program}，它不做训练",
+    "read is `swift sft` or `swift pt`": "可读取 `swift sft` 或 `swift pt`",
+    "a file for `llamafactory-cli export` or `chat`, which trains nothing": (
+        "这是 `llamafactory-cli export` 或 `chat` 的文件，不做训练"
+    ),
+    "{key} may change memory, and is not supported yet: left out": "{key} 可能影响显存，暂不支持：已忽略",
+    "of no account to memory: {keys}": "与显存无关：{keys}",
+    "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
+    "give it with --{flag}": "请用 --{flag} 给出",
+    "tokenizer.max_seq_len is not set: sequences are as long as the data's": (
+        "未设置 tokenizer.max_seq_len：序列长度由数据决定"
+    ),
+    "say how long with --seq": "请用 --seq 给出长度",
+    "training a part of a model is not supported for torchtune yet": "torchtune 暂不支持只训练模型的一部分",
+    "known builders are {names}": "已知的构建函数：{names}",
+    "torchao's NF4, whose scales are in 8 bits, is taken as bitsandbytes' with double quantization": (
+        "torchao 的 NF4（缩放因子为 8 位）按 bitsandbytes 的双重量化处理"
+    ),
+    "torchtune is read for full fine-tunes and LoRA": "torchtune 支持全量微调与 LoRA",
+    "the recipe is not named: taken as one for a single device": "未写明 recipe：按单设备处理",
+    "the rate, schedule or randomness of learning: numbers of a step, not its tensors": (
+        "学习率、调度或随机性：只是数值，不影响张量"
+    ),
+    "data and tokens before they are in a batch": "进入批次之前的数据与 token",
+    "logs, checkpoints on disk, and profiles": "日志、磁盘上的 checkpoint 与性能分析",
+    "evaluation and generation between steps, or sampling of single tokens": (
+        "步与步之间的评测与生成，或单个 token 的采样"
+    ),
+    "hosts, processes and how requests arrive": "主机、进程与请求的到达方式",
+    "read, by a tool's table or by what its keys mean together": "已读取：由工具的表，或由几个键的共同含义",
+    "may change memory, and is not supported yet: left out by name": "可能影响显存，暂不支持：按名称忽略",
+    "makes another job of it, and is not supported yet: refused by name, unless it is off": (
+        "会变成另一种任务，暂不支持：除非关闭，否则按名称拒绝"
+    ),
+    "transformers' Trainer fills in auto": "transformers 的 Trainer 填入 auto 的值",
     # What several keys mean together
     "found {value}, which {ranks} data-parallel ranks with {each} sequences each do not divide": (
         "值为 {value}，不能被 {ranks} 个数据并行 rank、每个 {each} 条序列整除"

@@ -139,12 +139,25 @@ def zero_ranks(read: Defaults, ranks: int) -> int:
     return shards
 
 
+def _buckets(read: Defaults, width: int) -> tuple[int, int, int]:
+    """Elements that are reduced at once and fetched ahead, and of parameters that stay.
+
+    Sources: deepspeed, runtime/zero/config.py; transformers, integrations/deepspeed.py (`trainer_config_finalize`).
+    """
+    usual: tuple[int, int, int] = (500_000_000, 50_000_000, 100_000)
+    reason = None
+    if read.take(DeepSpeedSettings.hidden_size_buckets, False):
+        usual, reason = (width * width, int(0.9 * width * width), 10 * width), "transformers' Trainer fills in auto"
+    bucket = int(read.take(DeepSpeedSettings.reduce_bucket_size, usual[0], reason))
+    threshold = int(read.take(DeepSpeedSettings.stage3_param_persistence_threshold, usual[2], reason))
+    prefetched = int(read.take(DeepSpeedSettings.stage3_prefetch_bucket_size, usual[1], reason))
+    return bucket, prefetched, threshold
+
+
 def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: int) -> Mapping[str, int]:
     """The numbers of elements that ZeRO works with, by symbol (`step.zero.ZeroPlan`)."""
-    bucket = int(read.take(DeepSpeedSettings.reduce_bucket_size, 500_000_000))
+    bucket, prefetched, threshold = _buckets(read, sizes["h"])
     read.take(DeepSpeedSettings.allgather_bucket_size, 500_000_000)
-    threshold = int(read.take(DeepSpeedSettings.stage3_param_persistence_threshold, 100_000))
-    prefetched = int(read.take(DeepSpeedSettings.stage3_prefetch_bucket_size, 50_000_000))
     live = int(read.take(DeepSpeedSettings.stage3_max_live_parameters, 1_000_000_000))
     reuse = int(read.take(DeepSpeedSettings.stage3_max_reuse_distance, 1_000_000_000))
     group = int(read.take(DeepSpeedSettings.sub_group_size, 1_000_000_000))

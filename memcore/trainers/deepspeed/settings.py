@@ -103,6 +103,15 @@ class DeepSpeedSettings(Section, path="engine"):
     stage3_param_persistence_threshold = _elements(
         "Persistence threshold", "Smaller parameters stay gathered.", "persistence-threshold", "100000"
     )
+    hidden_size_buckets = setting(
+        Flag(),
+        "Buckets by width",
+        "transformers' Trainer fills in `auto`: buckets of h² and 0.9 h² elements, a threshold of 10 h.",
+        flag="hidden-size-buckets",
+        engines=DEEPSPEED,
+        default="false",
+        advanced=True,
+    )
     zero_hpz_partition_size = setting(
         Integer(),
         "hpZ group",

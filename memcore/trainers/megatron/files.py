@@ -13,7 +13,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message
-from memcore.networks.catalog import catalog
+from memcore.networks.catalog import catalog, full_name
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -174,7 +174,7 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     """The vocabulary, and how it is known."""
     if "--vocab-size" in found:
         return found["--vocab-size"], ""
-    name = str(found.get("--tokenizer-model", ""))
+    name = full_name(str(found.get("--tokenizer-model", "")).rpartition("/")[2])
     config = catalog()[name]["config"] if name in catalog() else {}
     size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
     if size:
@@ -302,5 +302,6 @@ MEGATRON = Tool(
              "--legacy-tokenizer", "--is-hybrid-model", "--rotary-interleaved", "--use-tp-pp-dp-mapping",
              "--disable-gloo-process-groups", "--ddp-average-in-collective", "--muon-momentum",
              "--muon-extra-scale-factor", "--muon-scale-mode"),
+    vocabulary=("megatron",),
     source="Megatron-LM, megatron/training/arguments.py",
 )  # fmt: skip

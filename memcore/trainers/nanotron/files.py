@@ -129,5 +129,6 @@ NANOTRON = Tool(
              )),
              "optimizer.clip_grad", "optimizer.weight_decay*", "optimizer.learning_rate_scheduler*",
              "optimizer.optimizer_factory.adam_*", "tokens.train_steps", "tokens.val_check_interval", "tokens.limit_*"),
+    vocabulary=("nanotron",),
     source="nanotron, config/config.py, parallelism_config.py and models_config.py",
 )  # fmt: skip

@@ -1,0 +1,172 @@
+"""Fields of classes and arguments of command lines, read from syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+LONGEST = 60
+"""Characters of a default that is an expression."""
+
+
+class Field(NamedTuple):
+    """A key as its tool declares it."""
+
+    type: str
+    default: Any
+    """A JSON value; a text that begins with `=` is an expression that only the tool can compute."""
+
+
+class Classes:
+    """Every class of some files, by name."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.classes: dict[str, ast.ClassDef] = {}
+        self.constants: dict[str, ast.expr] = {}
+        for text in texts.values():
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.ClassDef):
+                    self.classes.setdefault(node.name, node)
+                elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                    self.constants.setdefault(node.targets[0].id, node.value)
+                elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+                    self.constants.setdefault(node.target.id, node.value)
+
+    def fields(self, name: str, nested: bool = False, above: str = "", depth: int = 0) -> dict[str, Field]:
+        """Fields of a class and of those it derives from; of the classes of its fields too, if `nested`, dotted."""
+        found: dict[str, Field] = {}
+        node = self.classes[name]
+        for base in reversed(node.bases):
+            text = ast.unparse(base).rpartition(".")[2].partition("[")[0]
+            if text in self.classes and text != name:
+                found |= self.fields(text, nested, above, depth)
+        for each in node.body:
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                key, typed = each.target.id, ast.unparse(each.annotation)
+                if key.startswith("_") or key == "model_config" or "ClassVar" in typed:
+                    continue
+                for one in (key, _alias(each.value) or key):
+                    found[f"{above}{one}"] = Field(_short(typed), self.default(each.value, name))
+                for inner in re.findall(r"\w+", typed) if nested and depth < 3 else ():
+                    if inner in self.classes and inner != name and not _is_enum(self.classes[inner]):
+                        found |= self.fields(inner, nested, f"{above}{key}.", depth + 1)
+        return found
+
+    def default(self, node: ast.expr | None, within: str = "") -> Any:
+        """The value of a default, as far as the source says it."""
+        if node is None:
+            return "=required"
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called in ("field", "Field", "pydantic_field", "HfArg", "Annotated"):
+                return self._of_field(node, within)
+        try:
+            value = ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError):
+            return self._named(node, within)
+        return value if value is None or isinstance(value, bool | int | float | str) else _plain(value)
+
+    def _of_field(self, node: ast.Call, within: str) -> Any:
+        given = {each.arg: each.value for each in node.keywords}
+        if "default" in given:
+            return self.default(given["default"], within)
+        factory = given.get("default_factory")
+        if isinstance(factory, ast.Lambda):
+            return self.default(factory.body, within)
+        if factory is not None:
+            text = ast.unparse(factory)
+            return {"list": [], "dict": {}}.get(text, f"={text}")
+        if node.args and not (isinstance(node.args[0], ast.Constant) and node.args[0].value is Ellipsis):
+            return self.default(node.args[0], within)
+        return "=required"
+
+    def _named(self, node: ast.expr, within: str) -> Any:
+        if isinstance(node, ast.Name) and node.id in self.constants and self.constants[node.id] is not node:
+            other = self.constants[node.id]
+            if isinstance(other, ast.Constant):
+                return self.default(other, within)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self.classes:
+            owner = self.classes[node.value.id]
+            for each in owner.body:
+                if (
+                    isinstance(each, ast.AnnAssign)
+                    and isinstance(each.target, ast.Name)
+                    and each.target.id == node.attr
+                ):
+                    return self.default(each.value, node.value.id)
+                if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == node.attr:
+                    return self.default(each.value, node.value.id)
+        return f"={ast.unparse(node)[:LONGEST]}"
+
+
+def _alias(node: ast.expr | None) -> str | None:
+    """The name under which pydantic reads a field, where that is another."""
+    for each in node.keywords if isinstance(node, ast.Call) else ():
+        if each.arg == "alias" and isinstance(each.value, ast.Constant):
+            return str(each.value.value)
+    return None
+
+
+def _is_enum(node: ast.ClassDef) -> bool:
+    return any("Enum" in ast.unparse(base) for base in node.bases)
+
+
+def _plain(value: object) -> Any:
+    return (
+        list(value)
+        if isinstance(value, tuple | set | list) and len(str(value)) <= LONGEST
+        else f"={str(value)[:LONGEST]}"
+    )
+
+
+def _short(annotation: str) -> str:
+    """A type without what says how it is documented."""
+    text = re.sub(r"^(?:Annotated|A)\[(.+?), (?:'|\"|Arg\().*\]$", r"\1", annotation.replace("\n", " "))
+    text = re.sub(r"Optional\[(.*)\]$", r"\1 | None", text)
+    return text.replace("typing.", "")[:LONGEST]
+
+
+def arguments(texts: Mapping[str, str], known: Classes) -> Iterator[tuple[str, Field]]:
+    """Flags that `add_argument` declares, each of its names, with type and default."""
+    for text in texts.values():
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("add_argument"):
+                continue
+            names = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            given = {each.arg: each.value for each in node.keywords if each.arg}
+            action = ast.unparse(given["action"]).strip("'") if "action" in given else ""
+            default = {"store_true": False, "store_false": True}.get(action)
+            if "default" in given:
+                default = known.default(given["default"])
+            typed = "bool" if action.startswith("store_") else ast.unparse(given["type"]) if "type" in given else "str"
+            yield from ((name, Field(_short(typed), default)) for name in names if name.startswith("-"))
+
+
+_FLAGS_OF_CPP = re.compile(r"\{\s*((?:\"-[\w-]+\"\s*,?\s*)+)\}")
+
+
+def flags_of_cpp(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
+    """Flags that llama.cpp's `add_opt(common_arg({"-x", "--y"}, …))` declares; their defaults are in C++."""
+    for text in texts.values():
+        for names in _FLAGS_OF_CPP.findall(text):
+            yield from ((name, Field("flag", "=C++")) for name in re.findall(r"\"(-[\w-]+)\"", names))
+
+
+_YAML_KEY = re.compile(r"^( *)([A-Za-z_][\w.-]*) *:(?: +(.*))?$")
+
+
+def keys_of_yaml(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
+    """Dotted keys of block mappings, for tools whose only schema is the configs that they ship."""
+    for text in texts.values():
+        above: list[tuple[int, str]] = []
+        for line in text.splitlines():
+            matched = _YAML_KEY.match(line)
+            if matched is None:
+                continue
+            indent, name = len(matched[1]), matched[2]
+            while above and above[-1][0] >= indent:
+                above.pop()
+            yield ".".join([*(each for _, each in above), name]), Field("any", "=of each config")
+            above.append((indent, name))

@@ -1,0 +1,76 @@
+"""What became of the keys of a file that no setting has: none is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.formats.tool import Tool
+from memcore.messages import Message
+from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, nearest_key
+
+_OFF = (False, None, 0, "", "none", "None", "null", "off", "no", "false", "False", "auto", "default", -1)
+
+
+class Accounts(NamedTuple):
+    """Keys that became no setting."""
+
+    of_no_account: tuple[str, ...] = ()
+    """Memory does not depend on them."""
+    left_out: tuple[str, ...] = ()
+    """The tool has them, memory may depend on them, and they are not supported yet."""
+    unknown: tuple[str, ...] = ()
+    """No release of the tool has them: they are a script's own."""
+
+
+def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
+    """Sort the keys that were not read.
+
+    Raises UnsupportedError for a key that makes another job of it, and ConfigError for a key that the tool does not
+    have and for a value that is not known.
+    """
+    kinds: dict[str, list[str]] = {"none": [], "left": [], "unknown": []}
+    problems = []
+    for name, value in rest.items():
+        found = class_of(tool.vocabulary, name)
+        if found is None:
+            problems += _unknown(tool, name)
+            kinds["unknown"].append(name)
+        elif found in OF_NO_ACCOUNT or _off(value):
+            kinds["none"].append(name)
+        elif found == REFUSED:
+            raise UnsupportedError(
+                name, "found {!r:.80}, which is not supported yet; leave it out for a job without", value
+            )
+        elif found == MAPPED and any(fnmatchcase(name, each) for each in tool.settles):
+            kinds["left" if "." in name else "none"].append(name)  # what is left of a section was not understood
+        elif found == MAPPED and (allowed := _allowed(tool, name)) and value not in allowed:
+            listed = ", ".join(str(each) for each in allowed)
+            problems.append(Problem(name, Message("found {!r:.80}; supported are {}", value, listed)))
+        else:
+            kinds["left" if found in (LEFT_OUT, MAPPED) else "none"].append(name)
+    if problems:
+        raise ConfigError(problems)
+    return Accounts(tuple(kinds["none"]), tuple(kinds["left"]), tuple(kinds["unknown"]))
+
+
+def _off(value: object) -> bool:
+    return value in ([], {}) or any(value is each or (value == each and type(value) is type(each)) for each in _OFF)
+
+
+def _unknown(tool: Tool, name: str) -> list[Problem]:
+    """What is wrong with a key that the tool does not have; nothing where scripts add keys of their own."""
+    near = nearest_key(tool.vocabulary, name, closely=not tool.closed)
+    if not tool.vocabulary or not (tool.closed or near):
+        return []
+    return [Problem(name, Message("no release of {} that is known has this key", tool.title), near)]
+
+
+def _allowed(tool: Tool, name: str) -> list[Any]:
+    """The values that a key is read with, where they are listed."""
+    return list(dict.fromkeys(
+        value for meaning in tool.meanings for key, value in meaning.keys.items()
+        if key == name and isinstance(value, str | int) and not isinstance(value, bool)
+    ))  # fmt: skip

@@ -1,0 +1,516 @@
+"""What the keys of axolotl, LLaMA-Factory, ms-swift and TRL mean together: the loops around transformers' Trainer.
+
+Each reads its own keys to plain ones that begin with `*`, or to those of its table; what is not understood stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.settled import ENGINE, GPUS, Settled, of_trl, sharded
+from memcore.messages import Message, joined
+
+PRECISION, REENTRANT = "*precision", "*reentrant"
+OFFLOADED, LOSS, IMPLEMENTATION = "*offloaded", "*loss", "*implementation"
+_SHARDED = ("fsdp", "deepspeed")
+_FALSE = (False, "false", "False", "no", None)
+_LINEAR = ("all-linear", "all")
+
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "axolotl": {"bf16": "auto"},
+    "llama-factory": {"use_reentrant_gc": True},
+    "llama-factory-v1": {"enable_activation_checkpointing": True, "bf16": True, "cp_size": 1, "cp_mode": "ulysses"},
+    "ms-swift": {"gradient_checkpointing": True, "lora_rank": 8, "lora_dropout": 0.05},
+    "trl": {"SFTConfig.max_length": 1024, "SFTConfig.gradient_checkpointing": True},
+}
+"""What absent keys mean in the newest release of each table that was harvested (`harvest/tables/`)."""
+_SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, value in DEFAULTS["trl"].items()}
+
+
+def _set(value: object) -> bool:
+    """Whether a key says yes."""
+    return value is True or (isinstance(value, str) and value.lower() in ("true", "yes"))
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def targets(found: object) -> object:
+    r"""Names of the layers that an adapter is at: from a list, a text with commas, paths, or a regular expression.
+
+    A pattern such as `model.layers.[\d]+.(mlp|self_attn).(up|down)_proj` names layers by the ends of their paths.
+
+    >>> targets("model.layers.[\\d]+.(mlp|self_attn).(up|q)_proj")
+    ['up_proj', 'q_proj']
+    >>> targets(["self_attn.q_proj", "v_proj"])
+    ['q_proj', 'v_proj']
+    """
+    if isinstance(found, str):
+        if found in _LINEAR:
+            return "all-linear"
+        pattern = re.search(r"[(|\[*\\^$]", found) is not None
+        listed: Sequence[object] = (
+            _ends(found) if pattern else [each.strip().rpartition(".")[2] for each in found.split(",")]
+        )
+    elif isinstance(found, list):
+        listed = [
+            end for each in found for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
+        ]
+    else:
+        return found
+    if any(each in _LINEAR for each in listed):
+        return "all-linear"
+    return list(dict.fromkeys(each for each in listed if each != ""))
+
+
+_CHOICE = re.compile(r"\(\??:?([^()]*)\)")
+
+
+def _ends(pattern: str) -> list[str]:
+    """The last names of the paths that a pattern matches.
+
+    Raises UnsupportedError for a pattern whose end is not a choice of names.
+    """
+    found: list[str] = []
+    for each in _split(pattern.strip()):
+        inner = each[1:-1] if each.startswith("(") and each.endswith(")") and _split(each[1:-1])[1:] else None
+        if inner is not None and "." in inner:
+            found += _ends(inner)
+            continue
+        names = [""]
+        for piece in re.findall(r"\([^()]*\)|\w+", _last(each)):
+            choices = _CHOICE.sub(r"\1", piece).split("|") if piece.startswith("(") else [piece]
+            names = [before + choice for before in names for choice in choices]
+        if not all(re.fullmatch(r"\w+", name) for name in names):
+            raise _refuse("target_modules", pattern, "this pattern is not supported; name the layers in a list")
+        found += names
+    return found
+
+
+def _last(pattern: str) -> str:
+    """The end of a pattern that is letters and choices in brackets."""
+    end = len(pattern.rstrip("$"))
+    at = end
+    while at > 0:
+        if pattern[at - 1] == ")" and "(" in pattern[:at]:
+            at = pattern.rindex("(", 0, at)
+        elif pattern[at - 1].isalnum() or pattern[at - 1] == "_":
+            at -= 1
+        else:
+            break
+    return pattern[at:end]
+
+
+def _split(pattern: str) -> list[str]:
+    """Alternatives of a pattern that are not in brackets."""
+    parts, depth, start = [], 0, 0
+    for at, sign in enumerate(pattern):
+        depth += (sign in "([") - (sign in ")]")
+        if sign == "|" and depth == 0:
+            parts.append(pattern[start:at])
+            start = at + 1
+    return [*parts, pattern[start:]]
+
+
+def _attention(settled: dict[str, Any], key: str) -> None:
+    """The kernel of attention by the name that transformers has for it; packages of FlashAttention keep the same."""
+    said = str(settled.get(key, ""))
+    if re.search(r"flash[_-]?attn|flash_attention", said):
+        settled[key] = "flash_attention_2"
+
+
+_LAUNCHER = frozenset(
+    [
+        "config_file",
+        "master_port",
+        "master_addr",
+        "hostfile",
+        "num_machines",
+        "machine_rank",
+        "num_nodes",
+        "nnodes",
+        "node_rank",
+        "main_process_port",
+        "main_process_ip",
+        "rdzv_backend",
+        "rdzv_endpoint",
+        "rdzv_id",
+        "include",
+        "exclude",
+        "standalone",
+        "local_rank",
+        "multi_gpu",
+        "mixed_precision",
+        "dynamo_backend",
+        "use_deepspeed",
+        "use_fsdp",
+        "zero_stage",
+        "gpu_ids",
+        "module",
+        "no_python",
+        "max_restarts",
+    ]
+)
+"""Arguments of accelerate launch, torchrun and deepspeed that stand before a script's own."""
+
+
+def launched(found: Mapping[str, Any]) -> Settled:
+    """The script's own arguments, with what the name of the launcher's file says of the engine."""
+    settled = {name: value for name, value in found.items() if name not in _LAUNCHER}
+    name = str(found.get("config_file", "")).rpartition("/")[2].lower()
+    given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
+    if not name or given or "program" in name:
+        return settled, ()
+    note = Message("config_file: {} is another file", found["config_file"])
+    if "fsdp" in name:
+        settled |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
+        return settled, (Message("{}; taken from its name is FSDP {}", note, settled["fsdp_config.version"]),)
+    if "zero" in name or "deepspeed" in name or name.startswith("ds"):
+        settled["deepspeed"] = name if re.search(r"z(?:ero)?_?[0-3]", name) else "zero2"
+        stage = re.search("[0-3]", settled["deepspeed"])
+        return settled, (Message("{}; taken from its name is ZeRO stage {}", note, stage[0] if stage else 2),)
+    return settled, (Message("{}; how its GPUs share the work is not known", note),)
+
+
+def _bf16(found: Mapping[str, Any]) -> bool:
+    """Whether axolotl computes in bf16, which it does where nothing is said (config.py: `bf16` is "auto")."""
+    said = next((found[name] for name in ("bf16", "bfloat16") if name in found), None)
+    if said is None and any(_set(found.get(name)) for name in ("fp16", "float16", "float32")):
+        return False
+    return (DEFAULTS["axolotl"]["bf16"] if said is None else said) not in _FALSE
+
+
+def of_axolotl(found: Mapping[str, Any]) -> Settled:
+    """axolotl's keys: weights have the dtype of the job, 4 bits are quantized twice, checkpoints are reentrant.
+
+    Sources: axolotl 0.18, utils/config/__init__.py (`torch_dtype`, `gradient_checkpointing_kwargs`), loaders/model.py
+    (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py.
+    """
+    if found.get("rl"):
+        raise _refuse("rl", found["rl"], "preference and reinforcement learning are not supported yet")
+    plain, notes = sharded(found)
+    settled, said = dict(plain), list(notes)
+    spread = settled.get(ENGINE) in _SHARDED
+    if _bf16(found):
+        settled[PRECISION] = "bf16-mixed" if spread else "bf16"
+    elif any(_set(found.get(name)) for name in ("fp16", "float16")):
+        settled[PRECISION] = "fp16-mixed" if spread else "fp16"
+    else:
+        settled[PRECISION] = "fp32"
+    for name in ("bf16", "bfloat16", "fp16", "float16", "float32"):
+        settled.pop(name, None)
+    if _set(found.get("load_in_4bit")):
+        settled.setdefault("bnb_config_kwargs.bnb_4bit_use_double_quant", True)
+    _axolotl_checkpoints(settled)
+    _attention(settled, "attn_implementation")
+    _axolotl_plugins(settled, said)
+    if "lora_target_modules" in settled:
+        settled["lora_target_modules"] = targets(settled["lora_target_modules"])
+    if settled.get("lora_target_modules") == "all-linear":
+        del settled["lora_target_modules"]
+        settled["lora_target_linear"] = True
+    return settled, tuple(said)
+
+
+_OFFLOADING = ("offload", "unsloth", "offload_disk", "legacy", "disk", "hidden_states")
+
+
+def _axolotl_checkpoints(settled: dict[str, Any]) -> None:
+    """Checkpoints, and the inputs of layers that go to host memory with them."""
+    said, offloads = settled.get("gradient_checkpointing"), settled.get("activation_offloading")
+    if said in _OFFLOADING or offloads in _OFFLOADING or _set(offloads):
+        settled["gradient_checkpointing"] = True
+        settled["activation_offloading"] = True
+    reentrant = "gradient_checkpointing_kwargs.use_reentrant"
+    if settled.get("gradient_checkpointing") is True and reentrant not in settled:
+        settled[REENTRANT] = not _set(settled.get("activation_offloading"))
+
+
+_LIGER = ("liger_rope", "liger_rms_norm", "liger_glu_activation")
+
+
+def _axolotl_plugins(settled: dict[str, Any], notes: list[str]) -> None:
+    """Plugins that replace kernels: Liger's, and the loss without logits."""
+    listed = settled.pop("plugins", None)
+    plugins = " ".join(map(str, listed)) if isinstance(listed, list) else str(listed or "")
+    liger = "liger" in plugins.lower()
+    fused = _set(settled.pop("liger_fused_linear_cross_entropy", False)) and liger
+    kernels = [name for name in (*_LIGER, "liger_swiglu") if _set(settled.pop(name, False)) and liger]
+    if "CutCrossEntropy" in plugins and settled.pop("cut_cross_entropy", True) is not False:
+        settled[LOSS] = "cut-cross-entropy"
+    elif fused:
+        settled[LOSS] = "fused-linear"
+    if {*_LIGER} <= {name.replace("swiglu", "glu_activation") for name in kernels}:
+        settled.setdefault(LOSS, "cross-entropy-fp32")
+        settled[IMPLEMENTATION] = "liger"
+    elif kernels:
+        notes.append(Message("only {} of Liger's kernels are on: taken without them", joined(", ", kernels)))
+    left = [each for each in listed or [] if not re.search("liger|CutCrossEntropy", str(each), re.IGNORECASE)]
+    if left:
+        settled["plugins"] = left
+
+
+def of_factory(found: Mapping[str, Any]) -> Settled:
+    """LLaMA-Factory's keys. It trains LoRA on all linear layers where nothing is said.
+
+    An adapter's base has the dtype of the job, and what a full fine-tune trains is cast to fp32; checkpoints are
+    reentrant. Sources: LLaMA-Factory 0.9.6, hparams/finetuning_args.py, hparams/model_args.py (`use_reentrant_gc`),
+    model/adapter.py (`init_adapter`), hparams/parser.py (`compute_dtype`), model/patcher.py.
+    """
+    _factory_trains(found)
+    kind = found.get("finetuning_type", "lora")
+    plain, notes = sharded(found)
+    settled = {"finetuning_type": "lora", **plain}
+    if kind == "full":
+        del settled["finetuning_type"]
+    else:
+        settled = {"lora_target" if kind == "lora" else "oft_target": "all", **settled}
+    settled[PRECISION] = _factory_precision(settled, kind)
+    if not _set(found.get("disable_gradient_checkpointing")):
+        settled.setdefault("use_reentrant_gc", DEFAULTS["llama-factory"]["use_reentrant_gc"])
+    if _set(found.get("use_unsloth_gc")):
+        settled |= {OFFLOADED: "cpu"}
+    for name in ("lora_target", "oft_target"):
+        if name in settled and settled[name] != "all":
+            settled[name] = targets(settled[name])
+    return settled, notes
+
+
+def _factory_trains(found: Mapping[str, Any]) -> None:
+    """Raise an error for files of other tasks, stages and methods."""
+    for name in ("export_dir", "infer_backend"):
+        if name in found and "stage" not in found:
+            raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, which trains nothing")
+    stage, kind = found.get("stage", "sft"), found.get("finetuning_type", "lora")
+    if stage not in ("sft", "pt"):
+        raise _refuse("stage", stage, "supported are 'sft' and 'pt'; other stages keep further models or pairs")
+    if kind not in ("lora", "full", "oft"):
+        raise _refuse("finetuning_type", kind, "supported are 'lora', 'oft' and 'full'")
+
+
+def _factory_precision(settled: dict[str, Any], kind: object) -> str:
+    """The precision of the weights: an adapter's base in the dtype of the job, what is trained itself in fp32."""
+    word = next((name for name in ("bf16", "fp16") if _set(settled.pop(name, False))), None)
+    if _set(settled.pop("pure_bf16", False)):
+        return "bf16"
+    if kind == "full":
+        return f"{word}-mixed" if word else "fp32"
+    return f"{word or 'bf16'}-mixed" if settled.get(ENGINE) in _SHARDED else word or "bf16"
+
+
+def of_factory_v1(found: Mapping[str, Any]) -> Settled:
+    """LLaMA-Factory's second generation: a full fine-tune unless `peft_config` says otherwise.
+
+    Weights are loaded in the checkpoint's dtype, and checkpoints are not reentrant.
+    Sources: LLaMA-Factory 0.9.6.dev0, v1/config/*.py, v1/core/model_engine.py (`dtype="auto"`),
+    v1/core/base_trainer.py, v1/plugins/model_plugins/peft.py, v1/plugins/trainer_plugins/distributed/fsdp2.py.
+    """
+    if "peft_config.export_dir" in found:
+        message = "a file that merges an adapter, which trains nothing"
+        raise ConfigError.at("peft_config.export_dir", message)
+    settled = {**DEFAULTS["llama-factory-v1"], **found}
+    notes = _backend(settled)
+    kind = settled.pop("peft_config.name", None)
+    if kind not in (None, "lora"):
+        raise _refuse("peft_config.name", kind, "supported is 'lora', or none for a full fine-tune")
+    if kind == "lora":
+        settled = {"*adapter": "lora", "peft_config.r": 8, "peft_config.target_modules": "all", **settled}
+        settled["peft_config.target_modules"] = targets(settled["peft_config.target_modules"])
+    size = settled.pop("cp_size")
+    if size != 1:
+        raise _refuse("cp_size", size, "sequences split among FSDP's ranks are not supported yet; leave it out")
+    if settled.pop("kernel_config.name", None) == "liger_kernel":
+        settled[IMPLEMENTATION] = "liger"
+    optimizer = settled.pop("optim_config.name", None)
+    if optimizer is not None:
+        settled["*optimizer_name"] = optimizer
+    return settled, notes
+
+
+def _backend(settled: dict[str, Any]) -> tuple[str, ...]:
+    """How GPUs share the work, and the precision that follows; notes on it."""
+    backend, bf16 = settled.pop("dist_config.name", None), settled.pop("bf16")
+    settled[PRECISION] = "bf16"
+    if backend == "fsdp2":
+        settled |= {ENGINE: "fsdp", "*version": 2, "*reshard": settled.pop("dist_config.reshard_after_forward", True)}
+        if settled.pop("dist_config.offload_params", False) is True:
+            settled["*offload"] = True
+    elif backend == "deepspeed":
+        plain, notes = sharded({"deepspeed": settled.pop("dist_config.config_file", "")})
+        settled |= {**plain, PRECISION: "bf16-mixed" if bf16 is True else "fp32"}
+        return notes
+    elif backend is not None:
+        raise _refuse("dist_config.name", backend, "supported are 'fsdp2' and 'deepspeed'")
+    return ()
+
+
+_ZERO_FILES: Mapping[str, tuple[int, bool]] = {
+    "zero0": (0, False), "zero1": (1, False), "zero2": (2, False), "zero3": (3, False),
+    "zero2_offload": (2, True), "zero3_offload": (3, True),
+}  # fmt: skip
+"""ms-swift's own DeepSpeed files (swift/config/*.json), and whether the optimizer is in host memory."""
+
+
+def _swift_trains(found: Mapping[str, Any]) -> None:
+    """Raise an error for other commands, tasks and methods."""
+    program = str(found.get("", ""))
+    other = str(found.get("rlhf_type", "dpo" if "rlhf" in program else ""))
+    if other:
+        raise _refuse("rlhf_type", other, "preference and reinforcement learning are not supported yet")
+    if found.get("task_type", "causal_lm") != "causal_lm":
+        raise _refuse("task_type", found["task_type"], "supported is 'causal_lm'")
+    if re.search(r"\b(infer|deploy|export|eval|app|sample|merge-lora|rollout)\b", program):
+        raise ConfigError.at(
+            "the command", "found {:.60}, which does not train; read is `swift sft` or `swift pt`", program
+        )
+    kind = found.get("tuner_type", found.get("train_type", "lora"))
+    if kind not in ("lora", "full"):
+        raise _refuse("tuner_type", kind, "supported are 'lora' and 'full'")
+
+
+def _swift_zero(name: object) -> Settled:
+    """DeepSpeed by the name of ms-swift's own file for it, or of another file."""
+    if name is None:
+        return {}, ()
+    if not isinstance(name, str) or name not in _ZERO_FILES:
+        return sharded({"deepspeed": name})
+    stage, offloads = _ZERO_FILES[name]
+    plain: dict[str, Any] = {ENGINE: "deepspeed", "*stage": stage} | ({"*optimizer": "cpu"} if offloads else {})
+    return plain | ({"*parameters": "cpu"} if offloads and stage == 3 else {}), ()
+
+
+def of_swift(found: Mapping[str, Any]) -> Settled:
+    """ms-swift's keys: LoRA of rank 8 on all linear layers, with reentrant checkpoints, if nothing else is said.
+
+    Weights have `torch_dtype`, by default the checkpoint's; 16 sequences make a step.
+    Sources: ms-swift 4.5, arguments/base_args/{base_args,model_args,quant_args}.py, arguments/tuner_args.py,
+    trainers/arguments.py (`gradient_accumulation_steps`), trainers/mixin.py (`_fix_gradient_checkpointing`), config/.
+    """
+    _swift_trains(found)
+    kind = found.get("tuner_type", found.get("train_type", "lora"))
+    found, first = launched(found)
+    plain, notes = sharded({name: value for name, value in found.items() if name != "deepspeed"})
+    notes = (*first, *notes)
+    settled = {**plain, "tuner_type": kind}
+    settled.pop("train_type", None)
+    more, also = _swift_zero(found.get("deepspeed"))
+    settled |= more
+    notes = (*notes, *also)
+    _attention(settled, "attn_impl")
+    dtype = str(found.get("torch_dtype", "bfloat16"))
+    word = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype, "bf16")
+    mixed = word if word == "fp32" else f"{word}-mixed"
+    spread = settled.get(ENGINE) in _SHARDED
+    settled[PRECISION] = mixed if spread else word
+    for each in ("torch_dtype", "bf16", "fp16"):
+        settled.pop(each, None)
+    if settled.get("gradient_checkpointing", _SWIFT["gradient_checkpointing"]) is not False:
+        settled["gradient_checkpointing"] = True
+        many = (found.get(GPUS) or 1) != 1 and not spread
+        settled.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
+    if kind != "full":
+        adapter = {name: _SWIFT[name] for name in ("lora_rank", "lora_dropout")}
+        settled = {**adapter, "target_modules": "all-linear", **settled}
+        settled["target_modules"] = targets(settled["target_modules"])
+    else:
+        settled = {name: value for name, value in settled.items() if name not in ("lora_rank", "target_modules")}
+    each_step = found.get("per_device_train_batch_size", 1)
+    gpus = found.get(GPUS, 1)
+    if "gradient_accumulation_steps" not in found and isinstance(each_step, int) and isinstance(gpus, int):
+        settled["gradient_accumulation_steps"] = max(1, -(-16 // max(1, each_step * gpus)))
+    return settled, notes
+
+
+_OF_METHODS: Mapping[str, tuple[str, ...]] = {
+    "GRPO": ("num_generations", "max_completion_length", "reward_funcs", "use_vllm", "reward_weights",
+             "num_iterations", "scale_rewards", "vllm_mode"),
+    "DPO": ("beta", "precompute_ref_log_probs", "max_prompt_length", "ref_model_init_kwargs", "rpo_alpha",
+            "loss_weights",            "reference_free", "sync_ref_model", "use_weighting"),
+    "KTO": ("desirable_weight", "undesirable_weight"),
+    "RewardTrainer": ("center_rewards_coefficient",),
+    "PPO": ("reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
+    "distillation": ("teacher_model_name_or_path", "lmbda", "seq_kd"),
+}  # fmt: skip
+"""Keys that only the configs of other methods than SFT have (trl 1.16, trainer/*_config.py)."""
+_SCRIPT = re.compile(
+    r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
+)
+_OF_TRL = ("dataset_name", "use_peft", "max_length", "max_seq_length", "packing", "padding_free", "assistant_only_loss",
+           "completion_only_loss", "dataset_text_field", "dataset_num_proc", "eos_token", "dataset_mixer")  # fmt: skip
+_ALIASES: Mapping[str, str] = {
+    "use_peft_lora": "use_peft", "lora_enable": "use_peft", "use_4bit_quantization": "load_in_4bit",
+    "use_8bit_quantization": "load_in_8bit", "use_nested_quant": "use_bnb_nested_quant",
+    "model_max_length": "max_length",
+    "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
+    "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
+}  # fmt: skip
+"""Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py)."""
+
+
+_NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples")
+"""Keys of transformers' own example scripts, which TRL's have not."""
+_PRECISIONS = ("bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_8bit")
+
+
+def _tunes_supervised(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for keys and scripts of other methods."""
+    program = str(found.get("", "")).lower()
+    for method, keys in _OF_METHODS.items():
+        told = next((name for name in keys if found.get(name) not in (None, False)), None)
+        if told is not None:
+            raise _refuse(told, found[told], Message("a key of {}, which is not supported yet", method))
+    named = _SCRIPT.search(program)
+    if named is not None:
+        raise _refuse("the command", program[:60], Message("{} is not supported yet", named[1]))
+
+
+def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of widespread scripts by TRL's names."""
+    renamed = {_ALIASES.get(name, name): value for name, value in found.items()}
+    if found.get("bits") in (4, 8):
+        renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
+    if _set(found.get("use_flash_attn")):
+        renamed["attn_implementation"] = "flash_attention_2"
+    if isinstance(renamed.get("lora_target_modules"), str | list):
+        renamed["lora_target_modules"] = targets(renamed["lora_target_modules"])
+    return renamed
+
+
+def _plain_dtype(settled: dict[str, Any]) -> None:
+    """fp32 weights, which autocast computes with in 16 bits where a key says so."""
+    dtypes = {str(settled.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
+    if "float32" in dtypes and settled.get("tf32") is not True:
+        for name in ("dtype", "torch_dtype"):
+            settled.pop(name, None)
+        if not any(_set(settled.get(name)) for name in ("bf16", "fp16")):
+            settled[PRECISION] = "fp32"
+
+
+def of_trainer(found: Mapping[str, Any]) -> Settled:
+    """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
+
+    TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
+    trainer/sft_config.py); its other methods keep further models or pairs, and are refused.
+    """
+    _tunes_supervised(found)
+    own, first = launched(found)
+    settled, notes = of_trl(_renamed(own))
+    settled, notes = dict(settled), (*first, *notes)
+    _attention(settled, "attn_implementation")
+    if _set(found.get("use_unsloth")):
+        settled[IMPLEMENTATION] = "unsloth"
+    if _set(settled.get("bf16")) and settled.get(ENGINE) == "deepspeed":
+        settled.pop("torch_dtype", None)
+        settled.pop("dtype", None)
+    _plain_dtype(settled)
+    other = any(name in found for name in _NOT_OF_TRL)
+    if other or not any(name in found for name in _OF_TRL):
+        return settled, notes
+    if not any(name in settled for name in _PRECISIONS) and settled.get(ENGINE) not in _SHARDED:
+        settled[PRECISION] = "bf16-autocast"
+    return {**_TRL, **settled}, notes

@@ -1,0 +1,192 @@
+"""torchtune's configs, whose model, optimizer and loss are components named by their builders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import joined
+from memcore.trainers.pytorch.settings import TorchSettings
+
+RECIPE = "*recipe"
+_NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
+    "*version",
+    "*adapter",
+    "*targets",
+    "*bits",
+    "*optimizer_name",
+    "*implementation",
+    "*loss",
+    "*framework",
+)
+_CLIPS = "*clips"  # fmt: skip
+_SIZES = {
+    "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
+    "llama3": ("meta-llama/Meta-Llama-3-{}", "8B 70B"),
+    "llama3_1": ("meta-llama/Llama-3.1-{}", "8B 70B 405B"),
+    "llama3_2": ("meta-llama/Llama-3.2-{}", "1B 3B"),
+    "llama3_2_vision": ("meta-llama/Llama-3.2-{}-Vision", "11B 90B"),
+    "llama3_3": ("meta-llama/Llama-3.3-{}-Instruct", "70B"),
+    "gemma": ("google/gemma-{}", "2b 7b"),
+    "gemma2": ("google/gemma-2-{}", "2b 9b 27b"),
+    "mistral": ("mistralai/Mistral-{}-v0.1", "7B"),
+    "phi3_mini": ("microsoft/Phi-3-mini-4k-instruct", ""),
+    "phi4": ("microsoft/phi-4", "14b"),
+    "qwen2": ("Qwen/Qwen2-{}", "0.5B 1.5B 7B"),
+    "qwen2_5": ("Qwen/Qwen2.5-{}", "0.5B 1.5B 3B 7B 14B 32B 72B"),
+    "qwen3": ("Qwen/Qwen3-{}", "0.6B 1.7B 4B 8B 14B 32B"),
+    "llama4_scout": ("meta-llama/Llama-4-Scout-17B-16E", "17b_16e"),
+    "llama4_maverick": ("meta-llama/Llama-4-Maverick-17B-128E", "17b_128e"),
+}
+MODELS: Mapping[str, str] = {
+    "_".join(filter(None, (name, size.lower().replace(".", "_")))): hub_id.format(size)
+    for name, (hub_id, sizes) in _SIZES.items()
+    for size in sizes.split() or [""]
+}
+"""Hub ids by the builder of torchtune that makes them (torchtune/models/*/_model_builders.py)."""
+_PLACES: Mapping[str, str] = {"output_proj": "o_proj"}
+_OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
+    "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
+    "bitsandbytes.optim.PagedAdamW8bit": ("paged-adamw-8bit", "bitsandbytes"),
+    "bitsandbytes.optim.PagedAdamW": ("paged-adamw", "bitsandbytes"),
+    "bitsandbytes.optim.AdamW8bit": ("adamw-8bit", "bitsandbytes"),
+    "torchao.optim.AdamW8bit": ("adamw-8bit", "torchao"), "torchao.optim.AdamW4bit": ("adamw-4bit", "torchao"),
+}  # fmt: skip
+_LOSSES: Mapping[str, str] = {
+    "LinearCrossEntropyLoss": "chunked:8", "CEWithChunkedOutputLoss": "chunked:8",
+    "CrossEntropyLoss": "cross-entropy-fp32",
+}  # fmt: skip
+"""Both of torchtune's own work in 8 chunks (modules/loss/cross_entropy_loss.py, `num_output_chunks`)."""
+_REFUSED = ("teacher_model", "ref_policy", "reward_and_value_model", "quantizer", "enable_fp8_training", "generations")
+_INNER = re.compile(r"\$\{([\w.]{1,80})\}")
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """A config of torchtune in plain words.
+
+    Weights, gradients and states have the recipe's dtype, adapters too; recipes for several GPUs shard with FSDP2.
+    Sources: torchtune 0.6.1, recipes/*.py, torchtune/training/_distributed.py, models/*/_component_builders.py.
+    """
+    settled: dict[str, Any] = {name: _filled(found, value) for name, value in found.items()}
+    recipe = str(settled.pop(RECIPE, ""))
+    for name, value in settled.items():
+        if name.partition(".")[0] in _REFUSED and value is not False:
+            raise UnsupportedError(name, "found {!r:.80}; torchtune is read for full fine-tunes and LoRA", value)
+    notes: list[str] = []
+    _model(settled, notes)
+    optimizer = str(settled.pop("optimizer._component_", None))
+    if optimizer not in _OPTIMIZERS:
+        raise UnsupportedError(
+            "optimizer._component_", "found {!r}; supported are {}", optimizer, joined(", ", _OPTIMIZERS)
+        )
+    settled[_OPTIMIZER], how = _OPTIMIZERS[optimizer]
+    if settled.pop("optimizer.fused", False) is True or how:
+        settled[_HOW] = how or "fused"
+    loss = str(settled.get("loss._component_", "")).rpartition(".")[2]
+    if loss not in _LOSSES:
+        raise UnsupportedError("loss._component_", "found {!r}; supported are {}", loss, joined(", ", _LOSSES))
+    settled |= {_LOSS: _LOSSES[loss]}
+    settled[_CLIPS] = settled.pop("clip_grad_norm", None) is not None
+    several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
+    if several or found.get(GPUS, 1) != 1:
+        settled |= {ENGINE: "fsdp", _NAME: 2}
+    elif not recipe:
+        notes.append("the recipe is not named: taken as one for a single device")
+    if settled.get("data_parallel_shard_dim") == -1:
+        del settled["data_parallel_shard_dim"]
+    if settled.get("tokenizer.max_seq_len") is None:
+        notes.append("tokenizer.max_seq_len is not set: sequences are as long as the data's; say how long with --seq")
+    return {_FRAMEWORK: "torchtune", **settled}, tuple(notes)
+
+
+def _filled(found: Mapping[str, Any], value: object) -> object:
+    """A value that another key of the file gives."""
+    inner = _INNER.fullmatch(value) if isinstance(value, str) else None
+    return found.get(inner[1], value) if inner else value
+
+
+def _model(settled: dict[str, Any], notes: list[str]) -> None:
+    """The model, and the adapter that its builder adds."""
+    builder = str(settled.pop("model._component_", "")).rpartition(".")[2]
+    bare = re.sub(r"^q?lora_", "", builder)
+    frozen = next((name for name in settled if name.startswith("model.") and name.endswith("_trainable")), None)
+    if frozen is not None:
+        raise UnsupportedError(frozen, "training a part of a model is not supported for torchtune yet; leave it out")
+    hub_id = MODELS.get(bare) or MODELS.get(re.sub(r"_(base|instruct)$", "", bare))
+    if hub_id is None:
+        raise UnsupportedError("model._component_", "found {!r}; known builders are {}", builder, joined(", ", MODELS))
+    settled[MODEL] = hub_id
+    if bare == builder:
+        return
+    places = [_PLACES.get(each, each) for each in settled.pop("model.lora_attn_modules", ["q_proj", "v_proj"])]
+    if settled.pop("model.apply_lora_to_mlp", False) is True:
+        places += ["gate_proj", "down_proj", "up_proj"]
+    if settled.pop("model.apply_lora_to_output", False) is True:
+        places.append("lm_head")
+    settled |= {_ADAPTER: "dora" if settled.pop("model.use_dora", False) is True else "lora", _TARGETS: places}
+    if builder.startswith("qlora_"):
+        settled[_BITS] = "nf4-double"
+        notes.append("torchao's NF4, whose scales are in 8 bits, is taken as bitsandbytes' with double quantization")
+
+
+TORCHTUNE = Tool(
+    name="torchtune",
+    title="torchtune",
+    syntax="yaml",
+    engines=("none", "fsdp"),
+    tells=("model._component_", "checkpointer._component_"),
+    model=MODEL,
+    keys=(
+        Key(path=Training.micro_batch_size, name="batch_size"),
+        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
+        Key(path=Training.sequence_length, name="tokenizer.max_seq_len"),
+        Key(path=Training.packed_sequences, name="dataset.packed"),
+        Key(path=Training.compile, name="compile"),
+        Key(path=Training.adapter.rank, name="model.lora_rank"),
+        Key(path=Training.adapter.dropout, name="model.lora_dropout"),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.quantization, name=_BITS),
+        Key(path=Training.optimizer.name, name=_OPTIMIZER),
+        Key(path=Training.optimizer.implementation, name=_HOW),
+        Key(path=Training.loss, name=_LOSS),
+        Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=TorchSettings.optimizer_in_bwd, name="optimizer_in_bwd"),
+        Key(path=TorchSettings.cpu_offload, name="fsdp_cpu_offload"),
+        Key(path=TorchSettings.reshard_after_forward, name="fsdp_reshard_after_forward"),
+        Key(path=Parallelism.tensor_parallel_size, name="tensor_parallel_dim"),
+        Key(path=Parallelism.context_parallel_size, name="context_parallel_dim"),
+        Key(path=Parallelism.data_parallel_shard_size, name="data_parallel_shard_dim"),
+        Key(path=EngineSettings.type, name=ENGINE),
+        Key(path=EngineSettings.version, name=_NAME),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Hardware.num_gpus, name=GPUS),
+    ),
+    meanings=(
+        Meaning(sets={Training.precision: "bf16"}, keys={"dtype": "bf16"}),
+        Meaning(sets={Training.precision: "fp32"}, keys={"dtype": "fp32"}),
+        Meaning(
+            sets={Training.activation_checkpointing.policy: "full"}, keys={"enable_activation_checkpointing": True}
+        ),
+        Meaning(sets={Training.offload.activations: "cpu"}, keys={"enable_activation_offloading": True}),
+    ),
+    settled=_settled,
+    settles=("model._component_", "model.lora_*", "model.apply_lora_*", "model.use_dora", "model.*_trainable",
+             "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm",
+             "teacher_model.*", "ref_policy*", "quantizer.*"),
+    vocabulary=("torchtune",),
+    ignored=("checkpointer.*", "metric_logger.*", "profiler.*", "tokenizer.*", "dataset.*", "dataset_val.*",
+             "lr_scheduler.*", "optimizer.*", "loss.*", "device", "batch_size_val", "name",
+             "data_parallel_replicate_dim", "model.lora_alpha", "output_dir", "*_dir"),
+    copies="data_parallel_replicate_dim",
+    read_only=True,
+    source="torchtune, recipes/",
+)  # fmt: skip

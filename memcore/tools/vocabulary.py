@@ -1,0 +1,70 @@
+"""Every key that a tool has, over all releases that were harvested, and what each is to memory.
+
+`data/keys/*.txt` has a line for each key with its class. `python -m harvest` adds the keys of a new release.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import lru_cache
+from pkgutil import get_data
+
+from memcore.errors import nearest
+
+_SHORT = 8
+"""Letters of keys that are like others by chance."""
+MAPPED, LEFT_OUT, REFUSED, NEW = "=", "~", "!", "?"
+OF_NO_ACCOUNT: Mapping[str, str] = {
+    "l": "the rate, schedule or randomness of learning: numbers of a step, not its tensors",
+    "d": "data and tokens before they are in a batch",
+    "o": "logs, checkpoints on disk, and profiles",
+    "e": "evaluation and generation between steps, or sampling of single tokens",
+    "h": "hosts, processes and how requests arrive",
+}
+"""Classes of keys that memory does not depend on, and why."""
+CLASSES = {
+    MAPPED: "read, by a tool's table or by what its keys mean together",
+    LEFT_OUT: "may change memory, and is not supported yet: left out by name",
+    REFUSED: "makes another job of it, and is not supported yet: refused by name, unless it is off",
+    **OF_NO_ACCOUNT,
+}
+
+
+@lru_cache(maxsize=32)
+def table(name: str) -> Mapping[str, str]:
+    """The keys of a table with their classes.
+
+    >>> table("transformers")["optim"]
+    '='
+    """
+    text = (get_data("memcore", f"data/keys/{name}.txt") or b"").decode()
+    return dict(line.rsplit(" ", 1) for line in text.splitlines())
+
+
+@lru_cache(maxsize=32)
+def vocabulary(tables: tuple[str, ...]) -> Mapping[str, str]:
+    """The keys of several tables; the first that has a key decides."""
+    found: dict[str, str] = {}
+    for name in reversed(tables):
+        found |= table(name)
+    return found
+
+
+def class_of(tables: tuple[str, ...], key: str) -> str | None:
+    """The class of a key, or of what it is called below its section; None if the tool has no such key."""
+    known = vocabulary(tables)
+    bare = key.rpartition(".")[2]
+    above = key.partition(".")[0]
+    names = (key, key.replace("_", "-") if key.startswith("--") else key, bare, bare.removeprefix("fsdp_"))
+    return next((known[name] for name in names if name in known), None) or known.get(above)
+
+
+def nearest_key(tables: tuple[str, ...], key: str, closely: bool = False) -> str | None:
+    """The real key that is most like one; `closely` only where memory may depend on a slip of the fingers."""
+    if closely:
+        if len(key) < _SHORT:
+            return None
+        counted = [name for name, found in vocabulary(tables).items() if found not in OF_NO_ACCOUNT]
+        return next(iter(difflib.get_close_matches(key, counted, n=1, cutoff=0.9)), None)
+    return nearest(key, vocabulary(tables))

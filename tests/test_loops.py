@@ -1,0 +1,181 @@
+"""What the loops around the Trainer do where their files say nothing, and what several of their keys mean together."""
+
+from __future__ import annotations
+
+import pytest
+
+from memcore.config.settings import SETTINGS
+from memcore.errors import ConfigError
+from memcore.estimation import estimate_training
+from memcore.formats.readers import flat, read_command, read_file
+from memcore.tools import imported
+from memcore.tools.loops import targets
+
+P, POLICY, REENTRANT = "training.precision", "training.activation_checkpointing.policy", (
+    "training.activation_checkpointing.use_reentrant"
+)  # fmt: skip
+AXOLOTL = "base_model: a/b\nmicro_batch_size: 1\n"
+LIGER = "plugins:\n  - axolotl.integrations.liger.LigerPlugin\nliger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true\n"
+SWIFT = "swift sft --model a/b --torch_dtype bfloat16 "
+TUNE = (
+    "# tune run --nproc_per_node 2 lora_finetune_distributed --config x\n"
+    "model:\n  _component_: torchtune.models.llama3_1.lora_llama3_1_8b\n  lora_attn_modules: ['q_proj', 'output_proj']\n"
+    "  apply_lora_to_mlp: True\n  lora_rank: 8\noptimizer:\n  _component_: torch.optim.AdamW\n  fused: True\n"
+    "loss:\n  _component_: torchtune.modules.loss.LinearCrossEntropyLoss\ntokenizer:\n  max_seq_len: 512\nbatch_size: 2\n"
+    "dtype: bf16\nenable_activation_checkpointing: True\ncheckpointer:\n  checkpoint_files: [\n    a.safetensors,\n    b.safetensors,\n  ]\n"
+)
+READ = {
+    # axolotl
+    AXOLOTL: {P: "bf16"},
+    AXOLOTL + "bf16: auto\n": {P: "bf16"},
+    AXOLOTL + "fp16: true\n": {P: "fp16"},
+    AXOLOTL + "bf16: false\n": {P: "fp32"},
+    AXOLOTL + "bf16: true\nfsdp_version: 2\nfsdp_config:\n  offload_params: false\n": {P: "bf16-mixed", "engine.type": "fsdp"},
+    AXOLOTL + "adapter: qlora\nload_in_4bit: true\n": {"training.quantization": "nf4-double"},
+    AXOLOTL + "gradient_checkpointing: true\n": {POLICY: "full", REENTRANT: True},
+    AXOLOTL + "gradient_checkpointing: offload\n": {POLICY: "full", "training.offload.activations": "cpu"},
+    AXOLOTL + "gradient_checkpointing: unsloth\n": {POLICY: "full", "training.offload.activations": "cpu"},
+    AXOLOTL + LIGER: {"training.implementation": "liger", "training.loss": "cross-entropy-fp32"},
+    AXOLOTL + LIGER + "liger_fused_linear_cross_entropy: true\n": {"training.loss": "fused-linear"},
+    AXOLOTL + "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n": {
+        "training.loss": "cut-cross-entropy", "training.implementation": None},
+    AXOLOTL + "adapter: lora\nlora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(up|q)_proj'\n": {
+        "training.adapter.target_modules": ["up_proj", "q_proj"]},
+    # LLaMA-Factory
+    "model_name_or_path: a/b\nstage: sft\nbf16: true\n": {P: "bf16", "training.adapter.type": "lora", REENTRANT: True},
+    "model_name_or_path: a/b\nstage: sft\nfinetuning_type: full\nbf16: true\n": {P: "bf16-mixed"},
+    "model_name_or_path: a/b\nstage: sft\nfinetuning_type: full\npure_bf16: true\n": {P: "bf16"},
+    "model_name_or_path: a/b\nstage: sft\nlora_target: q_proj,v_proj\n": {
+        "training.adapter.target_modules": ["q_proj", "v_proj"]},
+    "model_name_or_path: a/b\nstage: sft\nfinetuning_type: oft\noft_block_size: 32\n": {
+        "training.adapter.type": "oft", "training.adapter.block_size": 32},
+    # its second generation
+    "model: a/b\nmodel_class: llm\ndist_config:\n  name: fsdp2\ncutoff_len: 64\n": {
+        P: "bf16", "engine.type": "fsdp", POLICY: "full", "training.adapter.type": None, "training.micro_batch_size": 1},
+    "model: a/b\nmodel_class: llm\npeft_config:\n  name: lora\n  r: 16\n": {"training.adapter.rank": 16},
+    # ms-swift
+    SWIFT: {P: "bf16", "training.adapter.rank": 8, "training.adapter.target_modules": "all-linear", POLICY: "full",
+            "training.gradient_accumulation_steps": 16, REENTRANT: True},
+    SWIFT + "--tuner_type full": {"training.adapter.type": None, "training.adapter.rank": None},
+    "NPROC_PER_NODE=4 " + SWIFT + "--deepspeed zero2_offload": {
+        "hardware.num_gpus": 4, "engine.zero_stage": 2, "engine.offload_optimizer": "cpu", P: "bf16-mixed",
+        "training.gradient_accumulation_steps": 4},
+    "n=2\n" + SWIFT + "--gradient_accumulation_steps $(expr 16 / $n)": {"training.gradient_accumulation_steps": 8},
+    # TRL, and scripts of one's own
+    "model_name_or_path: a/b\ndataset_name: c/d\n": {
+        P: "bf16-autocast", POLICY: "full", "training.sequence_length": 1024},
+    "torchrun --nproc_per_node 1 run_clm.py --model_name_or_path a/b --dataset_name c/d --do_train --block_size 8": {
+        POLICY: None, "training.sequence_length": None},
+    "model_name_or_path: a/b\nbf16: true\nper_device_train_batch_size: 1\n": {P: "bf16-mixed", POLICY: None},
+    "accelerate launch --config_file x/fsdp_config.yaml t.py --model_name_or_path a/b --use_peft_lora True --lora_r 4": {
+        "engine.type": "fsdp", "training.adapter.type": "lora", "training.adapter.rank": 4},
+    # torchtune
+    TUNE: {"engine.type": "fsdp", "hardware.num_gpus": 2, "training.adapter.target_modules": [
+        "q_proj", "o_proj", "gate_proj", "down_proj", "up_proj"], "training.loss": "chunked:8", P: "bf16",
+        "training.gradient_clipping": False, "engine.framework": "torchtune"},
+    # accelerate and DeepSpeed
+    "compute_environment: X\ndistributed_type: DEEPSPEED\nnum_processes: 8\n": {"engine.zero_stage": 2},
+    "compute_environment: X\ndistributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: a/zero3.json\n": {
+        "engine.zero_stage": 3},
+    '{"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "max_live_parameters": 0}}': {
+        "engine.hidden_size_buckets": True, "engine.stage3_prefetch_bucket_size": 50_000_000,
+        "engine.stage3_max_live_parameters": 0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_is_read(text):
+    found = flat(imported(text).config)
+    assert READ[text].keys() <= set(SETTINGS)
+    short = {POLICY: found.get("training.activation_checkpointing")}  # a policy alone is its section's short form
+    assert {path: found.get(path, short.get(path)) for path in READ[text]} == READ[text]
+
+
+TARGETS = {
+    ".*\\.layers\\.(3|7)\\.self_attn\\.(q|k)_proj|.*\\.mlp\\.(up|gate)_proj": [
+        "q_proj",
+        "k_proj",
+        "up_proj",
+        "gate_proj",
+    ],
+    "q_proj,self_attn.v_proj": ["q_proj", "v_proj"],
+    "all": "all-linear",
+}
+
+
+@pytest.mark.parametrize("text", TARGETS)
+def test_targets(text):
+    assert targets(text) == TARGETS[text]
+
+
+STARTED = {
+    "services:\n  a:\n    image: vllm/vllm-openai:v1\n    environment:\n      - M=a/b\n    command: --model $M --max-num-seqs 4\n": (
+        "vllm",
+        {"inference.max_num_seqs": 4},
+    ),
+    "type: service\nenv:\n  - M=a/b\ncommands:\n  - pip install -q vllm\n  - |\n    vllm serve $M \\\n      --max-model-len 8\n": (
+        "vllm",
+        {"inference.max_model_len": 8},
+    ),
+    'services:\n  a:\n    image: own/image\n    entrypoint:\n      - bash\n      - -c\n      - |\n        x.sh\n        exec vllm serve "$@"\n'
+    '    command:\n      - --model\n      - a/b\n      - --max-num-seqs\n      - "${N:-3}"\n': (
+        "vllm",
+        {"inference.max_num_seqs": 3},
+    ),
+    "docker run --gpus all -p 1:1 vllm/vllm-openai --model a/b --dtype half --kv-cache-dtype fp8_e4m3": (
+        "vllm",
+        {"inference.weight_dtype": "fp16", "inference.kv_cache_dtype": "fp8"},
+    ),
+    "pip install -q x\npython -m vllm.entrypoints.openai.api_server --model a/b --max_num_seqs 2\nbench --model c/d --seed 1": (
+        "vllm",
+        {"inference.max_num_seqs": 2},
+    ),
+    "llama-server -m x/y-Q8_0.gguf -ngl all -c 0 -np 2": (
+        "llama.cpp",
+        {"inference.quantization": "q8_0", "engine.n_gpu_layers": None, "inference.max_model_len": None},
+    ),
+}
+
+
+@pytest.mark.parametrize("text", STARTED)
+def test_commands_of_servers(text):
+    name, expected = STARTED[text]
+    found = imported(text)
+    config = flat(found.config)
+    assert (found.tool.name, {path: config.get(path) for path in expected}) == (name, expected)
+    assert config.get("model") in ("a/b", None)
+
+
+def test_arguments_that_another_script_uses():
+    """A variable of arguments that no command of the file expands is arguments all the same."""
+    assert read_command('X="\n --num-layers 2 \\\n --hidden-size 8"')["--hidden-size"] == 8
+
+
+def test_python_is_told_apart():
+    with pytest.raises(ConfigError, match="is a Python script, which is not run"):
+        read_file("import torch\n\ndef main():\n    pass\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "step", "reentrant"),
+    [("4.46.3", "foreach", True), ("4.57.3", "fused", True), ("5.23.0", "fused", False)],
+)
+def test_transformers_by_version(version, step, reentrant):
+    """As in harvest/tables/transformers.json, and in modeling_utils.py of these releases."""
+    found = estimate_training({
+        "model": "gpt2", "engine": {"framework": "transformers", "framework_version": version},
+        "training": {"sequence_length": 64, "activation_checkpointing": "full"},
+    })  # fmt: skip
+    taken = {each.path: each.value for each in found.assumptions}
+    assert (taken["training.optimizer.implementation"], taken[REENTRANT]) == (step, reentrant)
+
+
+def test_buckets_by_width():
+    """transformers, integrations/deepspeed.py: h², 0.9 h², 10 h."""
+    found = estimate_training({
+        "model": "gpt2", "engine": {"type": "deepspeed", "zero_stage": 3, "hidden_size_buckets": True},
+        "hardware": {"num_gpus": 2}, "training": {"sequence_length": 64},
+    })  # fmt: skip
+    taken = {each.path: each.value for each in found.assumptions}
+    names = ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold")
+    assert [taken[f"engine.{name}"] for name in names] == [768 * 768, int(0.9 * 768 * 768), 7680]

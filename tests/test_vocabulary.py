@@ -1,0 +1,166 @@
+"""Every key of every harvested release has a class, and what memcore takes an absent key for is the tool's own default."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from memcore.errors import ConfigError, MemcoreError
+from memcore.formats.settled import WIDTHS
+from memcore.tools import TOOLS, imported
+from memcore.tools.loops import DEFAULTS
+from memcore.tools.vocabulary import CLASSES, MAPPED, class_of, table
+
+TABLES = Path(__file__).parent.parent / "harvest" / "tables"
+HARVESTED = sorted(path.stem for path in TABLES.glob("*.json"))
+READERS = {
+    name: [tool for tool in TOOLS.values() if name in tool.vocabulary]
+    for name in HARVESTED
+    if any(name in tool.vocabulary for tool in TOOLS.values())
+}
+APART = ("trl", "peft")
+
+
+def rows(name):
+    return json.loads((TABLES / f"{name}.json").read_text())
+
+
+def names(tool):
+    """Keys that a tool's tables name."""
+    found = {key for each in tool.keys for key in (*each.names, each.off)}
+    found |= {key for meaning in tool.meanings for key in meaning.keys}
+    found |= {*tool.dimensions, *tool.world, tool.batch, tool.model, tool.copies, tool.per_chunk, *tool.alongside}
+    return {key for key in found if key and not key.startswith("*")}
+
+
+def test_harvested():
+    assert set(READERS) >= {
+        "transformers",
+        "trl",
+        "axolotl",
+        "llama-factory",
+        "ms-swift",
+        "deepspeed",
+        "vllm",
+        "sglang",
+    }
+
+
+@pytest.mark.parametrize("name", HARVESTED)
+def test_every_key_has_a_class(name):
+    """`python -m harvest` writes a question mark for a key that a new release brings."""
+    harvested = {key.partition(".")[2] if name in APART else key for key in rows(name)["keys"]}
+    classes = table(name)
+    assert set(classes) == harvested
+    assert harvested
+    assert {key: found for key, found in classes.items() if found not in CLASSES} == {}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_keys_that_are_read_are_mapped(name):
+    """A key is classed as read if and only if a table names it, or what keys mean together reads it."""
+    tools = READERS[name]
+    own = {key for tool in tools for key in names(tool)}
+    parts = {part for key in own for part in (key.rpartition(".")[2], key.partition(".")[0])}
+    patterns = [each for tool in tools for each in tool.settles]
+    mapped = [key for key, found in table(name).items() if found == MAPPED]
+    assert mapped
+    for key in mapped:
+        assert key in own or key in parts or any(fnmatchcase(key, each) for each in patterns), key
+    for key in own & set(table(name)):
+        assert table(name)[key] == MAPPED, key
+
+
+@pytest.mark.parametrize("name", ["axolotl", "llama-factory", "ms-swift"])
+def test_keys_that_are_read_exist(name):
+    """A loop's tables name no key that no release has, of its own or of DeepSpeed's."""
+    tables = TOOLS[name].vocabulary
+    absent = [
+        key
+        for key in names(TOOLS[name])
+        if class_of(("deepspeed",) if key.startswith("deepspeed.") else tables, key.removeprefix("deepspeed.")) is None
+    ]
+    assert absent == []
+
+
+def default(name, key):
+    """The default of a key in the newest release that has it."""
+    return rows(name)["keys"][key][-1][1]
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if any(tool.defaults for tool in READERS[name])])
+def test_defaults_of_tables_are_the_tools_own(name):
+    """Where a table says what an absent key means, the tool's own source says the same."""
+    compared = 0
+    for tool in READERS[name]:
+        for key in tool.keys:
+            first = next((each for each in tool.vocabulary if key.name in table(each)), None)
+            found = rows(name)["keys"].get(key.name) if first == name else None
+            if key.path in tool.defaults and found is not None and not isinstance(found[-1][1], str | None):
+                assert found[-1][1] == tool.defaults[key.path], key.name
+                compared += 1
+    assert compared or name in ("deepspeed", "trl", "torchtitan", "nanotron", "megatron")
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in DEFAULTS.items() for key in keys])
+def test_defaults_of_loops_are_the_tools_own(name, key):
+    assert default(name, key) == DEFAULTS[name][key]
+
+
+@pytest.mark.parametrize("key", WIDTHS)
+def test_sizes_of_deepspeed_are_its_own(key):
+    found = str(default("deepspeed", f"zero_optimization.{key}"))  # `=pp_int(5e8)`: a number that is printed well
+    assert float(found.removeprefix("=pp_int(").rstrip(")")) == WIDTHS[key]
+
+
+BAD = {
+    "base_model: a/b\nsequence_length_: 1\nmicro_batch_siz: 2\n": "micro_batch_siz: no release of axolotl",
+    "model_name_or_path: a/b\nstage: sft\ncutof_len: 4\n": "did you mean 'cutoff_len'",
+    "model_name_or_path: a/b\nstage: dpo\n": "stage: found 'dpo'",
+    "model_name_or_path: a/b\nstage: sft\nuse_badam: true\n": "use_badam: found True",
+    "model_name_or_path: a/b\nfinetuning_type: freeze\n": "finetuning_type: found 'freeze'",
+    "base_model: a/b\nrl: dpo\n": "rl: found 'dpo'",
+    "base_model: a/b\nunfrozen_parameters: [x]\n": "unfrozen_parameters: found",
+    "base_model: a/b\noptimizer: sparkle\n": "optimizer: found 'sparkle'; supported are",
+    "model_name_or_path: a/b\nmax_length: 8\nbeta: 0.1\n": "beta: found 0.1",
+    "model_name_or_path: a/b\nmax_length: 8\nnum_generations: 4\n": "a key of GRPO",
+    "swift rlhf --rlhf_type ppo --model a/b --tuner_type lora": "rlhf_type: found 'ppo'",
+    "swift infer --model a/b": "which does not train",
+    "vllm serve a/b --max-model-lenn 4": "did you mean '--max-model-len'",
+    "vllm serve a/b --port 1 &\nvllm serve a/c --port 2": "2 commands, which are 2 jobs",
+    "model: a/b\nmodel_class: llm\ncp_size: 2\n": "cp_size: found 2",
+    "model_name_or_path: a/b\nexport_dir: x\ntemplate: y\n": "export_dir",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_refused_by_name(text):
+    with pytest.raises(MemcoreError) as raised:
+        imported(text)
+    assert BAD[text] in str(raised.value)
+
+
+def test_no_key_is_silent():
+    """Each key of a file is read, of no account, left out by name, or an error."""
+    text = "base_model: a/b\nlora_r: 8\nadapter: lora\nlearning_rate: 1\nuse_kernels: true\nwandb_project: x\n"
+    found = imported(text)
+    read = {key for key, _ in found.read}
+    assert {"lora_r", "adapter"} <= read
+    assert found.accounts.of_no_account == ("learning_rate", "wandb_project")
+    assert found.accounts.left_out == ("use_kernels",)
+    assert found.accounts.unknown == ()
+
+
+def test_a_variable_from_outside_is_asked_for():
+    from memcore.tools.sources import read_source
+
+    text = "vllm serve $MODEL --tensor-parallel-size $TP --enforce-eager $MORE"
+    with pytest.raises(
+        ConfigError, match=r"--tensor-parallel-size: found \$TP, which the script does not set; give it with --tp"
+    ):
+        read_source(text, given=("model",))
+    config, _ = read_source(text, given=("model", "parallelism.tensor_parallel_size"))
+    assert config["engine"]["enforce_eager"] is True
