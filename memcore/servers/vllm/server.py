@@ -60,7 +60,7 @@ class Options:
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
     found = facts(read.take(EngineSettings.version, NEWEST, "the newest release that is known"))
-    loras = read.given(Inference.max_loras)
+    loras = read.given(Inference.max_loras) or 0
     if found.falls_back and (loras or basics.layout.pipeline > 1):
         found = former(found)
     tokens, sequences = _batches(read, basics, found)
@@ -80,7 +80,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled,
         images=read.given(Inference.images_per_sequence) != 0,
-        loras=read.given(Inference.max_loras) or 0,
+        loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
         # One for the state, one for each proposed token, and the last one before it where prefixes are reused
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
