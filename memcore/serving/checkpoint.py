@@ -133,6 +133,8 @@ def own_format(raw: Raw) -> Stored | None:
 
 
 def _texts(found: object) -> tuple[str, ...]:
+    if isinstance(found, str):
+        return (found,)
     return tuple(each for each in found if isinstance(each, str)) if isinstance(found, Sequence) else ()
 
 
@@ -282,7 +284,7 @@ def _compressed(found: Raw) -> Stored:
 def _group_format(group: Raw) -> Format:
     weights = group.get("weights")
     section: Raw = weights if isinstance(weights, Mapping) else {}
-    bits, kind = section.get("num_bits", 8), section.get("type", "int")
+    bits, kind = _integer(section, ("num_bits",), 8), section.get("type", "int")
     name = _COMPRESSED.get((str(kind), bits, isinstance(group.get("input_activations"), Mapping)), "int8")
     chosen = FORMATS[name]
     if section.get("strategy") == "block":
