@@ -13,7 +13,11 @@ from memcore.speeds import SPEEDS, Speed
 
 INPUTS: Mapping[str, tuple[str, str]] = {
     "flops": ("dense matrix products in 16 bits, operations per second", "the table below"),
-    "flops_efficiency": ("share of it that large products reach", "assumed"),
+    "flops_efficiency": (
+        "share of it that large products reach",
+        "the best shape's as measured (stas00/ml-engineering), times an assumed 0.65 for others",
+    ),
+    "attention_efficiency": ("share of it that attention reaches", "FlashAttention-2: 0.35 on an H100, else 0.5"),
     "memory": ("bandwidth of the GPU's memory", "the table below"),
     "memory_efficiency": ("share of it that kernels reach", "assumed"),
     "link": ("fast links between GPUs, of one GPU in one direction", "half of the table's bandwidth"),

@@ -30,6 +30,7 @@ from memcore.faces.render.advice import advice_data, advice_html, advice_rows, a
 from memcore.faces.render.formulas import comparison_data, comparison_text
 from memcore.faces.render.model import model_data, model_html, model_text
 from memcore.faces.render.page import Form
+from memcore.faces.render.plans import plans_data, plans_text
 from memcore.faces.render.poster import poster
 from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_html, reconciled_text
 from memcore.faces.render.search import search_data, search_text
@@ -42,6 +43,7 @@ from memcore.networks.catalog import find_model
 from memcore.questions.accuracy import accuracy
 from memcore.questions.advising.advise import advise
 from memcore.questions.formulas import compare
+from memcore.questions.planning.plan import plan
 from memcore.questions.quick import quick
 from memcore.questions.reconciling.logs import sightings
 from memcore.questions.reconciling.reconcile import reconcile
@@ -255,6 +257,21 @@ def of_solution(given: Any) -> None:
         expect(found.found.fits, f"a solution that does not fit: {found.value}")
     if found.beyond is not None and not isinstance(found.limit, MemcoreError) and found.limit is not None:
         expect(not found.limit.fits, f"more fits, too: {found.beyond} beside {found.value}")
+
+
+def of_plan(given: Any) -> None:
+    """Plans; each is estimated the same on its own, and where none keeps the job it is said what binds."""
+    found = plan(settled(given["config"]), **given["options"])
+    strict(plans_data(found))
+    expect(plans_text(found).strip(), "plans without text")
+    kept = [each for each in found.plans if each.tier not in ("work", "hardware")]
+    expect(bool(kept) == (found.none_because is None), "no plan, and no reason")
+    for each in found.plans[:3]:
+        again = estimate(each.config.to_dict())
+        own = each.found.device
+        same = (again.device.low, again.device.expected, again.device.high) == (own.low, own.expected, own.high)
+        expect(same, f"a plan promises other bytes: {each.title}")
+        expect(bool(again.fits), f"a plan that does not fit: {each.title}")
 
 
 def of_search(given: Any) -> None:

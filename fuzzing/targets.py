@@ -63,6 +63,20 @@ def _solution(rng: Random) -> Any:
     }
 
 
+def _planned(rng: Random) -> Any:
+    config = jobs.job(rng, most=3)
+    put(config, "hardware.accelerator", rng.choice(ACCELERATORS).id)
+    options: dict[str, Any] = {}
+    choices: dict[str, list[Any]] = {
+        "goal": ["fine-tune", "pre-train", "x"], "quality": ["same", "close", "any"], "headroom": [0, 0.5, 1.5],
+        "keep": [1, 3],
+    }  # fmt: skip
+    for name, values in choices.items():
+        if rng.random() < 0.3:
+            options[name] = rng.choice(values)
+    return {"config": config, "options": options}
+
+
 def _search(rng: Random) -> Any:
     options: dict[str, Any] = {}
     choices: dict[str, list[Any]] = {
@@ -102,7 +116,19 @@ def _link(rng: Random) -> Any:
     return {"link": texts.link(rng)}
 
 
-COMMANDS = ("estimate", "explain", "advise", "solve", "search", "validate", "url", "gpus", "formulas", "convert")
+COMMANDS = (
+    "estimate",
+    "explain",
+    "advise",
+    "plan",
+    "solve",
+    "search",
+    "validate",
+    "url",
+    "gpus",
+    "formulas",
+    "convert",
+)
 """Those that take a config and write no file."""
 
 
@@ -192,6 +218,7 @@ TARGETS: Mapping[str, Target] = {
     "arguments": Target(_arguments, faces.of_arguments, 6),
     "advise": Target(_advice, faces.of_advice, 2),
     "solve": Target(_solution, faces.of_solution, 2),
+    "plan": Target(_planned, faces.of_plan, 2),
     "search": Target(_search, faces.of_search, 2),
     "formulas": Target(jobs.any_job, faces.of_formulas, 2),
     "reconcile": Target(_reconciled, faces.of_reconciled, 3),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memcore.memory.estimate import Estimate
     from memcore.questions.advising.advise import Advice, Advised, advise
     from memcore.questions.costs import Roofline
+    from memcore.questions.planning.plan import Planned, Proposal, plan
     from memcore.questions.reconciling.reconcile import Reconciled, reconcile
     from memcore.questions.searching.found import Found, Progress
     from memcore.questions.searching.layouts import Layout
@@ -34,8 +35,10 @@ __all__ = [
     "Found",
     "Layout",
     "MemcoreError",
+    "Planned",
     "Problem",
     "Progress",
+    "Proposal",
     "Reconciled",
     "Roofline",
     "Solution",
@@ -43,6 +46,7 @@ __all__ = [
     "__version__",
     "advise",
     "estimate",
+    "plan",
     "reconcile",
     "search",
     "solve",
@@ -57,14 +61,17 @@ _HOMES = {
     "Found": "memcore.questions.searching.found",
     "Layout": "memcore.questions.searching.layouts",
     "MemcoreError": "memcore.errors",
+    "Planned": "memcore.questions.planning.plan",
     "Problem": "memcore.errors",
     "Progress": "memcore.questions.searching.found",
+    "Proposal": "memcore.questions.planning.plan",
     "Reconciled": "memcore.questions.reconciling.reconcile",
     "Roofline": "memcore.questions.costs",
     "Solution": "memcore.questions.solving",
     "UnsupportedError": "memcore.errors",
     "advise": "memcore.questions.advising.advise",
     "estimate": "memcore.estimation",
+    "plan": "memcore.questions.planning.plan",
     "reconcile": "memcore.questions.reconciling.reconcile",
     "search": "memcore.questions.searching.search",
     "solve": "memcore.questions.solving",

@@ -73,3 +73,18 @@ SPEEDS: Mapping[str, Speed] = {
     "mi355x": Speed(2500, 8000, 8, 1075, _ML, _RECALLED),
 }
 """By the id of `memcore.hardware.ACCELERATORS`."""
+
+MATMUL_SHARES: Mapping[str, float] = {
+    "a100-sxm-80gb": 0.857,
+    "h100-sxm-80gb": 0.803,
+    "h200-sxm-141gb": 0.803,
+    "gh200-96gb": 0.838,
+    "b200": 0.776,
+    "b300": 0.786,
+    "gb200": 0.729,
+}
+"""Share of the peak that the best shape of a bf16 matrix product reaches, measured: stas00/ml-engineering,
+compute/accelerator, table of maximum achievable matmul FLOPS (MAMF). Others count as an H100."""
+FLASH_SHARES: Mapping[str, float] = {"9.0": 0.35}
+"""Share of the peak that attention kernels reach, by compute capability: FlashAttention-2 reaches 35 % of an H100's
+(arXiv 2407.08608, abstract) and 50 to 73 % of an A100's (arXiv 2307.08691, abstract); others count as the low end."""

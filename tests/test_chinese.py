@@ -38,6 +38,7 @@ SILENT = (
     *(
         "faces/render/accuracy",
         "faces/render/formulas",
+        "faces/render/plans",
         "faces/render/search",
         "faces/render/serving_text",
         "faces/render/solution",

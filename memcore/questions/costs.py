@@ -30,10 +30,11 @@ from memcore import registry
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
+from memcore.hardware import find_accelerator
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
-from memcore.speeds import GIGA, SPEEDS, TERA
+from memcore.speeds import FLASH_SHARES, GIGA, MATMUL_SHARES, SPEEDS, TERA
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
@@ -46,8 +47,10 @@ class Roofline:
 
     flops: float = 989e12
     """Dense matrix products in 16 bits."""
-    flops_efficiency: float = 0.5
-    """Share of it that large products reach, assumed."""
+    flops_efficiency: float = 0.52
+    """Share of it that large products reach: that of the best shape as measured, times an assumed 0.65 for others."""
+    attention_efficiency: float = 0.5
+    """Share of it that attention kernels reach."""
     memory: float = 3350e9
     """Of the GPU's own memory."""
     memory_efficiency: float = 0.7
@@ -92,7 +95,20 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None) -> Ro
         return Roofline()
     domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
     link = speed.link / 2 * GIGA if speed.link else Roofline().host
-    return Roofline(flops=speed.tflops * TERA, memory=speed.memory * GIGA, link=link, domain=max(domain, 1))
+    name = accelerator or "h100-sxm-80gb"
+    return Roofline(
+        flops=speed.tflops * TERA,
+        flops_efficiency=_SHAPES * MATMUL_SHARES.get(name, MATMUL_SHARES["h100-sxm-80gb"]),
+        attention_efficiency=FLASH_SHARES.get(find_accelerator(name).capability, Roofline().attention_efficiency),
+        memory=speed.memory * GIGA,
+        link=link,
+        domain=max(domain, 1),
+    )
+
+
+_SHAPES = 0.65
+"""Share of the best shape's rate that the products of a step reach, assumed: Narayanan et al. (arXiv 2104.04473) count
+44 to 52 % of an A100's peak for whole steps, of which the best shape reaches 86 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,12 @@ class Work:
     """Of the parameters, those of routed experts."""
     chosen: int = 0
     """Experts of a token, over all layers."""
+    elementwise: float = 0.0
+    """Bytes that kernels other than products and attention read and write in the forward pass of a sequence."""
+    frozen: bool = False
+    """Weights are frozen but for adapters: the backward pass computes no gradients of them."""
+    rate: float = 1.0
+    """How much faster products are than in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +248,28 @@ def _work(known: _Known, sequence: int) -> Work:
         sequence=sequence,
         routed=routed,
         chosen=chosen,
+        elementwise=float(sequence * _elementwise(model)),
+        frozen=model.network.adapted,
     )
+
+
+def _elementwise(model: Model) -> float:
+    """Bytes that a token makes elementwise kernels read and write in a forward pass, with activations in 16 bits.
+
+    In each layer two norms and two residual sums read or write ten hidden states. What products make is read once more
+    by rotations and activation functions, as many elements as the products have columns: parameters over the hidden
+    size. The loss writes the logits, casts them to fp32, and writes their gradient: 16 bytes for each word.
+    """
+    sizes = model.sizes
+    head = sizes["V"] * sizes["h"]
+    columns = max(model.active_parameters - 2 * head, 0) / sizes["h"]
+    return 2 * (10 * sizes["h"] * model.num_layers + columns) + 16 * sizes["V"]
+
+
+def work_for(job: Job, sequence: int) -> Work:
+    """What one sequence of a job takes: 8-bit products run at twice the rate where the GPU has them."""
+    eighth = str(job.config[Training.precision]).startswith("fp8")
+    return replace(work_of(job.model, sequence), rate=2.0 if eighth else 1.0)
 
 
 def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
@@ -236,7 +279,8 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     sequences = ranks // context * plan.micro_batch * plan.micro_batches
     each = sequences / plan.gpus
     again = each * (work.products * plan.products_again + work.attention * plan.attention_again)
-    flops = 3 * each * (work.products + work.attention) + again
+    passes_of = 2 if work.frozen else 3
+    flops = each * (passes_of * work.products + 3 * work.attention) + again
     local = plan.micro_batch * work.sequence // context
     passes = plan.micro_batches * work.layers / stages
     size = plan.computes
@@ -255,16 +299,14 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
-    reach = tensor * context
-    rate, links, far = roofline.communication_efficiency, roofline, roofline.network
+    far_data = _rate(roofline, tensor * plan.shards, tensor)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
-    computing = max(
-        flops / (roofline.flops * roofline.flops_efficiency), read / (roofline.memory * roofline.memory_efficiency)
-    )
-    hidden = context_bytes / _rate(links, reach) + data_bytes / _rate(links, tensor * plan.shards)
-    hidden += spread / _rate(links, tensor * ranks)
-    exposed = tensor_bytes / _rate(links, tensor) + expert_bytes / _rate(links, reach * plan.experts)
-    exposed += pipeline_bytes / (far * rate) + host_bytes / roofline.host + kept * _STEP / roofline.host_memory
+    computing = _computing(work, plan, roofline, each, read)
+    hidden = context_bytes / _rate(roofline, tensor * context, tensor) + data_bytes / far_data
+    hidden += spread / _rate(roofline, tensor * ranks, tensor * plan.shards)
+    exposed = tensor_bytes / _rate(roofline, tensor) + expert_bytes * _all_to_all(roofline, plan)
+    exposed += pipeline_bytes / (roofline.network * roofline.communication_efficiency)
+    exposed += host_bytes / roofline.host + kept * _STEP / roofline.host_memory
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
     seconds = (max(computing, hidden) + exposed) * (1 + bubble)
     tokens = sequences * work.sequence
@@ -282,15 +324,49 @@ def _shared(ranks: int) -> float:
     return (ranks - 1) / ranks
 
 
-def _rate(roofline: Roofline, reach: int) -> float:
-    """Bytes per second between ranks of which the last is `reach` GPUs away."""
-    link = roofline.link if reach <= roofline.domain else roofline.network
-    return link * roofline.communication_efficiency
+def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: float) -> float:
+    """Seconds of products, attention and elementwise kernels; products wait for their weights at least."""
+    passes = (2 if work.frozen else 3) + plan.products_again
+    memory = roofline.memory * roofline.memory_efficiency
+    products = each * work.products * passes / (roofline.flops * roofline.flops_efficiency * work.rate)
+    attention = each * work.attention * (3 + plan.attention_again)
+    attention /= roofline.flops * roofline.attention_efficiency
+    return max(products, read / memory) + attention + each * work.elementwise * (3 + plan.products_again) / memory
+
+
+def _rate(roofline: Roofline, reach: int, stride: int = 1) -> float:
+    """Bytes per second between ranks of which the last is `reach` GPUs away, and neighbours are `stride` apart.
+
+    Rings over several nodes leave each node through the ports of all its ranks (NCCL, graph/search.cc: channels use
+    different NICs), so that a group with a whole node has the ports of a whole node.
+    """
+    if reach <= roofline.domain:
+        return roofline.link * roofline.communication_efficiency
+    ports = max(roofline.domain // stride, 1)
+    return min(roofline.link, roofline.network * ports) * roofline.communication_efficiency
+
+
+def _all_to_all(roofline: Roofline, plan: Plan) -> float:
+    """Seconds for each byte that goes to experts: each rank sends what leaves the node through its own port."""
+    if plan.experts == 1:
+        return 0.0
+    near = min(plan.experts, max(roofline.domain // plan.tensor, 1))
+    away = (plan.experts - near) / (plan.experts - 1)
+    return max(away / roofline.network, (1 - away) / roofline.link) / roofline.communication_efficiency
 
 
 def cost_of(job: Job, roofline: Roofline) -> Cost:
     """What a step of a job costs."""
-    return cost(work_of(job.model, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
+    return cost(work_for(job, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
+
+
+SPREAD = 1.35
+"""Of ten published step times of tests/truth/speed.json eight are within this factor of what is expected."""
+
+
+def seconds_of(price: Cost) -> tuple[float, float, float]:
+    """Seconds of a step: the low end, what is expected, and the high end."""
+    return price.seconds / SPREAD, price.seconds, price.seconds * SPREAD
 
 
 IDLE: Mapping[str, float] = {"zb-h1": 1 / 3, "zbv": 0.0, "dualpipev": 2 / 3}

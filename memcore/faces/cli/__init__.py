@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, Listed] = {
     "estimate": Listed("answers", "what each GPU holds, and whether the job fits"),
     "quick": Listed("answers", "an answer from a model's size alone, saying what it assumes"),
     "explain": Listed("answers", "every tensor at a moment, with its formula, its numbers and its source"),
+    "plan": Listed("planning", "from what you want and have to complete configs that fit, best first"),
     "advise": Listed("advising", "every change that applies: what it saves, what it costs, and how to make it"),
     "solve": Listed("solving", "the largest or smallest value of a setting that fits, and what binds"),
     "search": Listed("searching", "all layouts of a cluster: those that fit, cheapest first"),

@@ -10,6 +10,7 @@ from memcore.i18n.messages.jobs import OF_JOBS_IN_CHINESE
 from memcore.i18n.messages.megatron import OF_MEGATRON_IN_CHINESE
 from memcore.i18n.messages.models import OF_MODELS_IN_CHINESE
 from memcore.i18n.messages.places import OF_PLACES_IN_CHINESE
+from memcore.i18n.messages.plans import OF_PLANS_IN_CHINESE
 from memcore.i18n.messages.reading import OF_READING_IN_CHINESE
 from memcore.i18n.messages.servers import OF_SERVERS_IN_CHINESE
 from memcore.i18n.messages.settings import OF_SETTINGS_IN_CHINESE
@@ -22,6 +23,7 @@ TABLES: tuple[Mapping[str, str], ...] = (
     OF_MEGATRON_IN_CHINESE,
     OF_MODELS_IN_CHINESE,
     OF_PLACES_IN_CHINESE,
+    OF_PLANS_IN_CHINESE,
     OF_READING_IN_CHINESE,
     OF_SERVERS_IN_CHINESE,
     OF_SETTINGS_IN_CHINESE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -93,11 +94,15 @@ def _starts(found: ServingEstimate, changes: Changes) -> bool:
 
 
 def _utilized(found: ServingEstimate) -> Iterator[Changes]:
-    """vLLM's utilization, up to where what lies outside its budget has no room."""
+    """vLLM's utilization: the most that surely leaves room for what is outside its budget, else the least that fits."""
     path, most = VllmSettings.gpu_memory_utilization, utilization(found)
     now = setting_of(found.job, path)
-    if most is not None and isinstance(now, float) and int(100 * most.most) / 100 > now:
+    if most is None or not isinstance(now, float):
+        return
+    if int(100 * most.most) / 100 > now:
         yield {path: int(100 * most.most) / 100}
+    elif not found.fits and now < ceil(100 * most.least) / 100 < 1:
+        yield {path: ceil(100 * most.least) / 100}
 
 
 def _doubled(found: ServingEstimate) -> Iterator[Changes]:

@@ -14,7 +14,7 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import context, find_accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_of
+from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_for
 from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import Kind, config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
@@ -141,7 +141,7 @@ def _question(
         text=json.dumps(config.to_dict(), sort_keys=True),
         space=space,
         floor=floor_of(job),
-        work=work_of(job.model, space.sequence),
+        work=work_for(job, space.sequence),
         roofline=roofline or roofline_of(config[Hardware.accelerator], config[Hardware.gpus_per_node]),
         computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
         sums=int(ITEMSIZE[job.recipe.precision.reduce]),

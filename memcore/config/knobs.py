@@ -1,0 +1,48 @@
+"""What an engine offers to a plan: ways to run a job, and changes that only it knows. Rooms named `knobs` hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+Settings = Mapping[str, object]
+"""Settings by path; None leaves one out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """One change of a job: what it sets, when it applies, why it helps, and where that is written."""
+
+    title: str
+    to: Settings
+    when: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    """It applies where settings, given or assumed, have one of these values."""
+    why: str
+    quality: str = ""
+    """What it may cost in quality; empty: the result of the job is the same."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to run a training job: an engine with its layers."""
+
+    title: str
+    settings: Settings
+    """Engine and layers."""
+    free: tuple[Knob, ...] = ()
+    """Switches that experts turn on because they cost nothing."""
+    divides: frozenset[str] = frozenset()
+    """Ways to divide a job besides data parallelism: tensor, stages, context, sequence, experts, replicas."""
+    degrees: tuple[Knob, ...] = ()
+    """Degrees of checkpointing, from the cheapest on; each takes more time than the one before."""
+    transfers: tuple[Knob, ...] = ()
+    """Degrees of offloading to the host, from the fastest on."""
+    uneven: Callable[[int, int], Settings] | None = None
+    """Settings that divide layers among stages that do not divide them evenly; None: the engine does so itself."""
+    alone: bool | None = None
+    """True: on one GPU only; False: on several only."""
+    named: bool = False
+    """It is tried only where the config names its engine."""
+    spare: bool = False
+    """Where the config leaves its engine open, it is tried for what it offloads to the host only."""

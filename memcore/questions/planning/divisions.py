@@ -1,0 +1,189 @@
+"""How a job may be divided among GPUs, the simplest ways first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf, prod
+from typing import NamedTuple
+
+from memcore.config.hardware import Hardware
+from memcore.config.knobs import Settings, Way
+from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
+from memcore.config.training import Training
+from memcore.questions.planning.bench import node_of
+from memcore.questions.searching.spaces import sequences_of
+from memcore.trace.job import Job
+
+LONG = 16384
+"""Tokens from which on ranks divide a sequence: published recipes turn context parallelism on for longer ones only
+(Llama 3, arXiv 2407.21783, table 4: none at 8,192 tokens, 16 ranks at 131,072)."""
+
+
+class Division(NamedTuple):
+    """Sizes of groups of ranks; data parallelism has the rest."""
+
+    tensor: int = 1
+    stages: int = 1
+    context: int = 1
+    sequence: int = 1
+    experts: int = 1
+    shards: int = 0
+    """Ranks over which parameters are sharded; 0: all that there are."""
+
+    @property
+    def width(self) -> int:
+        """GPUs that work on the same sequence."""
+        return self.tensor * self.stages * self.context * self.sequence
+
+    @property
+    def factor(self) -> int:
+        """Ranks that hold different parts of a model or of a sequence."""
+        return self.width * self.experts
+
+    def gain(self, other: Division) -> float:
+        """The most by which another division can need less: in proportion to every group that is larger there."""
+        sizes = zip(self[:5], other[:5], strict=True)
+        return prod([max(1.0, theirs / ours) for ours, theirs in sizes]) * (
+            inf if self.shards and not other.shards else 1.0
+        )
+
+    @property
+    def dimensions(self) -> int:
+        """How many kinds of parallelism it combines."""
+        return sum(size > 1 for size in self)
+
+    @property
+    def title(self) -> str:
+        """As engineers write it: TP8 PP9."""
+        names = ("TP", "PP", "CP", "SP", "EP", "HSDP")
+        return " ".join(f"{name}{size}" for name, size in zip(names, self, strict=True) if size > 1)
+
+
+_PATHS = (
+    Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size,
+    Parallelism.ulysses_parallel_size, Parallelism.expert_parallel_size, Parallelism.data_parallel_shard_size,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The job that is asked for, whatever divides it."""
+
+    config: Config
+    gpus: int
+    node: int
+    sequences: int
+    """Of a step of the whole job."""
+    micro_batch: int
+    length: int
+    layers: int
+    heads: int
+    experts: int
+
+    def on(self, gpus: int) -> Asked:
+        """The same job on another number of GPUs."""
+        return replace(self, gpus=gpus)
+
+    def settings(self, division: Division, micro_batch: int, way: Way) -> Settings:
+        """The settings of a division, of which each step has the same sequences."""
+        ranks = max(self.gpus // division.width, 1)
+        found: dict[str, object] = {
+            path: size if size > 1 else None for path, size in zip(_PATHS, division, strict=True)
+        }
+        if way.uneven is not None and division.stages > 1:
+            found.update(way.uneven(self.layers, division.stages))
+        return {
+            **found,
+            Parallelism.data_parallel_size: None,
+            Hardware.num_gpus: self.gpus,
+            Training.micro_batch_size: micro_batch,
+            Training.gradient_accumulation_steps: -(-self.sequences // (ranks * micro_batch)),
+        }
+
+
+def asked_of(config: Config, job: Job) -> Asked:
+    """What a job asks for."""
+    sizes = job.model.sizes
+    return Asked(
+        config=config,
+        gpus=job.num_gpus,
+        node=node_of(config),
+        sequences=sequences_of(job),
+        micro_batch=job.sizes["b"],
+        length=job.sizes["s"] * job.sizes["cp"],
+        layers=job.model.num_layers,
+        heads=sizes.get("a", sizes["h"]),
+        experts=sizes.get("E", 1),
+    )
+
+
+def own_division(config: Config) -> Division:
+    """The division that a config names."""
+    given = [config.get(path) for path in _PATHS]
+    return Division(*(size or least for size, least in zip(given, Division(), strict=True)))
+
+
+def divisions(asked: Asked, way: Way) -> list[Division]:
+    """Divisions that a way has: its own first, then by the ranks that work on one sequence, the simplest first."""
+    if asked.gpus == 1:
+        return [Division()]
+    own, found = own_division(asked.config), [Division(), *_replicated(asked, way), *_divided(asked, way)]
+    length_first = asked.length >= LONG
+
+    def simplicity(each: Division) -> tuple[object, ...]:
+        kinds = (each.context, each.tensor) if length_first else (each.tensor, each.context)
+        return each.factor, each.dimensions, each.stages, tuple(-size for size in kinds)
+
+    mine = [own] if own.dimensions and asked.gpus % own.width == 0 else []
+    rest = sorted({each for each in found if each not in mine}, key=simplicity)
+    return [*mine, *_few(rest)]
+
+
+_EACH = 4
+"""Divisions of the same factor that are looked at."""
+
+
+def _few(rest: list[Division]) -> Iterator[Division]:
+    counts: dict[int, int] = {}
+    for each in rest:
+        counts[each.factor] = counts.get(each.factor, 0) + 1
+        if counts[each.factor] <= _EACH:
+            yield each
+
+
+def _replicated(asked: Asked, way: Way) -> Iterator[Division]:
+    """Parameters sharded within a node, and replicas of it (HSDP)."""
+    if "replicas" in way.divides and asked.gpus > asked.node and asked.gpus % asked.node == 0:
+        yield Division(shards=asked.node)
+
+
+def _divided(asked: Asked, way: Way) -> Iterator[Division]:
+    for tensor in _sizes(asked, way, "tensor", min(asked.node, asked.heads)):
+        for stages in _stages(asked, way, tensor):
+            longest = asked.length // (2 * tensor) if asked.length >= LONG else 1
+            for context in _sizes(asked, way, "context", longest):
+                for sequence in _sizes(asked, way, "sequence", min(asked.heads, longest)):
+                    width = tensor * stages * context * sequence
+                    if asked.gpus % width == 0:
+                        ranks = asked.gpus // (tensor * stages)
+                        for experts in _sizes(asked, way, "experts", min(asked.experts, ranks)):
+                            if asked.experts % experts == 0 and ranks % experts == 0:
+                                yield Division(tensor, stages, context, sequence, experts)
+
+
+def _sizes(asked: Asked, way: Way, name: str, most: int) -> Iterator[int]:
+    size = 1
+    while size <= max(most, 1):
+        if asked.gpus % size == 0 and (size == 1 or name in way.divides):
+            yield size
+        size *= 2
+
+
+def _stages(asked: Asked, way: Way, tensor: int) -> Iterator[int]:
+    """Pipelines cross nodes: within one, other divisions send less time idle."""
+    yield 1
+    if "stages" in way.divides and asked.gpus > asked.node:
+        ranks = asked.gpus // tensor
+        yield from (size for size in range(2, min(asked.layers, ranks, 128) + 1) if ranks % size == 0)

@@ -1,0 +1,237 @@
+"""Plans of servers: formats of weights and caches, steps, ranks, layers on the host, composed and estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from memcore import registry
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.knobs import Knob
+from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
+from memcore.hardware import ACCELERATORS
+from memcore.messages import Message
+from memcore.questions.advising.server_changes import SERVER_CHANGES, ServerChange, setting_of
+from memcore.questions.planning.bench import Bench, SpentError
+from memcore.questions.planning.rows import TIERS
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
+
+_ORDER = tuple(TIERS)
+_SHORTEST, _MOST_RANKS = 512, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A complete config of a server with its estimate, and the rows that it is made of."""
+
+    tier: str
+    knobs: tuple[Knob, ...]
+    found: ServingEstimate
+    harm: int
+
+    @property
+    def title(self) -> str:
+        """The server and what changes."""
+        tensor = self.found.job.basics.layout.tensor
+        ranks = f"TP{tensor}" if tensor > 1 else ""
+        titles = (self.found.job.server.title, ranks, *(knob.title for knob in self.knobs if knob.source))
+        return ", ".join(each for each in titles if each)
+
+
+@dataclass
+class Servings:
+    """A search for plans of one server."""
+
+    asked: Config
+    first: ServingEstimate
+    bench: Bench
+    tiers: Sequence[str]
+    leanest: ServingEstimate | None = None
+
+    def candidates(self) -> list[Served]:
+        """Everything found, best first; what serves less or needs more GPUs only where nothing else fits."""
+        found: list[Served] = []
+        try:
+            found += self._composed(self.asked, ())
+            if "transfer" in self.tiers:
+                found += self._on_host()
+            if not found:
+                found += [*self._more_hardware(), *self._less_work()]
+        except SpentError:
+            pass
+        return sorted(found, key=lambda each: (not self.bench.safe(each.found), _ORDER.index(each.tier), each.harm))
+
+    def _composed(self, config: Config, extra: tuple[Knob, ...], tier: str = "") -> Iterator[Served]:
+        """For each format of weights the least harmful changes with which the server takes what is asked."""
+        base = self._start(config)
+        if base is None:
+            return
+        weights = [(), *((row,) for row in _rows(base, _is_weights))]
+        caches = [(), tuple(_rows(base, _is_cache))]
+        steps = [(), tuple(_rows(base, lambda row: row.kind == "latency"))]
+        if "quantized" not in self.tiers:
+            weights, caches = weights[:1], caches[:1]
+        for number, chosen in enumerate(weights):
+            for harm, (cache, step) in enumerate(product(caches, steps)):
+                found = self._climbed(base, (*chosen, *cache, *step))
+                if found is None:
+                    continue
+                if self.bench.holds(found[0]):
+                    level = tier or ("quantized" if chosen or cache else "same")
+                    yield Served(level, (*extra, *found[1]), found[0], number * len(caches) * len(steps) + harm)
+                    break
+                self._remember(found[0])
+
+    def _start(self, config: Config) -> ServingEstimate | None:
+        """The server on all GPUs that there are, each matrix divided among them."""
+        found = self.bench.with_(config, {})
+        if not isinstance(found, ServingEstimate):
+            return None
+        gpus = config[Hardware.num_gpus] or 1
+        named = config.below("parallelism")
+        if gpus > found.job.basics.layout.gpus and not named and "tensor" in found.job.server.parallel:
+            divided = self.bench.with_(config, {Parallelism.tensor_parallel_size: gpus})
+            found = divided if isinstance(divided, ServingEstimate) else found
+        return found
+
+    def _climbed(
+        self, found: ServingEstimate, rows: Sequence[ServerChange]
+    ) -> tuple[ServingEstimate, tuple[Knob, ...]] | None:
+        """The server with some rows, and with all that costs nothing if it needs that."""
+        knobs: tuple[Knob, ...] = ()
+        free = tuple(_rows(found, lambda row: row.kind == "free"))
+        for row in (*rows, *free):
+            if row in free and self.bench.safe(found):
+                break
+            changes = next(row.made(found), None)
+            then = None if changes is None else self.bench.with_(found.job.config, changes)
+            if changes is not None and isinstance(then, ServingEstimate):
+                found, knobs = then, (*knobs, _knob(row, dict(changes)))
+            elif row.kind == "precision":
+                return None
+        return found, knobs
+
+    def _remember(self, found: ServingEstimate) -> None:
+        if self.leanest is None or found.device.expected < self.leanest.device.expected:
+            self.leanest = found
+
+    def _on_host(self) -> Iterator[Served]:
+        """The most layers on GPUs with which the server fits, for servers that keep others on the host."""
+        named = self.asked[EngineSettings.type]
+        for server in registry.SERVERS if named is None else (named,):
+            for name, knob in registry.room(server, "knobs").ON_GPU.items():
+                if name != server:
+                    continue
+                config = self.asked if named else self._as(server)
+                base = self.bench.with_(config, {})
+                if not isinstance(base, ServingEstimate) or (self.bench.holds(base) and named):
+                    continue
+                if self.bench.safe(base):
+                    yield Served("quantized", (_format_of(base),), base, 0)
+                    continue
+                for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights))]):
+                    found = self._climbed(base, chosen) if not chosen or "quantized" in self.tiers else None
+                    best = self._most_layers(*found, knob) if found else None
+                    if best is not None:
+                        yield Served("transfer", (*best[1], best[2]), best[0], -number)
+
+    def _as(self, server: str) -> Config:
+        """What is asked of another server: ranks and formats are its own."""
+        cleared = {path: None for path in self.asked.values if path.startswith(("parallelism.", "engine."))}
+        formats: dict[str, object] = {
+            Inference.quantization: None,
+            Inference.kv_cache_dtype: None,
+            Inference.max_num_seqs: None,
+        }
+        return self.asked.changed({**cleared, **formats, EngineSettings.type: server})
+
+    def _most_layers(
+        self, found: ServingEstimate, knobs: tuple[Knob, ...], knob: Knob
+    ) -> tuple[ServingEstimate, tuple[Knob, ...], Knob] | None:
+        (path,) = knob.to
+        low, high, best = 0, found.job.model.num_layers + 1, None
+        while low <= high:
+            middle = (low + high + 1) // 2
+            then = self.bench.with_(found.job.config, {path: middle})
+            if isinstance(then, ServingEstimate) and self.bench.safe(then):
+                best, low = then, middle + 1
+            else:
+                high = middle - 1
+        if best is None or best.job.config.get(path) == 0:
+            return None
+        return best, knobs, replace(knob, to={path: best.job.config.get(path)})
+
+    def _more_hardware(self) -> Iterator[Served]:
+        """The fewest GPUs of the same kind, and the smallest larger GPU."""
+        gpus = max(self.asked[Hardware.num_gpus] or 1, self.first.job.num_gpus)
+        while (gpus := gpus * 2) <= _MOST_RANKS:
+            to: dict[str, object] = {Hardware.num_gpus: gpus, Parallelism.tensor_parallel_size: gpus}
+            if not self.first.job.server.parallel:
+                to.pop(Parallelism.tensor_parallel_size)
+            knob = Knob(title=f"{gpus} GPUs", to=to, why="more hardware", source="")
+            found = next(self._composed(self.asked.changed(to), (knob,), "hardware"), None)
+            if found is not None and self.bench.safe(found.found):
+                yield found
+                break
+        for each in sorted(ACCELERATORS, key=lambda each: each.usable):
+            if each.usable > (self.first.capacity or 0):
+                change: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None}
+                knob = Knob(title=each.name, to=change, why="more memory for each GPU", source=each.source)
+                found = next(self._composed(self.asked.changed(change), (knob,), "hardware"), None)
+                if found is not None and self.bench.safe(found.found):
+                    yield found
+                    return
+
+    def _less_work(self) -> Iterator[Served]:
+        """Shorter sequences, then fewer of them, until the server takes them."""
+        length, users = self.first.job.basics.max_model_len, self.first.users
+        while length // 2 >= _SHORTEST or users > 1:
+            length, users = (length // 2, users) if length // 2 >= _SHORTEST else (length, users // 2)
+            changes: dict[str, object] = {
+                Inference.max_model_len: length, Inference.batch_size: users,
+                Inference.prompt_length: None, Inference.output_length: None, Inference.mean_length: None,
+            }  # fmt: skip
+            knob = Knob(
+                title=f"{users} sequences of {length:,} tokens",
+                to=changes,
+                why="the cache grows with each token",
+                quality="prompt and answer are shorter, or more users wait",
+                source="inference/max_model_len",
+            )
+            for found in self._composed(self.asked.changed(changes), (knob,), "work"):
+                if self.bench.safe(found.found):
+                    yield found
+                    return
+
+
+def _format_of(found: ServingEstimate) -> Knob:
+    """The format that a server takes where none is named, as a row."""
+    name = setting_of(found.job, Inference.quantization)
+    why = "the usual format of this server's files"
+    return Knob(
+        title=f"weights in {name}", to={}, why=why, quality=Message("weights are stored as {}", name), source="assumed"
+    )
+
+
+def _rows(found: ServingEstimate, wanted: object) -> Iterator[ServerChange]:
+    """Rows of the server of a kind."""
+    for row in SERVER_CHANGES:
+        if found.job.server.name in row.servers and callable(wanted) and wanted(row):
+            yield row
+
+
+def _is_weights(row: ServerChange) -> bool:
+    return row.kind == "precision" and row.title.startswith("Weights")
+
+
+def _is_cache(row: ServerChange) -> bool:
+    return row.kind == "precision" and not row.title.startswith("Weights")
+
+
+def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:
+    lossy = row.kind in ("precision", "job")
+    return Knob(title=row.title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)

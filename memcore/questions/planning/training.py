@@ -1,0 +1,317 @@
+"""Plans of training jobs: methods, ways to run, divisions and degrees of checkpointing, composed and estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memcore import registry
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.knobs import Knob, Settings, Way
+from memcore.config.settings import Config
+from memcore.config.training import Training
+from memcore.hardware import ACCELERATORS
+from memcore.memory.estimate import Estimate
+from memcore.questions.advising.changes import CHANGES, applicable, settings_of
+from memcore.questions.planning.bench import Bench, SpentError
+from memcore.questions.planning.divisions import Asked, Division, asked_of, divisions
+from memcore.questions.planning.rows import METHODS, TIERS, Method
+from memcore.trace.job import Job
+
+_FITTING = 2
+"""Divisions that fit, of which the fastest is looked for."""
+_ORDER = tuple(TIERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A complete config with its estimate, and the rows that it is made of."""
+
+    tier: str
+    way: Way
+    division: Division
+    knobs: tuple[Knob, ...]
+    found: Estimate
+    seconds: float
+    """Of a step of the whole job."""
+    safe: bool
+    asked: Asked
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """Best first: what is safe, gives up least, is fastest; ties go to the simpler division."""
+        order = round(self.seconds, 6) if self.safe else self.found.device.high
+        return not self.safe, _ORDER.index(self.tier), order, self.division.dimensions
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A job with a way and a method, to be divided."""
+
+    asked: Asked
+    way: Way
+    method: Method
+    transfer: Knob | None = None
+    extra: tuple[Knob, ...] = ()
+    tier: str = ""
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """Rows that it applies, but for free ones and degrees."""
+        return (*self.extra, *self.method.knobs, *((self.transfer,) if self.transfer else ()))
+
+
+@dataclass
+class Trainings:
+    """A search for plans of one job."""
+
+    asked: Asked
+    bench: Bench
+    tiers: Sequence[str]
+    leanest: Estimate | None = None
+    """Of what was tried, the estimate that needs least."""
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def candidates(self) -> list[Candidate]:
+        """Everything found, best first; what takes less work or more hardware only where nothing else fits."""
+        found: list[Candidate] = []
+        try:
+            for tier in self.tiers:
+                if tier == "transfer" and any(each.tier == "same" and each.safe for each in found):
+                    continue
+                found += self._of_tier(tier)
+            self.bench.most += _LAST
+            if not any(each.tier in ("same", "states") for each in found):
+                found += self._more_hardware()
+            if not found:
+                found += self._less_work()
+        except SpentError:
+            pass
+        return sorted(found, key=lambda each: each.rank)
+
+    def _of_tier(self, tier: str) -> Iterator[Candidate]:
+        """Several divisions where the result is the same; of other methods what the first way gives that is safe."""
+        done: set[int] = set()
+        for frame in self._frames(tier):
+            if tier != "same" and id(frame.method) in done:
+                continue
+            found = self._divided(frame, 1 if done else _FITTING)
+            yield from found
+            if any(each.safe for each in found):
+                done.add(id(frame.method))
+
+    def _frames(self, tier: str) -> Iterator[Frame]:
+        job = self._job()
+        for method in METHODS:
+            wanted = "same" if tier == "transfer" else tier
+            if method.tier != wanted or not all(_applies(knob, job) for knob in method.knobs):
+                continue
+            for way in ways_of(self.asked, spare=tier == "transfer"):
+                if tier == "transfer":
+                    yield from (Frame(self.asked, way, method, each, tier=tier) for each in way.transfers)
+                else:
+                    yield Frame(self.asked, way, method, tier=tier)
+
+    def _job(self) -> Job:
+        found = self.bench.at(self.asked.config)
+        assert isinstance(found, Estimate)  # noqa: S101 - whoever asks has estimated it
+        return found.job
+
+    def _divided(self, frame: Frame, enough: int) -> list[Candidate]:
+        """The best degree of each of the first divisions that are safe; else some that fit as expected."""
+        found: list[Candidate] = []
+        last, free = self.bench.count + _EACH_FRAME, None
+        failed: list[tuple[float, Division]] = []
+        tight: list[Candidate] = []
+        for division in divisions(frame.asked, frame.way):
+            if self.bench.count > last or any(need > other.gain(division) for need, other in failed):
+                continue
+            if free is None:
+                free = self._free(frame, division)
+            lean = None if free is None else self._degree(frame, division, free, frame.way.degrees[-1], 1)
+            if free is None or lean is None:
+                continue
+            need = lean.allocated.expected / max(lean.capacity or 0, 1)
+            if need > 1 or not self.bench.safe(lean):
+                self._remember(lean)
+                failed.append((need, division))
+                if need <= 1 and self.bench.holds(lean) and len(tight) < _FITTING:
+                    tight.append(self._candidate(frame, division, (*free, frame.way.degrees[-1]), lean))
+                continue
+            best = self._fastest(frame, division, free)
+            found += [best] if best else []
+            if len(found) >= enough:
+                break
+        return found or tight
+
+    def _remember(self, lean: Estimate) -> None:
+        if self.leanest is None or lean.allocated.expected < self.leanest.allocated.expected:
+            self.leanest = lean
+
+    def _free(self, frame: Frame, division: Division) -> tuple[Knob, ...] | None:
+        """Everything that costs nothing, with what engines need for a method; None if a frame is refused."""
+        config, settings = frame.asked.config, self._settings(frame, division, 1)
+        for more in frame.method.alternatives:
+            plain = self.bench.with_(config, {**settings, **more})
+            if isinstance(plain, Estimate):
+                break
+        else:
+            return None
+        needed = (Knob(title="", to=more, why="", source=""),) if more else ()
+        free = (*needed, *_free_of(plain.job, frame.way))
+        if self.bench.with_(plain.job.config, _merged(free)) is not None:
+            return free
+        kept: tuple[Knob, ...] = needed
+        for knob in free[len(needed) :]:
+            if self.bench.with_(plain.job.config, _merged((*kept, knob))) is not None:
+                kept = (*kept, knob)
+        return kept
+
+    def _settings(self, frame: Frame, division: Division, size: int) -> dict[str, object]:
+        """All that a frame sets in a division, but for what is free and for checkpointing."""
+        return {
+            **frame.way.settings,
+            **frame.asked.settings(division, size, frame.way),
+            **_merged(frame.knobs),
+        }
+
+    def _degree(
+        self, frame: Frame, division: Division, free: tuple[Knob, ...], degree: Knob, size: int
+    ) -> Estimate | None:
+        """The estimate with a degree of checkpointing and a micro-batch."""
+        given = {path: (frame.asked.config.get(path),) for path in degree.when}
+        applies = all(given[path][0] in values for path, values in degree.when.items())
+        changes = {**self._settings(frame, division, size), **_merged(free), **(degree.to if applies else {})}
+        found = self.bench.with_(frame.asked.config, changes)
+        return found if isinstance(found, Estimate) else None
+
+    def _fastest(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Candidate | None:
+        """The fastest degree of checkpointing and micro-batch that is safe."""
+        tried: list[tuple[float, Knob, Estimate]] = []
+        for size in sorted({frame.asked.micro_batch, 1}, reverse=True):
+            for degree in frame.way.degrees:
+                found = self._degree(frame, division, free, degree, size)
+                if found is not None and not any(each is found for *_, each in tried):
+                    tried.append((self.bench.cost(found).per_token, degree, found))
+        for _, degree, found in sorted(tried, key=lambda each: each[0]):
+            if self.bench.safe(found):
+                return self._candidate(frame, division, (*free, degree), found)
+        return None
+
+    def _candidate(self, frame: Frame, division: Division, knobs: tuple[Knob, ...], found: Estimate) -> Candidate:
+        """A config with the rows that it is made of."""
+        rows = (*(each for each in knobs if each.to), *frame.knobs)
+        seconds, safe = self.bench.cost(found).seconds, self.bench.safe(found)
+        return Candidate(frame.tier, frame.way, division, rows, found, seconds, safe, frame.asked)
+
+    def _more_hardware(self) -> Iterator[Candidate]:
+        """The least GPUs of the same kind, and the smallest larger GPU, on which the job fits as it is asked for."""
+        gpus = self.asked.gpus
+        for more in (gpus * 2**power for power in range(1, _DOUBLINGS)):
+            if more % self.asked.node and more > self.asked.node:
+                continue
+            knob = Knob(title=f"{more} GPUs", to={Hardware.num_gpus: more}, why="more hardware", source="")
+            found = self._first(self.asked.on(more), (knob,), "hardware")
+            if found is not None:
+                yield found
+                break
+        yield from self._larger()
+
+    def _larger(self) -> Iterator[Candidate]:
+        job = self._job()
+        by_size = sorted(ACCELERATORS, key=lambda each: each.usable)
+        need = self.leanest.device.high if self.leanest is not None else 0
+        for each in by_size:
+            if each.usable > max(job.capacity or 0, int(need * 0.8)):
+                to: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None}
+                knob = Knob(title=each.name, to=to, why="more memory for each GPU", source=each.source)
+                found = self._first(self.asked, (knob,), "hardware")
+                if found is not None and found.safe:
+                    yield found
+                    return
+
+    def _less_work(self) -> Iterator[Candidate]:
+        """The longest sequence, halved as often as it takes, that fits with a method that the goal allows."""
+        length = self.asked.length // 2
+        while length >= _SHORTEST:
+            knob = Knob(
+                title=f"Sequences of {length:,} tokens",
+                to={Training.sequence_length: length},
+                why="activations grow with the sequence",
+                quality="the model sees less context",
+                source="",
+            )
+            for tier in self.tiers:
+                found = self._first(self.asked, (knob,), "work", tier)
+                if found is not None and found.safe:
+                    yield found
+                    return
+            length //= 2
+
+    def _first(self, asked: Asked, extra: tuple[Knob, ...], tier: str, method: str = "same") -> Candidate | None:
+        """The first candidate of any way with some further changes."""
+        job = self._job()
+        for each in METHODS:
+            if each.tier == method and all(_applies(knob, job) for knob in each.knobs):
+                for way in ways_of(asked, spare=False):
+                    found = self._divided(Frame(asked, way, each, extra=extra, tier=tier), 1)
+                    if found:
+                        return found[0]
+        return None
+
+
+_DOUBLINGS, _SHORTEST = 11, 512
+_LAST, _EACH_FRAME = 40, 32
+"""Estimates for the last resorts, whatever was spent before, and for one frame."""
+
+
+def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
+    """What several changes set together; later ones win."""
+    return {path: value for knob in knobs for path, value in knob.to.items()}
+
+
+def _free_of(job: Job, way: Way) -> Iterator[Knob]:
+    """Rows that cost nothing and apply to a job."""
+    own = [knob for knob in way.free if _applies(knob, job)]
+    yield from own
+    for row in CHANGES:
+        new = row.kind == "free" and _merged(own).keys().isdisjoint(row.to or ())
+        for changes in applicable(row, job) if new else ():
+            yield Knob(title=row.title, to=changes, why=row.note, source="")
+
+
+def _applies(knob: Knob, job: Job) -> bool:
+    return all(settings_of(job, path) in values for path, values in knob.when.items())
+
+
+def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
+    """Ways to run a job: those of the engine that its config names, else all that experts choose from."""
+    named = asked.config[EngineSettings.type]
+    found: list[Way] = []
+    for engine in registry.TRAINERS if named is None else _engines(named):
+        ways: Mapping[str, Sequence[Way]] = registry.room(engine, "knobs").WAYS
+        found += ways.get(engine, ())
+    if named is None:
+        found = [each for each in found if not each.named and (spare or not each.spare)]
+    able = [each for each in found if each.alone in (None, asked.gpus == 1)]
+    kept = [each for each in able if _keeps(asked.config, each.settings)]
+    if asked.config.get(EngineSettings.framework) is None and kept:
+        return kept
+    engine = named or ("none" if asked.gpus == 1 else "fsdp")
+    first = next(iter(registry.room(engine, "knobs").WAYS[engine]))
+    return [Way(title=engine, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
+
+
+def _engines(named: str) -> tuple[str, ...]:
+    """The engine that is named, and those that its users move on to."""
+    return (named, *registry.room(named, "knobs").NEXT.get(named, ()))
+
+
+def _keeps(config: Config, settings: Settings) -> bool:
+    """Whether a way runs the layers that a config names."""
+    given = config.get(Training.implementation)
+    return given is None or settings.get(Training.implementation, given) == given
+
+
+__all__ = ["Candidate", "Trainings", "asked_of"]

@@ -1,0 +1,105 @@
+"""What Megatron-Core offers to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.engine import EngineSettings
+from memcore.config.knobs import Knob, Settings, Way
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.trainers.megatron.settings import MegatronSettings
+
+_AC = Training.activation_checkpointing
+_ARGUMENTS = "Megatron-LM, megatron/training/arguments.py"
+_OTHERS: Settings = dict.fromkeys((_AC.mode, _AC.every, _AC.method, _AC.num_layers, _AC.modules))
+_FREE = (
+    Knob(
+        title="Distributed optimizer",
+        to={MegatronSettings.distributed_optimizer: True},
+        when={MegatronSettings.distributed_optimizer: (None, False)},
+        why="data-parallel ranks divide master weights and moments, and send as many bytes as before",
+        source="Megatron-LM, docs/source/api-guide/dist_optimizer.md",
+    ),
+    Knob(
+        title="Sequence parallel",
+        to={Parallelism.sequence_parallel: True},
+        when={Parallelism.sequence_parallel: (None, False)},
+        why="tensor-parallel ranks divide norms and dropout, too; they send as many bytes as before",
+        source="arXiv 2205.05198, section 4.2.2",
+    ),
+)
+_DEGREES = (
+    Knob(title="No recomputation", to={}, why="nothing is computed twice", source=_ARGUMENTS),
+    Knob(
+        title="Selective recomputation",
+        to={**_OTHERS, _AC.policy: "selective"},
+        when={_AC.policy: (None, "none")},
+        why="core attention alone runs again",
+        source="arXiv 2205.05198, section 5",
+    ),
+    Knob(
+        title="Full recomputation",
+        to={**_OTHERS, _AC.policy: "full", _AC.method: "uniform", _AC.num_layers: 1},
+        when={_AC.policy: (None, "none", "selective")},
+        why="each layer keeps its input alone; the forward pass runs again, about a third more arithmetic",
+        source=f"{_ARGUMENTS}, --recompute-granularity full",
+    ),
+)
+_TO_HOST = Knob(
+    title="Optimizer on the host",
+    to={Training.offload.optimizer: "cpu"},
+    when={Training.offload.optimizer: (None,)},
+    why="master weights and moments stay on the host, whose processors run the step",
+    source="Megatron-LM, megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py",
+)
+
+
+def uneven(layers: int, stages: int) -> Mapping[str, object]:
+    """Settings that divide layers among stages that they do not divide evenly.
+
+    Embedding and loss count as a layer each where that comes out even (`--account-for-embedding-in-pipeline-split`,
+    Llama 3's layout of 126 layers on 16 stages); else the stages in the middle have one more.
+    """
+    if layers % stages == 0:
+        return {}
+    if (layers + 2) % stages == 0:
+        paths = (
+            MegatronSettings.account_for_embedding_in_pipeline_split,
+            MegatronSettings.account_for_loss_in_pipeline_split,
+        )
+        return dict.fromkeys(paths, True)
+    least, more = divmod(layers, stages)
+    first = (stages - more) // 2
+    return {Parallelism.pipeline_layout: [least + (first <= number < first + more) for number in range(stages)]}
+
+
+_DIVIDES = frozenset({"tensor", "stages", "context", "experts"})
+WAYS: Mapping[str, tuple[Way, ...]] = {
+    "megatron": (
+        Way(
+            title="Megatron-Core",
+            settings={EngineSettings.type: "megatron"},
+            free=_FREE,
+            divides=_DIVIDES,
+            uneven=uneven,
+            degrees=_DEGREES,
+            transfers=(_TO_HOST,),
+            alone=False,
+        ),
+    ),
+    "megatron-fsdp": (
+        Way(
+            title="Megatron-FSDP",
+            settings={
+                EngineSettings.type: "megatron-fsdp",
+                MegatronSettings.data_parallel_sharding_strategy: "optim_grads_params",
+            },
+            divides=frozenset({"tensor", "context", "experts"}),
+            degrees=_DEGREES,
+            named=True,
+        ),
+    ),
+}
+NEXT: Mapping[str, tuple[str, ...]] = {}
+"""Engines that users of one move on to when a job outgrows it."""

@@ -1,0 +1,169 @@
+"""Plans: jobs that are too big as people ask for them, and the first move of somebody who knows."""
+
+import json
+
+import pytest
+
+from memcore import ConfigError, estimate, plan
+from memcore.faces.cli import main
+from memcore.faces.render.plans import plans_data, plans_text
+from memcore.questions.planning.plan import KEEP, MOST
+from memcore.questions.planning.rows import METHODS, TIERS
+
+PRE = {"goal": "pre-train"}
+
+
+def gpus(number, accelerator="h100-sxm-80gb"):
+    """What a job runs on."""
+    return {"num_gpus": number, "accelerator": accelerator}
+
+
+def train(model, length, hardware, engine=None, **training):
+    """A training job."""
+    found = {"model": model, "training": {"sequence_length": length, **training}, "hardware": hardware}
+    return found if engine is None else {**found, "engine": {"type": engine}}
+
+
+def serve(model, length, hardware, engine="vllm", **inference):
+    """A server."""
+    return {
+        "model": model,
+        "engine": {"type": engine},
+        "inference": {"max_model_len": length, **inference},
+        "hardware": hardware,
+    }
+
+
+LORA = {"type": "lora", "rank": 16}
+FULL, NF4 = "training.activation_checkpointing.policy", "training.quantization"
+ADAPTER, TENSOR, STAGES = (
+    "training.adapter.type",
+    "parallelism.tensor_parallel_size",
+    "parallelism.pipeline_parallel_size",
+)
+FORMAT, CACHE, LAYERS = "inference.quantization", "inference.kv_cache_dtype", "engine.n_gpu_layers"
+SHARED_OPTIMIZER, EXPERTS = "engine.distributed_optimizer", "parallelism.expert_parallel_size"
+JOBS = {
+    # The eleven: job, goal, and settings of which one of the first three plans has all
+    "7B on 24 GB": (train("llama-2-7b-hf", 2048, gpus(1, "rtx-4090")), {}, {ADAPTER: "lora", FULL: "full"}),
+    "70B LoRA on 80 GB": (train("llama-3.1-70b", 2048, gpus(1), adapter=LORA, precision="bf16"), {}, {NF4: "nf4"}),
+    "8B at 128k": (train("llama-3.1-8b", 131072, gpus(8)), {}, {"parallelism.context_parallel_size": 8}),
+    "Mixtral on 16": (
+        train("mixtral-8x7b-v0.1", 4096, gpus(16), "megatron"), PRE, {SHARED_OPTIMIZER: True},
+    ),
+    "405B on 504": (
+        train("llama-3.1-405b", 8192, gpus(504), "megatron"), PRE, {SHARED_OPTIMIZER: True, TENSOR: 8, STAGES: 9},
+    ),
+    "llama.cpp 70B on 24 GB": (serve("llama-3.1-70b", 8192, gpus(1, "rtx-4090"), "llama.cpp"), {}, {LAYERS: ...}),
+    "vLLM 70B on 2 of 24 GB": (serve("llama-3.1-70b", 8192, gpus(2, "rtx-4090")), {}, {FORMAT: "awq", TENSOR: 2}),
+    "8B on one of 80 GB": (train("llama-3.1-8b", 4096, gpus(1)), {}, {FULL: "full"}),
+    "70B on 8": (train("llama-3.1-70b", 4096, gpus(8)), {}, {ADAPTER: "lora"}),
+    "13B on 8 of 40 GB": (train("llama-2-13b-hf", 4096, gpus(8, "a100-sxm-40gb")), {}, {FULL: "full"}),
+    "70B for 50 users": (serve("llama-3.1-70b", 8192, gpus(4), batch_size=50), {}, {TENSOR: 4}),
+    # Twenty more, their first moves written down before they were run
+    "3B on 16 GB": (train("llama-3.2-3b", 2048, gpus(1, "t4"), precision="fp16"), {}, {ADAPTER: "lora"}),
+    "1B on 24 GB": (train("llama-3.2-1b", 8192, gpus(1, "rtx-3090")), {}, {"training.loss": "fused-linear"}),
+    "14B on 24 GB": (train("qwen3-14b", 2048, gpus(1, "rtx-4090")), {}, {NF4: "nf4"}),
+    "32B on 24 GB": (train("qwen3-32b", 1024, gpus(1, "rtx-4090")), {}, {NF4: "nf4"}),
+    "32B on 8 of 80 GB": (train("qwen3-32b", 4096, gpus(8)), {}, {FULL: "full"}),
+    "8B at 32k on 4": (train("llama-3.1-8b", 32768, gpus(4)), {}, {FULL: "full"}),
+    "8B on 2 of 24 GB": (train("llama-3.1-8b", 2048, gpus(2, "rtx-4090")), {}, {ADAPTER: "lora"}),
+    "8B DDP on 8": (train("llama-3.1-8b", 2048, gpus(8), "ddp"), {}, {"engine.type": "fsdp"}),
+    "8B ZeRO-1 on 8 of 40 GB": (
+        {**train("llama-3.1-8b", 2048, gpus(8, "a100-sxm-40gb")), "engine": {"type": "deepspeed", "zero_stage": 1}},
+        {}, {"engine.zero_stage": 3},
+    ),
+    "70B on 64": (train("llama-3.1-70b", 8192, gpus(64)), PRE, {FULL: "full"}),
+    "8x22B on 64": (train("mixtral-8x22b-v0.1", 4096, gpus(64), "megatron"), PRE, {SHARED_OPTIMIZER: True}),
+    "30B-A3B on 8": (train("qwen3-30b-a3b", 4096, gpus(8)), {}, {FULL: "full"}),
+    "405B on 1,024": (train("llama-3.1-405b", 8192, gpus(1024), "megatron"), PRE, {TENSOR: 8}),
+    "32B vLLM on 24 GB": (serve("qwen3-32b", 4096, gpus(1, "rtx-4090")), {}, {FORMAT: "awq"}),
+    "70B vLLM on 80 GB": (serve("llama-3.1-70b", 8192, gpus(1)), {}, {FORMAT: "fp8"}),
+    "8B vLLM at 128k on 24 GB": (serve("llama-3.1-8b", 131072, gpus(1, "rtx-4090")), {}, {CACHE: "fp8"}),
+    "70B SGLang on 2": (serve("llama-3.1-70b", 8192, gpus(2), "sglang"), {}, {TENSOR: 2}),
+    "32B llama.cpp on 16 GB": (serve("qwen3-32b", 8192, gpus(1, "t4"), "llama.cpp"), {}, {LAYERS: ...}),
+    "405B vLLM on 8": (serve("llama-3.1-405b", 8192, gpus(8)), {}, {FORMAT: "fp8", TENSOR: 8}),
+    "14B generate on 24 GB": (serve("qwen3-14b", 4096, gpus(1, "rtx-4090"), "transformers"), {}, {FORMAT: "int8"}),
+}  # fmt: skip
+
+
+def has(found, moves):
+    """Whether a job has all settings of a move, given or assumed; `...` stands for any value."""
+    taken = {**{each.path: each.value for each in found.assumptions}, **found.job.config.values}
+    return all(taken.get(path) == value or (value is ... and path in taken) for path, value in moves.items())
+
+
+@pytest.mark.parametrize(("job", "options", "moves"), JOBS.values(), ids=JOBS)
+def test_a_job_ends_in_plans(job, options, moves):
+    """The first move of an expert is among the first three plans, each fits, and is estimated the same on its own."""
+    found = plan(job, **options)
+    assert found.plans
+    assert found.estimates <= MOST + 40
+    assert len(found.plans) <= KEEP
+    assert any(has(each.found, moves) for each in found.plans[:3]), [each.title for each in found.plans[:3]]
+    for each in found.plans:
+        again = estimate(each.config.to_dict())
+        assert (again.device.low, again.device.expected, again.device.high) == (
+            each.found.device.low, each.found.device.expected, each.found.device.high,
+        )  # fmt: skip
+        assert each.fits
+        assert not each.safe or again.device.high <= again.capacity
+        assert each.tier in TIERS
+        assert each.changes or each.config == found.asked
+
+
+def test_without_a_plan_the_limit_and_the_least_are_said():
+    """What binds is named, with the hardware and the work that would do."""
+    found = plan(train("llama-3.1-405b", 8192, gpus(1, "t4")), quality="same")
+    assert "needs" in found.none_because
+    assert {each.tier for each in found.plans} <= {"hardware", "work"}
+
+
+def test_quality_and_goal_limit_methods():
+    """Pre-training has no adapters; the same quality keeps the optimizer too."""
+    job = train("llama-2-7b-hf", 2048, gpus(1, "rtx-4090"))
+    assert all(each.config.get(ADAPTER) is None for each in plan(job, goal="pre-train").plans)
+    assert {each.tier for each in plan(job, quality="same").plans} <= {"same", "transfer", "hardware", "work"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"goal": "x"}, "fine-tune, pre-train"), ({"quality": "x"}, "same, close, any"), ({"headroom": 2}, "share")],
+)
+def test_wrong_options_are_refused_by_name(options, message):
+    """An error says what is allowed."""
+    with pytest.raises(ConfigError, match=message):
+        plan(train("gpt2", 1024, gpus(1)), **options)
+
+
+def test_without_an_accelerator_nothing_is_planned():
+    """The error names the setting."""
+    with pytest.raises(ConfigError, match="accelerator"):
+        plan({"model": "gpt2", "training": {"sequence_length": 1024}})
+
+
+def test_rows_have_sources():
+    """Each row says why, and where that is written."""
+    rows = [knob for method in METHODS for knob in method.knobs]
+    assert rows
+    assert all(each.why and each.source for each in rows)
+
+
+def test_faces(capsys):
+    """The text names each plan; the JSON is the contract's."""
+    job = ["--model", "llama-2-7b-hf", "--seq", "2048", "--accelerator", "rtx-4090", "--gpus", "1"]
+    assert main(["plan", *job]) == 0
+    text = capsys.readouterr().out
+    assert "Plan 1: " in text
+    assert main(["plan", *job, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert set(data) >= {"asked", "plans", "none_because"}
+    first = data["plans"][0]
+    assert set(first) >= {
+        "title", "config", "changes", "fits", "device_bytes", "headroom_bytes", "step_seconds", "quality", "exports",
+    }  # fmt: skip
+    assert set(first["changes"][0]) == {"path", "from", "to", "why"}
+    assert first["device_bytes"]["low"] <= first["device_bytes"]["expected"] <= first["device_bytes"]["high"]
+    found = plan(train("llama-2-7b-hf", 2048, gpus(1, "rtx-4090")))
+    assert plans_data(found)["plans"][0]["config"] == first["config"]
+    assert found.plans[0].title in plans_text(found)

@@ -1,0 +1,93 @@
+"""Step times against published runs, by kind: the error that is written down, and what is inside the range."""
+
+import json
+from collections import defaultdict
+from math import exp, log
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from memcore import UnsupportedError, estimate
+from memcore.questions.costs import SPREAD, cost_of, roofline_of, seconds_of
+from memcore.speeds import FLASH_SHARES, MATMUL_SHARES, SPEEDS
+
+CASES = json.loads((Path(__file__).parent / "truth" / "speed.json").read_text(encoding="utf-8"))
+ERRORS = {
+    "IBM": 0.05,
+    "Llama 3 paper": 0.32,
+    "Megatron Bridge": 0.08,
+    "Megatron Bridge FP8": 0.27,
+    "Narayanan 2021": 0.1,
+    "NeMo Automodel": 0.82,
+    "Nemotron-4 340B": 0.04,
+    "SimuMax B200": 0.26,
+    "llm-foundry, one node": 0.2,
+    "llm-foundry, several nodes": 0.14,
+}
+"""Mean absolute error of each kind, rounded up.
+
+NeMo Automodel's runs send each token once to a node (DeepEP), which the model of all-to-all does not know. SimuMax's runs
+on B200 are 24 % slower than measured shares of the peak say; that is unexplained. llm-foundry's longest sequences ran
+with an earlier FlashAttention than the table of shares."""
+
+
+def kind_of(case):
+    """The source, and whether a network is part of it."""
+    if case["source"] != "llm-foundry":
+        return case["source"]
+    return f"llm-foundry, {'one node' if case['config']['hardware']['num_gpus'] <= 8 else 'several nodes'}"
+
+
+def ratio_of(case):
+    """What is expected over what was measured, and whether that is inside the range."""
+    measured = case["measured"]
+    job = estimate(case["config"]).job
+    roofline = roofline_of(job.accelerator.id)
+    found = cost_of(job, roofline)
+    seconds = measured["value"]
+    if measured["quantity"] == "mfu":
+        seconds = (found.flops - found.again) / (roofline.flops * seconds)
+    if measured["quantity"] == "tokens_per_second_per_gpu":
+        seconds = found.tokens / found.gpus / seconds
+    low, expected, high = seconds_of(found)
+    return expected / seconds, low <= seconds <= high
+
+
+@pytest.fixture(scope="module")
+def ratios():
+    """Ratios by kind; what cannot be expressed is left out, and counted."""
+    found, refused = defaultdict(list), 0
+    for case in CASES:
+        try:
+            each = ratio_of(case)
+        except UnsupportedError:
+            refused += 1
+            continue
+        found[kind_of(case)].append(each)
+    assert refused == 5
+    return found
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors_are_those_written_down(ratios, kind):
+    """The mean error of a kind is no more than is said, and not much less: a better model says so here."""
+    error = fmean(abs(ratio - 1) for ratio, _ in ratios[kind])
+    assert ERRORS[kind] - 0.05 <= error <= ERRORS[kind]
+
+
+def test_eight_of_ten_are_inside_the_range(ratios):
+    """The range is as wide as it needs to be, and no wider."""
+    assert set(ratios) == set(ERRORS)
+    every = [each for kind in ratios.values() for each in kind]
+    assert len(every) > 90
+    inside = sum(within for _, within in every) / len(every)
+    assert 0.8 <= inside <= 0.84
+    logs = sorted(abs(log(ratio)) for ratio, _ in every)
+    assert exp(logs[int(0.8 * len(logs))]) <= SPREAD
+
+
+def test_shares_are_of_known_accelerators():
+    """Each measured share is of an accelerator of the catalog, and below its peak."""
+    assert set(MATMUL_SHARES) <= set(SPEEDS)
+    assert all(0 < share < 1 for share in (*MATMUL_SHARES.values(), *FLASH_SHARES.values()))
