@@ -30,7 +30,7 @@ from memcore.errors import MemcoreError  # noqa: E402
 
 TRUTH = ROOT / "tests" / "truth"
 SAMPLE = TRUTH / "frozen.json"
-CASES = ("simulated", "hardware", "megatron", "nanotron", "inference", "serving")
+CASES = ("simulated", "hardware", "megatron", "nanotron", "inference", "serving", "runs")
 """Truth files whose rows have a config; the simulated ones ran on fake tensors."""
 SERVERS = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers")
 TRAINERS = ("none", "ddp", "fsdp", "deepspeed", "megatron-deepspeed", "megatron", "megatron-fsdp", "nanotron")
