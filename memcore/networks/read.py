@@ -9,6 +9,8 @@ from memcore import registry
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
+from memcore.networks.derived import derived
+from memcore.networks.derived_model import class_of, derived_model, known_types
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Mixer
@@ -18,6 +20,10 @@ from memcore.networks.reader import Reader
 from memcore.networks.short import expand, is_short
 from memcore.networks.unknown import as_llama
 from memcore.networks.weights import Linear, Norm, Weight
+from memcore.units import shown
+
+_SIZES = {"hidden_size", "num_hidden_layers"}
+"""Keys of a language model, which older files of composites have on top."""
 
 
 def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
@@ -35,6 +41,8 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = registry.room(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
     elif is_short(config):
         model = _short(config)
+    elif isinstance(model_type, str) and class_of(config, model_type) is not None:
+        model = derived_model(config, model_type)
     else:
         model = _unknown(config)
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
@@ -50,11 +58,15 @@ def _short(config: Mapping[str, object]) -> Model:
 
 def known_families() -> tuple[str, ...]:
     """Every `model_type` that has a row."""
-    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES, *registry.MODEL_TYPES}))
+    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES, *registry.MODEL_TYPES, *known_types()}))
 
 
 def _unknown(config: Mapping[str, object]) -> Model:
     """A family without a row, read as Llama-like with a warning; what its keys leave open widens the range."""
+    if config.get("model_type") in derived().get("others", ()):
+        raise ConfigError.at(
+            "model.model_type", "found {!r}, a family of transformers that is not supported yet", config["model_type"]
+        )
     first, *others = as_llama(config, known_families())
     model_type = config.get("model_type")
     warning = Message(
@@ -70,12 +82,15 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
     whole = Reader(config, model_type)
     nested = config.get(row.text_key, config)
     inner = nested.get("model_type") if isinstance(nested, Mapping) and nested is not config else None
+    inner = None if inner == config.get("model_type") else inner
     text = str(inner) if isinstance(inner, str) and inner in FAMILIES else row.text
     if isinstance(inner, str) and inner not in FAMILIES:
         allowed = ", ".join(sorted(FAMILIES))
         message = Message("found {!r}; known families: {}", inner, allowed)
         raise ConfigError([Problem(f"model.{row.text_key}.model_type", message, nearest(inner, FAMILIES))])
     family = FAMILIES[text]
+    if nested is config and row.text_key not in config and not _SIZES & config.keys():
+        raise ConfigError.at(f"model.{row.text_key}", "missing; add the part of the configuration that has this name")
     if nested is config:
         reader = Reader(config, text, family.keys, whole)
     else:
@@ -142,6 +157,11 @@ def _moved(network: Network, row: Composite) -> Network:
 
 def _language_model(reader: Reader, model_type: str) -> Model:
     family = FAMILIES[model_type]
+    for key, value in family.only.items():
+        if reader.value(key) not in (None, value):
+            reader.refuse(
+                key, "found {}, and only {} is supported for this family", shown(reader.value(key)), shown(value)
+            )
     reader.symbol("h", reader.integer("hidden_size"))
     reader.symbol("V", reader.integer("vocab_size"))
     reader.symbol("P", reader.integer("max_position_embeddings", 4096) + family.position_offset)
@@ -265,7 +285,7 @@ def _ends(reader: Reader, family: Family) -> Ends:
         embedding_norm=norm(family.embedding_norm) if family.embedding_norm else None,
         final_norm=norm(last) if last else None,
         head=Linear(family.head, ("V",), (width,), reader.flag(family.head_bias)),
-        tied=reader.flag("tie_word_embeddings"),
+        tied=family.ties and reader.flag("tie_word_embeddings"),
         embedding_scaled=family.embedding_scaled,
         embedding_multiplied=family.embedding_multiplied,
         embedding_dropout=reader.number("embedding_dropout", 0.0),

@@ -51,7 +51,9 @@ class Reader:
             self.refuse(key, "expected an object, found {!r}", nested)
         found = nested if isinstance(nested, Mapping) else {}
         kind = found.get("model_type")
-        named = kind if isinstance(kind, str) and kind in classes() else model_type
+        # Published files of Qwen's vision-language models name the whole there, for which transformers has one class.
+        own = isinstance(kind, str) and kind in classes() and kind != self.config.get("model_type")
+        named = str(kind) if own else model_type
         return Reader(found, named, keys, self, f"{self.path}.{key}")
 
     def symbol(self, name: str, value: int) -> str:

@@ -28,8 +28,13 @@ _NEEDED = 5
 _FOREIGN = re.compile(
     r"expert|moe(_|$)|router|(^|_)ssm|mamba|lora_rank|linear_(num|attn|conv|key|value)|conv|vision|audio|cross_att"
     r"|encoder_|recurrent|hybrid|block_configs|altup|laurel|indexer|index_n|hc_mult|text_config|llm_config"
+    r"|type_vocab_size|num_hidden_groups|inner_group_num|pooler|bottleneck|entity_|max_2d_position|relative_attention"
 )
 """Keys that tell of parts which Llama does not have."""
+_EMBEDDED = re.compile(r"embedding_size|embedding_dim|embed_dim|word_embed_proj_dim")
+"""Keys of an embedding's width, which is that of Llama's layers."""
+_ARCHITECTURE = re.compile(r"CausalLM|LMHead|LanguageModel|DoubleHeads")
+"""What the name of a decoder's class contains."""
 _PLAIN_LAYERS = {"full_attention", "sliding_attention", "attention"}
 
 
@@ -40,7 +45,10 @@ def as_llama(config: Mapping[str, object], known: tuple[str, ...]) -> tuple[dict
     """
     found = {name: config[key] for name, keys in ALIASES.items() for key in keys if config.get(key) is not None}
     missing = [name for name in list(ALIASES)[:_NEEDED] if name not in found]
-    foreign = sorted(key for key, value in config.items() if _tells(key, value))
+    width = found.get("hidden_size")
+    foreign = sorted(key for key, value in config.items() if _tells(key, value) or _embeds(key, value, width))
+    if not _decodes(config.get("architectures")):
+        foreign.append("architectures")
     if missing or foreign:
         raise ConfigError([_refusal(config, known, missing, foreign)])
     llama: dict[str, object] = {"model_type": "llama", **found}
@@ -56,6 +64,17 @@ def _tells(key: str, value: object) -> bool:
         return not (isinstance(value, list) and all(each in _PLAIN_LAYERS for each in value))
     nothing = value is None or value in (False, 0, [])
     return bool(_FOREIGN.search(key)) and not nothing
+
+
+def _embeds(key: str, value: object, width: object) -> bool:
+    """Whether embeddings have another width than layers."""
+    return bool(_EMBEDDED.fullmatch(key)) and value is not None and value != width
+
+
+def _decodes(architectures: object) -> bool:
+    """Whether the classes that a file names are decoders with a head, as far as it names any."""
+    named = [each for each in architectures if isinstance(each, str)] if isinstance(architectures, list) else []
+    return not named or any(map(_ARCHITECTURE.search, named))
 
 
 def _refusal(config: Mapping[str, object], known: tuple[str, ...], missing: list[str], foreign: list[str]) -> Problem:

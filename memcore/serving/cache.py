@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from memcore.errors import UnsupportedError
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, Mixer, SpecialMixer
+from memcore.networks.recognized import UNCACHED
 from memcore.serving.formats import BYTES
 from memcore.serving.slots import TENSOR, sharded
 from memcore.symbols import Axis, Shape, Shifted, Total, product, spell
@@ -91,7 +93,12 @@ class Caching:
 
 
 def kept(layer: Layer, caching: Caching) -> tuple[Kept, ...]:
-    """What the mixers of a layer keep."""
+    """What the mixers of a layer keep.
+
+    Raises UnsupportedError where that is not known.
+    """
+    if layer.extra is not None and layer.extra.variant == UNCACHED:
+        raise UnsupportedError("model.model_type", "what this family caches for each token is not supported yet")
     found: list[Kept] = []
     for mixer in layer.mixers:
         found += _kept(mixer, caching)

@@ -130,6 +130,15 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "{heads} 不能整除隐藏维度 {hidden}，且缺少 {key}"
     ),
     "{heads} heads leave none of the hidden size {hidden} to each": "{heads} 个头使每个头分不到隐藏维度 {hidden}",
+    # Derived networks
+    "found {value}, and only {only} is supported for this family": "值为 {value}，该系列仅支持 {only}",
+    "missing": "缺失",
+    "add the part of the configuration that has this name": "请补上配置中该名称的部分",
+    "the values of these keys do not fit each other: {keys}": "这些键的值互相不符：{keys:s}",
+    "found {value}, which is not supported inside this family yet": "值为 {value}，该系列内部暂不支持",
+    "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
+    "the network has no embedding of tokens": "该网络没有词嵌入",
+    "what this family caches for each token is not supported yet": "暂不支持计算该系列每个 token 的缓存",
     # A model from its size
     "unknown": "未知",
     "a model has a model_type, or of {names}": "模型应有 model_type，或以下之中：{names:s}",

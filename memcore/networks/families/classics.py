@@ -34,6 +34,7 @@ _GPT = Family(
         "hidden_dropout": "resid_pdrop",
         "embedding_dropout": "embd_pdrop",
     },
+    only={"add_cross_attention": False},
     path="transformer.h",
     embedding="transformer.wte",
     positions="transformer.wpe",
@@ -221,6 +222,7 @@ CLASSICS: Mapping[str, Family] = {
         residual="parallel-shared",
     ),
     "opt": Family(
+        only={"layer_norm_elementwise_affine": True},
         mixers={
             "attention": Grouped(
                 output="out_proj",

@@ -68,6 +68,10 @@ class Family:
     """What runs before the layers."""
     others: Callable[[Reader], tuple[Weight, ...]] | None = None
     """Further parameters outside the layers."""
+    only: Mapping[str, object] = field(default_factory=dict)
+    """Keys of which one value is described; others change the network."""
+    ties: bool = True
+    """The head can share the embedding's tensor; if not, transformers ignores `tie_word_embeddings`."""
     prediction: str | None = None
     """Layers that predict several tokens, which transformers does not build but checkpoints hold: `copies` embedding
     and head, or `shares` them."""

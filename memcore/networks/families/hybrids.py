@@ -213,6 +213,7 @@ HYBRIDS: Mapping[str, Family] = {
         order=("feed_forward", "mamba", "self_attn", *_HYBRID_NORMS),
     ),
     "nemotron_h": Family(
+        ties=False,
         mixers={
             "attention": Grouped(module="mixer", bias=False, output_bias=False, rotary="none"),
             "linear": Mamba2(heads="mamba_num_heads", width="mamba_head_dim", state="ssm_state_size"),
@@ -334,6 +335,7 @@ HYBRIDS: Mapping[str, Family] = {
         residual="minimax",
     ),
     "kimi_linear": Family(
+        ties=False,
         mixers={"attention": Latent(variant="kimi_linear", rotary="none"), "linear": KimiDelta()},
         feeds={
             "dense": Dense(),

@@ -351,6 +351,7 @@ SPECIAL: Mapping[str, Family] = {
         others=_per_layer_ends,
     ),
     "deepseek_v4": Family(
+        only={"mlp_bias": False, "n_shared_experts": 1},
         mixers={kind: Compressed(kind) for kind in _COMPRESSION.values()},
         feeds={"sparse": _V4_EXPERTS, "hashed": replace(_V4_EXPERTS, correction=None, tabled=True)},
         mixer_plan=_v4_types,

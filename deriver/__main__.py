@@ -1,0 +1,267 @@
+"""Derive what every `model_type` is made of, prove it on configurations it has not seen, and write it down.
+
+.venv-validation/bin/python -m deriver [TYPE ...] [--cache FOLDER] [--again] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from deriver import building, caches, deriving, sampling
+from deriver.samples import Sample, Samples, gather, several, take
+from deriver.starts import STARTS
+from memcore.errors import MemcoreError
+from memcore.networks import derived, derived_model
+from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
+
+ROUNDS = 6
+SECONDS = 40
+RESTRICTIONS = 3
+PROOFS = 30
+TARGET = Path(__file__).parents[1] / "memcore/data/derived.json"
+
+
+class NotProved(Exception):
+    """Some configurations are not read right."""
+
+
+def row_of(model_type: str, name: str) -> dict[str, Any]:
+    """The row of a class, proved; keys for which no formula was found may only have their default."""
+    samples = gather(model_type, name, STARTS.get(model_type, {}))
+    names = _names(building.make_config(model_type, STARTS.get(model_type, {})))
+    moved = deriving.moved(samples)
+    fixed = {key: samples.base.values.get(key) for key in samples.rigid if key not in moved} if samples.base else {}
+    wrong = ""
+    for _ in range(RESTRICTIONS):
+        row, wrong, blamed = _proved(samples, name, names, fixed)
+        if row is not None:
+            return row
+        key = _culprit(samples, blamed)
+        if key is None:
+            break
+        samples.restrict(key)
+        fixed[key] = samples.base.values.get(key) if samples.base else None
+    raise NotProved(wrong[:600])
+
+
+def _proved(
+    samples: Samples, name: str, names: dict[str, str], fixed: dict[str, Any]
+) -> tuple[dict[str, Any] | None, str, list[Sample]]:
+    """A row that reads unseen configurations right; else why there is none, and some that it reads wrong."""
+    wrong, failing = "", []
+    for _ in range(ROUNDS):
+        row, problems = _row(samples, samples.model_type, names, fixed)
+        unseen = [*several(samples, PROOFS), *_whole(samples)]
+        failing = [sample for sample in unseen if not _right(row, name, sample)]
+        if not failing and not problems:
+            return {**row, "proofs": len(unseen)}, "", []
+        wrong = "; ".join(problems) or f"{len(failing)} of {len(unseen)} unseen configurations"
+        samples.found += failing
+        samples.rows.clear()
+    return None, wrong, failing
+
+
+def _culprit(samples: Samples, failing: list[Sample]) -> str | None:
+    """The key without which the most is understood: fewest tensors remain without a formula."""
+    candidates = [key for key in samples.varied if key in samples.effective and not sampling.LAYERS.fullmatch(key)]
+    best: tuple[int, int, str] | None = None
+    for key in candidates:
+        kept = samples.without(key)
+        if len(kept.found) < 8:
+            continue
+        problems = len(deriving.derive(kept).problems)
+        spared = sum(key in sample.given for sample in failing)
+        rank = (problems, -spared, key)
+        best = rank if best is None or rank < best else best
+    return best[2] if best else None
+
+
+def _row(
+    samples: Samples, model_type: str, names: dict[str, str], fixed: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    found = deriving.derive(samples)
+    absent = deriving.rules(samples, found.used, found)
+    row = {
+        "type": model_type,
+        "names": names,
+        "absent": absent,
+        "words": _words(samples, set(absent)),
+        "fixed": fixed,
+        "lists": found.lists,
+        "tensors": found.tensors,
+        "inner": found.inner,
+        "auto": [],
+        "head": samples.name != building.base_name(model_type),
+    }
+    return row, found.problems
+
+
+def _words(samples: Samples, used: set[str]) -> dict[str, list[str]]:
+    """Words that were seen of keys that take words."""
+    found: dict[str, set[str]] = {}
+    for sample in samples.found:
+        for key in used:
+            value = sample.values.get(key)
+            for each in value if isinstance(value, list) else (value,):
+                if isinstance(each, str):
+                    found.setdefault(key, set()).add(each)
+    return {key: sorted(each) for key, each in sorted(found.items())}
+
+
+def _names(config: Any, path: str = "") -> dict[str, str]:
+    """Other names of keys."""
+    found = {f"{path}{one}": f"{path}{other}" for one, other in config.attribute_map.items()}
+    for name, value in vars(config).items():
+        if isinstance(value, building.PreTrainedConfig):
+            found.update(_names(value, f"{path}{name}."))
+    return found
+
+
+def _whole(samples: Samples) -> list[Sample]:
+    """The defaults of the class, in full."""
+    try:
+        return [take(samples.model_type, STARTS.get(samples.model_type, {}), samples.name)]
+    except Exception:
+        return []
+
+
+def _right(row: dict[str, Any], name: str, sample: Sample) -> bool:
+    """Whether the row yields a network's tensors, from the file as it is saved and from the keys that were given."""
+    plain = {**row, "inner": []}
+    table = {"types": {}, "classes": {name: plain}}
+    derived.derived.cache_clear()
+    before, derived.derived = derived.derived, lambda: table  # type: ignore[assignment]
+    try:
+        nested = building.nest(sample.given)
+        # A configuration without one of its parts is refused.
+        whole = all(isinstance(nested.get(each.partition(".")[0]), dict) for each in row["absent"] if "." in each)
+        for config in (sample.saved, nested) if whole else (sample.saved,):
+            found = {
+                f"{each.stack}.{each.layer}.{each.name}" if each.stack else each.name: each.shape or (1,)
+                for each in derived.tensors(config, name)
+            }
+            if found != {key: shape or (1,) for key, shape in sample.tensors.items()}:
+                return False
+            keys = derived.Keys(config, row)
+            inner = {
+                place: (cls, where)
+                for place, when, where, cls in row["inner"]
+                if not when or derived.evaluate(when, keys)
+            }
+            if inner != sample.inner:
+                return False
+    except MemcoreError:
+        return False
+    finally:
+        derived.derived = before
+    return True
+
+
+def work(todo: list[tuple[str, str]], cache: Path, *, again: bool) -> dict[str, dict[str, Any]]:
+    """Derive classes, and those of models within them."""
+    found: dict[str, dict[str, Any]] = {}
+    seen = set()
+    while todo:
+        model_type, name = todo.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        file = cache / f"{name}.json"
+        if again or not file.exists():
+            started = time.time()
+            try:
+                with building.limit(SECONDS, building.TooLong):
+                    row = row_of(model_type, name)
+            except building.TooLong:
+                row = {"type": model_type, "failed": "takes too long"}
+            except Exception as error:  # transformers raises everything
+                row = {"type": model_type, "failed": f"{type(error).__name__}: {error}"[:700]}
+            row["seconds"] = round(time.time() - started, 1)
+            file.write_text(json.dumps(row), encoding="utf-8")
+            sys.stdout.write(f"{name}: {row.get('failed', 'proved')} in {row['seconds']} s\n")
+            sys.stdout.flush()
+        found[name] = json.loads(file.read_text(encoding="utf-8"))
+        for _, _, _, cls in found[name].get("inner", ()):
+            inner = building.type_of(cls)
+            if inner:
+                todo.insert(0, (inner, cls))
+    return found
+
+
+SHOWN = (*derived_model.HEADS, *derived_model.CHOSEN, *derived_model.WINDOW, *derived_model.VOCABULARY)
+"""Keys that memcore reads besides those in formulas."""
+
+
+def _written(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what an absent key means that memcore also shows."""
+    given = STARTS.get(row["type"], {})
+    values = building.fields(building.make_config(row["type"], given))
+    shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN and value is not None}
+    kept = {key: value for key, value in row.items() if key not in ("seconds", "proofs")}
+    kinds = building.CONFIG_MAPPING[row["type"]].sub_configs
+    auto = sorted(name for name, kind in kinds.items() if kind is building.AutoConfig)
+    return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
+
+
+def write(rows: dict[str, dict[str, Any]]) -> None:
+    """Write the data that memcore reads."""
+    classes = {name: _written(row) for name, row in sorted(rows.items()) if "failed" not in row}
+    types: dict[str, dict[str, str]] = {}
+    for name, row in classes.items():
+        kind = types.setdefault(row["type"], {})
+        if name == building.base_name(row["type"]):
+            kind["base"] = name
+        if name == building.class_name(row["type"]):
+            kind["class"] = name
+    TARGET.write_text(_text(types, classes), encoding="utf-8")
+    derived.derived.cache_clear()
+    for name, row in classes.items():
+        if not building.is_masked(row["type"]) and types[row["type"]].get("class") == name:
+            row["cache"] = caches.proved(row["type"], name)
+    TARGET.write_text(_text(types, classes), encoding="utf-8")
+
+
+def _text(types: dict[str, dict[str, str]], classes: dict[str, dict[str, Any]]) -> str:
+    """The file, one class a line."""
+    others = sorted({*building.types()} - {*types})
+    lines = [
+        f'"others": {json.dumps(others)},\n"types": {json.dumps(dict(sorted(types.items())), separators=(",", ":"))}',
+        '"classes": {',
+    ]
+    body = ",\n".join(f"{json.dumps(name)}: {json.dumps(row, separators=(',', ':'))}" for name, row in classes.items())
+    return "{\n" + lines[0] + ",\n" + lines[1] + "\n" + body + "\n}}\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Derive and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("types", nargs="*")
+    parser.add_argument("--cache", type=Path, default=Path("/tmp/deriver/rows"))
+    parser.add_argument("--rest", action="store_true", help="then all others")
+    parser.add_argument("--again", action="store_true", help="also what is cached")
+    parser.add_argument("--base", action="store_true", help="the classes of AutoModel too")
+    parser.add_argument("--write", action="store_true", help="write memcore/data/derived.json")
+    wanted = parser.parse_args(arguments)
+    wanted.cache.mkdir(parents=True, exist_ok=True)
+    building.quiet()
+    known = {*FAMILIES, *COMPOSITES, *ALIASES}
+    names = [*wanted.types, *sorted({*building.types()} - {*wanted.types}, key=lambda each: (each in known, each))]
+    names = wanted.types if wanted.types and not wanted.rest else names
+    todo = [(each, building.class_name(each)) for each in names]
+    if wanted.base:
+        todo += [(each, name) for each, _ in list(todo) if (name := building.base_name(each))]
+    rows = work(todo, wanted.cache, again=wanted.again)
+    failed = [name for name, row in rows.items() if "failed" in row]
+    sys.stdout.write(f"{len(rows) - len(failed)} of {len(rows)} classes proved; not: {', '.join(failed)}\n")
+    if wanted.write:
+        write(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,346 @@
+"""From networks to a row of data: tensors with shapes as formulas, which layers repeat, what an absent key means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from deriver import learning
+from deriver.learning import Rows
+from deriver.samples import INNER, Samples
+from memcore.networks.formulas import names
+
+Path = tuple[str, ...]
+"""The parts of a name, with a star for numbers that count."""
+INDICES = ("i", "j", "k")
+
+
+class NotUnderstood(Exception):
+    """No formula was found."""
+
+
+@dataclass
+class Derived:
+    """What was found of one class."""
+
+    lists: dict[str, str] = field(default_factory=dict)
+    tensors: list[list[str]] = field(default_factory=list)
+    inner: list[list[str]] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+
+def derive(samples: Samples) -> Derived:
+    """The row of a class."""
+    found = Derived()
+    stars = _stars(samples)
+    lists: dict[Path, str] = {}
+    for path in sorted(stars, key=len):
+        lists[path] = _count(samples, path, found)
+    found.lists = {".".join(path): text for path, text in lists.items()}
+    for path, places in _grouped(samples, stars).items():
+        _tensor(samples, path, places, found)
+    for path in dict.fromkeys(each for sample in samples.found for each in sample.inner):
+        _inner(samples, path, found)
+    for text in (*found.lists.values(), *(each for row in (*found.tensors, *found.inner) for each in row[1:])):
+        if text:
+            found.used |= names(text) - set(INDICES)
+    return found
+
+
+def _split(name: str) -> Path:
+    return tuple(name.split("."))
+
+
+def _stars(samples: Samples) -> set[Path]:
+    """Lists of modules that are longer in some networks than in others, numbers before them replaced."""
+    found: set[Path] = set()
+    while True:
+        lengths: dict[Path, set[int]] = {}
+        for sample in samples.found:
+            here: dict[tuple[Path, Path], int] = {}
+            for name in sample.tensors:
+                parts = _split(name)
+                for place, part in enumerate(parts):
+                    if part.isdigit():
+                        key = (parts[:place], _starred(parts[:place], found))
+                        here[key] = max(here.get(key, 0), int(part) + 1)
+            for (_, general), length in here.items():
+                lengths.setdefault(general, set()).add(length)
+        more = {path for path, each in lengths.items() if len(each) > 1} - found
+        if not more:
+            return found
+        shortest = min(map(len, more))
+        found |= {path for path in more if len(path) == shortest}
+
+
+def _starred(parts: Path, stars: set[Path]) -> Path:
+    """A name with stars for the numbers of such lists."""
+    found: list[str] = []
+    for part in parts:
+        found.append("*" if part.isdigit() and tuple(found) in stars else part)
+    return tuple(found)
+
+
+def _numbers(parts: Path, general: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part, each in zip(parts, general, strict=True) if each == "*")
+
+
+Place = tuple[int, tuple[int, ...]]
+"""The number of a network, and those in a name."""
+Places = dict[Place, tuple[int, ...]]
+"""Shapes by the number of the network and those in the name."""
+
+
+def _grouped(samples: Samples, stars: set[Path]) -> dict[Path, Places]:
+    found: dict[Path, Places] = {}
+    for number, sample in enumerate(samples.found):
+        for name, shape in sample.tensors.items():
+            parts = _split(name)
+            general = _starred(parts, stars)
+            found.setdefault(general, {})[number, _numbers(parts, general)] = shape
+    return found
+
+
+def _places(samples: Samples, path: Path) -> list[tuple[int, tuple[int, ...]]]:
+    """Every place in every network where a tensor of this name could be."""
+    found = []
+    for number, sample in enumerate(samples.found):
+        seen: dict[Path, int] = {}
+        wanted = [place for place, part in enumerate(path) if part == "*"]
+        for name in sample.tensors:
+            parts = _split(name)
+            for place in wanted:
+                if len(parts) > place and parts[place].isdigit() and _fits(parts[:place], path[:place]):
+                    seen[parts[:place]] = max(seen.get(parts[:place], 0), int(parts[place]) + 1)
+        found += [(number, each) for each in _combinations(path, (), seen)]
+    return found
+
+
+def _fits(parts: Path, path: Path) -> bool:
+    return all(one == "*" or one == other for one, other in zip(path, parts, strict=True))
+
+
+def _combinations(path: Path, start: Path, seen: dict[Path, int]) -> list[tuple[int, ...]]:
+    place = len(start)
+    while place < len(path) and path[place] != "*":
+        place += 1
+    if place == len(path):
+        return [()]
+    here = (*start, *path[len(start) : place])
+    found = []
+    for number in range(seen.get(here, 0)):
+        found += [(number, *rest) for rest in _combinations(path, (*here, str(number)), seen)]
+    return found
+
+
+def _keys(samples: Samples, outline: str) -> list[list[str]]:
+    """Keys to look at: those that change this tensor, then all that change anything."""
+    near = [key for key, changed in samples.effective.items() if outline in changed and key in samples.declared]
+    # What the configuration class makes of absent keys matters as much as the keys themselves.
+    follows = moved(samples)
+    every = [key for key in samples.declared if key in samples.effective or key in follows]
+    related = [key for key in every if key in near or key in follows]
+    every_varied = [key for key in samples.declared if key in samples.varied or key in follows]
+    wide = [key for key in every_varied if key in every or key.rpartition(".")[2] in INNER]
+    return [near, related, every, wide, every_varied]
+
+
+def moved(samples: Samples) -> set[str]:
+    """Keys whose value follows from others where the file gives none."""
+    return {
+        key
+        for sample in samples.found
+        for key, value in sample.values.items()
+        if sample.given.get(key) is None and samples.defaults.get(key) != value
+    }
+
+
+def _stated(samples: Samples, key: str) -> list[list[str]]:
+    """Keys that an absent one may follow from: those that follow from nothing, then those before it."""
+    follows = moved(samples)
+    plain = [each for each in samples.declared if each in samples.varied and each not in follows]
+    path = key.rpartition(".")[0]
+    near = [each for each in plain if each.rpartition(".")[0] == path]
+    others = [each for each in samples.declared if each in follows and each != key and each < key]
+    return [near, plain, [*plain, *others]]
+
+
+def _outline(path: Path) -> str:
+    return ".".join("0" if each == "*" or each.isdigit() else each for each in path)
+
+
+def _first(samples: Samples, outline: str, places: list[Place], ask: Any) -> Any:
+    """The first answer, with few keys or with more."""
+    tried: list[list[str]] = []
+    depth = len(places[0][1]) if places else 0
+    for keys in _stated(samples, outline[1:]) if outline.startswith("=") else _keys(samples, outline):
+        if keys not in tried:
+            tried.append(keys)
+            found = ask(_rows(samples, tuple(keys), tuple(places), depth))
+            if found is not None:
+                return found
+    return None
+
+
+def _rows(samples: Samples, keys: tuple[str, ...], places: tuple[Place, ...], depth: int) -> Rows:
+    """The examples at these places; made once."""
+    known = samples.rows.get((keys, places))
+    if known is None:
+        indices = INDICES[:depth]
+        rows = [
+            {**{key: samples.found[number].values.get(key) for key in keys}, **dict(zip(indices, numbers, strict=True))}
+            for number, numbers in places
+        ]
+        known = samples.rows[keys, places] = Rows(rows, keys, indices)
+    return known
+
+
+def _number(samples: Samples, outline: str, targets: dict[Place, int]) -> str | None:
+    """A formula for numbers at places, without the place if that decides nothing."""
+    alike: dict[Place, set[int]] = {}
+    for (number, _), value in targets.items():
+        alike.setdefault((number, ()), set()).add(value)
+    same = all(len(each) == 1 for each in alike.values())
+    for splits in (False, True):
+        found: Any = None
+        if same:
+            values = [min(each) for each in alike.values()]
+            found = _first(
+                samples, outline, list(alike), lambda rows, v=values, s=splits: learning.number(rows, v, splits=s)
+            )
+        if found is None and len(alike) != len(targets):
+            values = list(targets.values())
+            found = _first(
+                samples, outline, list(targets), lambda rows, v=values, s=splits: learning.number(rows, v, splits=s)
+            )
+        if found is not None:
+            return str(found)
+    return None
+
+
+def _condition(samples: Samples, outline: str, holds: dict[Place, bool]) -> str | None:
+    """A condition that holds at some places."""
+    alike: dict[Place, set[bool]] = {}
+    for (number, _), value in holds.items():
+        alike.setdefault((number, ()), set()).add(value)
+    found: Any = None
+    if all(len(each) == 1 for each in alike.values()):
+        mask = sum(1 << place for place, each in enumerate(alike.values()) if True in each)
+        found = _first(samples, outline, list(alike), lambda rows: learning.condition(rows, mask))
+    if found is None and len(alike) != len(holds):
+        mask = sum(1 << place for place, each in enumerate(holds.values()) if each)
+        found = _first(samples, outline, list(holds), lambda rows: learning.condition(rows, mask))
+    return found
+
+
+def _count(samples: Samples, path: Path, found: Derived) -> str:
+    """How long a list is."""
+    depth = path.count("*")
+    targets: dict[Place, int] = {}
+    for number, numbers in _places(samples, path) if depth else [(n, ()) for n in range(len(samples.found))]:
+        length = 0
+        for name in samples.found[number].tensors:
+            parts = _split(name)
+            here, rest = parts[: len(path)], parts[len(path) :]
+            if rest and rest[0].isdigit() and _fits(here, path) and _numbers(here, path) == numbers:
+                length = max(length, int(rest[0]) + 1)
+        targets[number, numbers] = length
+    inside = {each for changed in samples.effective.values() for each in changed if each.startswith(_outline(path))}
+    for outline in (*sorted(inside)[:1], ""):
+        text = _number(samples, outline, targets)
+        if text is not None:
+            return text
+    found.problems.append(f"length of {'.'.join(path)}")
+    return "0"
+
+
+def _tensor(samples: Samples, path: Path, places: Places, found: Derived) -> None:
+    outline = _outline(path)
+    when = _condition(samples, outline, {each: each in places for each in _places(samples, path)})
+    if when is None:
+        found.problems.append(f"when {'.'.join(path)} exists")
+        when = "True"
+    if len({len(shape) for shape in places.values()}) > 1:
+        found.problems.append(f"axes of {'.'.join(path)}")
+        return
+    axes = []
+    for axis in range(len(next(iter(places.values())))):
+        text = _number(samples, outline, {each: shape[axis] for each, shape in places.items()})
+        if text is None:
+            found.problems.append(f"axis {axis} of {'.'.join(path)}")
+            text = "0"
+        axes.append(text)
+    found.tensors.append([".".join(path), "" if when == "True" else when, *axes])
+
+
+def _inner(samples: Samples, path: str, found: Derived) -> None:
+    holds: dict[Place, bool] = {(n, ()): path in sample.inner for n, sample in enumerate(samples.found)}
+    when = _condition(samples, "", holds)
+    if when is None:
+        found.problems.append(f"when {path} exists")
+    sources = {sample.inner[path] for sample in samples.found if path in sample.inner}
+    if len(sources) > 1:
+        found.problems.append(f"class of {path}")
+    name, config = min(sources)
+    found.inner.append([path, "" if when in ("True", None) else when, config, name])
+
+
+def rules(samples: Samples, used: set[str], found: Derived) -> dict[str, Any]:
+    """What an absent key means: a value, a formula, or the length and the elements of a list."""
+    meaning: dict[str, Any] = {}
+    todo, done = sorted(used), set()
+    while todo:
+        key = todo.pop()
+        if key in done:
+            continue
+        done.add(key)
+        rule = _rule(samples, key, found)
+        if rule is not None:
+            meaning[key] = rule
+        for text in rule if isinstance(rule, list) and rule and rule[0] in ("=", "list") else ():
+            todo += sorted(names(text) - set(INDICES)) if text not in ("=", "list") else []
+    return meaning
+
+
+def _rule(samples: Samples, key: str, found: Derived) -> Any:
+    above = key.rpartition(".")[0]
+    absent = [
+        n
+        for n, sample in enumerate(samples.found)
+        if sample.given.get(key) is None and (not above or any(each.startswith(f"{above}.") for each in sample.given))
+    ]
+    values = [samples.found[n].values.get(key) for n in absent]
+    if not values or all(each == values[0] for each in values):
+        return values[0] if values else samples.defaults.get(key)
+    if all(type(each) is int for each in values):
+        text = _number(samples, f"={key}", {(n, ()): each for n, each in zip(absent, values, strict=True)})
+        if text is not None:
+            return ["=", text]
+    if all(isinstance(each, list) for each in values):
+        texts = [*found.lists.values(), *(text for each in (*found.tensors, *found.inner) for text in each[1:])]
+        indexed = any(f"{key}[" in text or f" in {key}" in text or f"sum({key}" in text for text in texts)
+        rule = _list_rule(samples, f"={key}", absent, values, indexed)
+        if rule is not None:
+            return rule
+    found.problems.append(f"what an absent {key} means")
+    return None
+
+
+def _list_rule(samples: Samples, near: str, absent: list[int], values: list[Any], indexed: bool) -> Any:
+    """The length of an absent list and its elements, which do not matter where no formula reads one."""
+    length = _number(samples, near, {(n, ()): len(each) for n, each in zip(absent, values, strict=True)})
+    elements = {(n, (i,)): item for n, each in zip(absent, values, strict=True) for i, item in enumerate(each)}
+    if length is None or not elements:
+        return None
+    kinds = sorted({repr(each) for each in elements.values()})
+    if all(type(each) is int for each in elements.values()) and len(kinds) > 3:
+        text = _number(samples, near, elements)
+        return ["list", length, text] if text is not None else None if indexed else ["list", length, "None"]
+    text = kinds[0]
+    for kind in kinds[1:]:
+        when = _condition(samples, near, {place: repr(each) == kind for place, each in elements.items()})
+        if when is None:
+            return None if indexed else ["list", length, "None"]
+        text = f"{kind} if ({when}) else ({text})"
+    return ["list", length, text]

@@ -1,0 +1,156 @@
+"""How memcore reads every `model_type`, against the real network: exact, warned, silently wrong, refused or crashed.
+
+    .venv-validation/bin/python -m deriver.measure [--cache FOLDER] [--only PREFIX] [--show OUTCOME]
+
+For each type it takes the defaults of its class and random variants, each as transformers saves it, and the defaults
+as `{"model_type": …}` alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from deriver import building, sampling
+from deriver.starts import STARTS
+from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
+
+VARIANTS = 2
+TRIES = 12
+
+
+def truth(model_type: str, cache: Path) -> dict[str, Any]:
+    """The real parameters of a type's defaults and of random variants; kept in a file."""
+    file = cache / f"{model_type}.json"
+    if not file.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(_measure(model_type)), encoding="utf-8")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _measure(model_type: str) -> dict[str, Any]:
+    rng = random.Random(f"measure {model_type}")
+    name = building.class_name(model_type)
+    try:
+        default = building.make_config(model_type, {})
+        found = {"class": name, "default": _case(name, default), "variants": []}
+        flat = building.fields(default)
+    except Exception as error:  # transformers raises everything
+        return {"class": name, "failed": repr(error)[:300]}
+    for _ in range(TRIES):
+        if len(found["variants"]) == VARIANTS:
+            break
+        changes = _changes(name, flat, rng)
+        try:
+            config = building.make_config(model_type, changes)
+            case = _case(name, config)
+        except Exception:
+            continue
+        found["variants"].append({**case, "changes": changes})
+    return found
+
+
+def _changes(name: str, flat: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Other values for a few keys."""
+    keys = [key for key in flat if not sampling.NO_MATTER.fullmatch(key)]
+    chosen = rng.sample(keys, min(len(keys), rng.randint(2, 5)))
+    found = sampling.shrunk(flat)
+    for key in chosen:
+        found[key] = rng.choice(sampling.values(name, key, flat[key], rng))
+    return found
+
+
+def _one_key(model_type: str, cache: Path) -> dict[str, Any]:
+    """The real parameters with one key changed at a time; kept in a file."""
+    file = cache / f"{model_type}.keys.json"
+    if file.exists():
+        return json.loads(file.read_text(encoding="utf-8"))
+    rng, name = random.Random(f"keys {model_type}"), building.class_name(model_type)
+    flat = building.fields(building.make_config(model_type, STARTS.get(model_type, {})))
+    shrunk, found = {**STARTS.get(model_type, {}), **sampling.shrunk(flat)}, []
+    for key in flat:
+        if sampling.NO_MATTER.fullmatch(key):
+            continue
+        others = [each for each in sampling.values(name, key, flat[key], rng) if each != flat[key]]
+        for value in rng.sample(others, min(2, len(others))):
+            changes = {**shrunk, key: value}
+            try:
+                case = _case(name, building.make_config(model_type, changes))
+            except Exception:
+                continue
+            found.append({**case, "changes": {key: value}})
+    file.write_text(json.dumps({"variants": found}), encoding="utf-8")
+    return {"variants": found}
+
+
+def _case(name: str, config: Any) -> dict[str, Any]:
+    saved = json.loads(config.to_json_string(use_diff=True))
+    model = building.build(name, config, 120)
+    return {
+        "config": {**saved, "architectures": [name]},
+        "parameters": sum(each.numel() for each in model.parameters()),
+    }
+
+
+def outcome(config: dict[str, Any], parameters: int) -> tuple[str, str]:
+    """How memcore reads a config."""
+    from memcore.errors import MemcoreError
+    from memcore.networks.read import read_model
+
+    try:
+        model = read_model(config)
+    except MemcoreError as error:
+        return "refused", str(error)[:400]
+    except Exception as error:
+        return "crash", repr(error)[:400]
+    if model.parameters == parameters:
+        return "exact with a warning" if model.warnings else "exact", ""
+    text = f"{model.parameters} instead of {parameters} ({model.parameters / parameters - 1:+.2%})"
+    return ("wrong with a warning" if model.warnings else "silently wrong"), text
+
+
+def main(arguments: list[str]) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", type=Path, default=Path("/tmp/deriver/measure"))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--show", default="")
+    parser.add_argument("--keys", action="store_true", help="variants with one key changed at a time")
+    parser.add_argument("--truth", type=Path, help="where to write cases of derived types that are exact")
+    wanted = parser.parse_args(arguments)
+    kept: list[str] = []
+    building.quiet()
+    by_hand = {*FAMILIES, *COMPOSITES, *ALIASES}
+    counts: dict[str, Counter[str]] = {"defaults": Counter(), "alone": Counter(), "variants": Counter()}
+    for model_type in building.types():
+        if not model_type.startswith(wanted.only):
+            continue
+        real = truth(model_type, wanted.cache)
+        if "failed" in real:
+            counts["defaults"]["transformers fails"] += 1
+            continue
+        default = real["default"]
+        if wanted.keys:
+            real = {**real, **_one_key(model_type, wanted.cache)}
+        cases = [("defaults", default), ("alone", {**default, "config": {"model_type": model_type}})]
+        for kind, case in [*cases, *(("variants", each) for each in real["variants"])]:
+            found, text = outcome(case["config"], case["parameters"])
+            counts[kind][found] += 1
+            if found == "exact" and kind != "alone" and model_type not in by_hand:
+                kept.append(json.dumps({"config": case["config"], "parameters": case["parameters"]}, sort_keys=True))
+            if wanted.show and wanted.show in found:
+                sys.stdout.write(f"{model_type} {kind}: {found} {text} {json.dumps(case.get('changes', {}))[:200]}\n")
+    if wanted.truth:
+        wanted.truth.write_text("[\n" + ",\n".join(kept) + "\n]\n", encoding="utf-8")
+    for kind, found in counts.items():
+        sys.stdout.write(f"{kind}: " + ", ".join(f"{count} {name}" for name, count in found.most_common()) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""Which values a key may have: its default, and others that a network can be built with."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import re
+import sys
+from functools import lru_cache
+from typing import Any
+
+import transformers
+from transformers.activations import ACT2FN
+
+from deriver.building import Flat
+
+NO_MATTER = re.compile(
+    r"(.*\.)?(.*(_token_id|_token_index|_token|_eps|_epsilon|_std|_range|_coef|_dropout|_pdrop|dropout|_ids?)|rope_.*"
+    r"|dtype|torch_dtype|architectures|_name_or_path|transformers_version|use_cache|return_dict|output_\w+"
+    r"|initializer_\w+|problem_type|id2label|label2id|model_type|_attn_implementation\w*|chunk_size_feed_forward)"
+)
+"""Keys that decide neither a part nor a size."""
+LAYERS = re.compile(r"(.*\.)?(num_\w*layers|n_layers?|\w*_layers|num_layers|depth|n_layer|num_\w*blocks|layers)")
+FLAG = re.compile(r"(.*\.)?((use|is|has|with|add|tie|do|enable)_\w+|\w+_bias|bias)")
+
+
+def shrunk(defaults: Flat) -> Flat:
+    """A few layers each: nothing else makes a network slow to build."""
+    return {
+        key: min(value, 4)
+        for key, value in defaults.items()
+        if LAYERS.fullmatch(key) and isinstance(value, int) and not isinstance(value, bool) and value > 4
+    }
+
+
+@lru_cache(maxsize=64)
+def literals(name: str) -> str:
+    """The source of a class's module and of its configuration."""
+    cls = getattr(transformers, name)
+    modules = [sys.modules[cls.__module__], sys.modules[cls.config_class.__module__]]
+    return "\n".join(map(inspect.getsource, modules))
+
+
+def words(name: str, key: str) -> list[str]:
+    """Words that the source compares a key with."""
+    last = key.rpartition(".")[2]
+    stems = {last, last.removesuffix("s"), last.removesuffix("_pattern")}
+    found: set[str] = set()
+    for line in literals(name).splitlines():
+        if any(re.search(rf"\b{re.escape(stem)}\b", line) for stem in stems) and not line.lstrip().startswith("raise"):
+            found.update(re.findall(r"[\"']([A-Za-z_0-9.-]{2,30})[\"']", line))
+    return sorted(found)
+
+
+def values(name: str, key: str, default: Any, rng: random.Random) -> list[Any]:
+    """Values to try for a key, the default among them."""
+    if isinstance(default, bool):
+        return [True, False]
+    if default is None:
+        if FLAG.fullmatch(key):
+            return [None, True, False]
+        named = words(name, key)[:3]
+        return [None, *rng.sample((2, 3, 8, 16, 24, 64), 3), *([named, named[:1]] if named else ())]
+    if isinstance(default, int):
+        return _integers(key, default, rng)
+    if isinstance(default, float):
+        return [default, default * 2, default / 2, default * 1.5]
+    if isinstance(default, str) and default in ACT2FN:
+        gated = [f"gated-{each}" for each in ("gelu", "silu")] if '"gated-gelu"' in literals(name) else []
+        return [default, "relu", "gelu", *gated]
+    if isinstance(default, str):
+        return [default, *[each for each in words(name, key) if each != default]][:6]
+    if isinstance(default, list):
+        return _lists(name, key, default, rng)
+    return [default]
+
+
+def _integers(key: str, default: int, rng: random.Random) -> list[int]:
+    if LAYERS.fullmatch(key):
+        return [min(default, 4), 1, 2, 3, 5, 6, 7, 8]
+    if default <= 0:
+        return [default, 0, 1, 2, 3, 4]
+    if default < 16:
+        return sorted({default, default + 1, default * 2, max(default // 2, 1), max(default - 1, 1), default * 3})
+    if "vocab" in key or "position" in key:
+        return [default, *(rng.randrange(100, 5000) for _ in range(3)), default + 8]
+    step = next(each for each in (64, 16, 8, 4, 2, 1) if default % each == 0)
+    factors = rng.sample(range(1, 4 * default // step), min(3, 4 * default // step - 1))
+    return [default, default // 2, default * 2, default // 4 * 3, *(step * each for each in factors)]
+
+
+def _lists(name: str, key: str, default: list[Any], rng: random.Random) -> list[Any]:
+    found: list[Any] = [default]
+    if default and all(type(each) is int for each in default):
+        found += [[each * 2 for each in default], default[:-1], [*default, default[-1]], default[::-1]]
+        found += [[max(each + rng.choice((-1, 0, 1, 2)), 1) for each in default] for _ in range(2)]
+    elif default and all(isinstance(each, str) for each in default):
+        choices = sorted({*default, *words(name, key)})
+        for _ in range(4):
+            found.append([rng.choice(choices) for _ in default])
+    elif not default:
+        found += [[0], [1], [0, 2]]
+    return found

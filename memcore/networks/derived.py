@@ -1,0 +1,227 @@
+"""Networks that were derived from transformers: their tensors, by the formulas of `memcore/data/derived.json`.
+
+`python -m deriver` writes that file; it is read only for a `model_type` that has no row among the families.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pkgutil import get_data
+from typing import Any, NamedTuple
+
+from memcore import limits
+from memcore.errors import ConfigError
+from memcore.messages import joined
+from memcore.networks.formulas import evaluate, names
+from memcore.units import approximate, shown
+
+_INDICES = ("i", "j", "k")
+
+
+class Tensor(NamedTuple):
+    """One parameter tensor of a configuration's network."""
+
+    stack: str
+    """The list of layers that it belongs to: `model.layers`; empty outside of layers."""
+    layer: int
+    name: str
+    """Within its layer, or in full."""
+    shape: tuple[int, ...]
+
+
+@lru_cache(maxsize=1)
+def derived() -> Mapping[str, Mapping[str, Any]]:
+    """Rows by class, and the class of each `model_type`; written by the deriver."""
+    found: Mapping[str, Mapping[str, Any]] = json.loads(get_data("memcore", "data/derived.json") or b"{}")
+    return found
+
+
+class Keys(Mapping[str, Any]):
+    """The values of a configuration's keys: what the file says, or what an absent key means."""
+
+    def __init__(self, config: Mapping[str, Any], row: Mapping[str, Any], path: str = "model") -> None:
+        self.config, self.row, self.path = config, row, path
+        self.more: Mapping[str, int] = {}
+        """Numbers of layers."""
+        self._known: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.row["absent"])
+
+    def __len__(self) -> int:
+        return len(self.row["absent"])
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.more:
+            return self.more[name]
+        if name not in self._known:
+            self._known[name] = self._value(name)
+        return self._known[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a key; None where it has none."""
+        return self[name]
+
+    def stated(self, name: str) -> Any:
+        """What the file itself says."""
+        for key in (name, *(other for other, own in self.row["names"].items() if own == name)):
+            found: Any = self.config
+            for part in key.split("."):
+                found = found.get(part) if isinstance(found, Mapping) else None
+            if found is not None:
+                return found
+        return None
+
+    def _value(self, name: str) -> Any:
+        found = self.stated(name)
+        if found is not None:
+            return self._checked(name, found)
+        rule = self.row["absent"].get(name)
+        if not isinstance(rule, list) or not rule or rule[0] not in ("=", "list"):
+            return rule
+        if rule[0] == "=":
+            return evaluate(rule[1], self)
+        length = self._checked(name, evaluate(rule[1], self))
+        before, found = self.more, []
+        for place in range(length or 0):
+            self.more = {"i": place}
+            found.append(evaluate(rule[2], self))
+        self.more = before
+        return found
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Refuse what no network has."""
+        last = name.rpartition(".")[2]
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, int) and not isinstance(each, bool) and abs(each) > limits.of_model(last):
+                self.refuse(
+                    name, "expected an integer of at most {}, found {}", limits.of_model(last), approximate(each)
+                )
+            words = self.row["words"].get(name)
+            if words is not None and isinstance(each, str) and each not in words:
+                self.refuse(name, "found {}; allowed: {}", shown(each), joined(", ", words))
+        return value
+
+    def refuse(self, name: str, said: str, *values: object) -> None:
+        """Raise a problem with a key: a sentence, or the template of one and its values."""
+        raise ConfigError.at(f"{self.path}.{name}", said, *values)
+
+    def check(self) -> None:
+        """Refuse a part that is missing, and values of keys for which no formula was found."""
+        for name in sorted({name.rpartition(".")[0] for name in self.row["absent"]} - {""}):
+            if not isinstance(self.stated(name), Mapping):
+                self.refuse(name, "missing; add the part of the configuration that has this name")
+        for name, only in self.row["fixed"].items():
+            found = self.stated(name)
+            if found is not None and found != only:
+                self.refuse(name, "found {}, and only {} is supported for this family", shown(found), shown(only))
+
+
+def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: str = "") -> Iterator[Tensor]:
+    """Every parameter of a class of transformers under a configuration.
+
+    Raises ConfigError for what its formulas do not cover.
+    """
+    row = derived()["classes"].get(name)
+    if row is None:
+        raise ConfigError.at(path, "found {}, which is not supported inside this family yet", name)
+    keys = Keys(config, row, path)
+    keys.check()
+    try:
+        yield from _own(row, keys, prefix)
+        for place, when, inner, cls in row["inner"]:
+            if not when or evaluate(when, keys):
+                found = keys.stated(inner)
+                if not isinstance(found, Mapping):
+                    keys.refuse(inner, "expected an object, found {}", shown(found))
+                within = f"{path}.{inner}"
+                chosen = _class(found, cls, within) if inner in row["auto"] else cls
+                yield from tensors(found, chosen, within, f"{prefix}{place}.")
+    except (TypeError, ValueError, ZeroDivisionError, RecursionError):
+        raise ConfigError.at(path, "the values of these keys do not fit each other: {}", _blamed(row)) from None
+
+
+def _blamed(row: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(row["absent"]))
+
+
+def _class(config: Mapping[str, Any], usual: str, path: str) -> str:
+    """The class of a model within another that takes any: that of its `model_type`, which may be another than usual."""
+    table, model_type = derived(), config.get("model_type")
+    row = table["classes"].get(usual)
+    if row is not None and model_type in (None, row["type"]):
+        return usual
+    kinds = table["types"].get(model_type, {}) if isinstance(model_type, str) else {}
+    found = kinds.get("class" if row is not None and row["head"] else "base")
+    if found is None:
+        raise ConfigError.at(
+            f"{path}.model_type", "found {}, which is not supported inside this family yet", shown(model_type)
+        )
+    return str(found)
+
+
+def _own(row: Mapping[str, Any], keys: Keys, prefix: str) -> Iterator[Tensor]:
+    """The parameters of the class itself."""
+    lengths: dict[tuple[str, tuple[int, ...]], int] = {}
+
+    def length(path: str, numbers: tuple[int, ...]) -> int:
+        if (path, numbers) not in lengths:
+            lengths[path, numbers] = _integer(row["lists"][path], keys, numbers)
+        return lengths[path, numbers]
+
+    for pattern, when, *axes in row["tensors"]:
+        parts = pattern.split(".")
+        stars = [place for place, part in enumerate(parts) if part == "*"]
+        paths = [".".join(parts[:place]) for place in stars]
+        fixed = _constant(keys, when, axes)
+        for numbers in _places(paths, length):
+            shape = fixed if fixed is not None else _shape(keys, when, axes, numbers)
+            if shape:
+                named = list(parts)
+                for place, number in zip(stars, numbers, strict=True):
+                    named[place] = str(number)
+                yield _tensor(prefix, named, stars, shape)
+
+
+def _tensor(prefix: str, parts: Sequence[str], stars: Sequence[int], shape: tuple[int, ...]) -> Tensor:
+    if not stars:
+        return Tensor("", 0, prefix + ".".join(parts), shape)
+    first = stars[0]
+    return Tensor(prefix + ".".join(parts[:first]), int(parts[first]), ".".join(parts[first + 1 :]), shape)
+
+
+def _places(paths: Sequence[str], length: Any) -> Iterator[tuple[int, ...]]:
+    """Every place of a tensor in lists, one inside the other."""
+    found: list[tuple[int, ...]] = [()]
+    for path in paths:
+        found = [(*each, number) for each in found for number in range(length(path, each))]
+    yield from found
+
+
+def _constant(keys: Keys, when: str, axes: Sequence[str]) -> tuple[int, ...] | None:
+    """A shape that is the same everywhere, empty where the tensor is absent; None where its place matters."""
+    if any(name in _INDICES for text in (when, *axes) if text for name in names(text)):
+        return None
+    return _shape(keys, when, axes, ())
+
+
+def _shape(keys: Keys, when: str, axes: Sequence[str], numbers: Sequence[int]) -> tuple[int, ...]:
+    keys.more = dict(zip(_INDICES, numbers, strict=False))
+    there = not when or evaluate(when, keys)
+    return tuple(_integer(axis, keys, numbers) for axis in axes) or (1,) if there else ()
+
+
+def _integer(text: str, keys: Keys, numbers: Sequence[int]) -> int:
+    """A size; ValueError where it is none."""
+    keys.more = dict(zip(_INDICES, numbers, strict=False))
+    found = evaluate(text, keys)
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= limits.INTEGER:
+        raise ValueError(text)
+    return found
+
+
+__all__ = ["Tensor", "derived", "tensors"]
