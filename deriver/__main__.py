@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoConfig
+
 from deriver import building, caches, deriving, sampling
-from deriver.samples import Sample, Samples, gather, several, take
+from deriver.samples import INNER, Sample, Samples, gather, several, take
 from deriver.starts import STARTS
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
@@ -193,7 +196,17 @@ def work(todo: list[tuple[str, str]], cache: Path, *, again: bool) -> dict[str, 
     return found
 
 
-SHOWN = (*derived_model.HEADS, *derived_model.CHOSEN, *derived_model.WINDOW, *derived_model.VOCABULARY)
+BETWEEN = re.compile(
+    r"merge|out_|output_dim|project|downsample|shuffle|scale_factor|query|num_image|pool|qformer|norm_output"
+)
+"""Keys of a model within another that may decide what is between them, and are not varied there."""
+SHOWN = (
+    *derived_model.HEADS,
+    *derived_model.CHOSEN,
+    *derived_model.WINDOW,
+    *derived_model.LENGTHS,
+    *derived_model.VOCABULARY,
+)
 """Keys that memcore reads besides those in formulas."""
 
 
@@ -204,7 +217,14 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
     shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN and value is not None}
     kept = {key: value for key, value in row.items() if key not in ("seconds", "proofs")}
     kinds = building.CONFIG_MAPPING[row["type"]].sub_configs
-    auto = sorted(name for name, kind in kinds.items() if kind is building.AutoConfig)
+    auto = sorted(name for name, kind in kinds.items() if kind is AutoConfig)
+    inside = tuple(f"{path}." for _, _, path, _ in row["inner"])
+    unvaried = {
+        key: value
+        for key, value in values.items()
+        if key.startswith(inside) and BETWEEN.search(key.rpartition(".")[2]) and key.rpartition(".")[2] not in INNER
+    }
+    kept["fixed"] = {**unvaried, **kept["fixed"]}
     return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
 
 
@@ -221,14 +241,14 @@ def write(rows: dict[str, dict[str, Any]]) -> None:
     TARGET.write_text(_text(types, classes), encoding="utf-8")
     derived.derived.cache_clear()
     for name, row in classes.items():
-        if not building.is_masked(row["type"]) and types[row["type"]].get("class") == name:
+        if building.is_decoder(row["type"]) and types[row["type"]].get("class") == name:
             row["cache"] = caches.proved(row["type"], name)
     TARGET.write_text(_text(types, classes), encoding="utf-8")
 
 
 def _text(types: dict[str, dict[str, str]], classes: dict[str, dict[str, Any]]) -> str:
     """The file, one class a line."""
-    others = sorted({*building.types()} - {*types})
+    others = sorted({*building.types()} - {*types, *FAMILIES, *COMPOSITES, *ALIASES})
     lines = [
         f'"others": {json.dumps(others)},\n"types": {json.dumps(dict(sorted(types.items())), separators=(",", ":"))}',
         '"classes": {',

@@ -53,9 +53,9 @@ def base_name(model_type: str) -> str | None:
     return found if found is None or isinstance(found, str) else found[0]
 
 
-def is_masked(model_type: str) -> bool:
-    """Whether it is an encoder, which caches nothing."""
-    return model_type in _table("MASKED_LM") and model_type not in _table("SEQ_TO_SEQ_CAUSAL_LM")
+def is_decoder(model_type: str) -> bool:
+    """Whether it has a decoder and no encoder, whose results are cached too."""
+    return not any(model_type in _table(name) for name in ("MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ"))
 
 
 def type_of(name: str) -> str | None:

@@ -149,3 +149,10 @@ def test_a_tower_under_the_name_of_the_whole(name, config):
     """Files as Qwen publishes them have `qwen3_vl` in `vision_config`; they were refused."""
     vision = {**config.get("vision_config", {}), "model_type": config["model_type"]}
     assert read_model({**config, "vision_config": vision}).parameters == read_model(config).parameters
+
+
+def test_a_derived_decoder_is_answered_for_serving():
+    """Its cache is that of the real cache object: two vectors of 20 heads of 128 for each of 24 layers."""
+    model = read_model({"model_type": "helium"})
+    assert model.cached_elements == 2 * 20 * 128 * 24
+    assert model.sizes["P"] == 4096

@@ -15,6 +15,7 @@ from memcore.networks.network import Ends, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
 from memcore.networks.recognized import Symbols, kind_of, plain, recognize
 from memcore.networks.weights import Linear, Weight
+from memcore.units import shown
 
 _BESIDE = re.compile(
     r"vision|visual|image|audio|speech|(^|\.)encoder(\.|$)|perceiver|qformer|projector|connector|tower"
@@ -23,10 +24,14 @@ _BESIDE = re.compile(
 """Keys of the language model, under the names that families give them."""
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads")
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "experts_per_token", "top_k")
+LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_target_positions")
 WINDOW = ("sliding_window",)
 VOCABULARY = ("vocab_size", "text_vocab_size", "n_vocab")
 _TEXT = ("text_config.", "llm_config.", "language_config.", "thinker_config.text_config.", "decoder.", "")
 """Where a configuration may describe the language model."""
+
+
+_TOWERS = "towers and encoders of this family count with their parameters alone; what they compute with is not counted"
 
 
 def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
@@ -37,9 +42,8 @@ def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
         row = table["classes"].get(name) if isinstance(name, str) else None
         if row is not None and row["type"] == model_type:
             return str(name)
-    found = table["types"].get(model_type, {})
-    chosen: str | None = found.get("class") or found.get("base")
-    return chosen
+    kinds: Mapping[str, str] = table["types"].get(model_type, {})
+    return kinds.get("class") or kinds.get("base")
 
 
 def known_types() -> tuple[str, ...]:
@@ -76,6 +80,7 @@ def derived_model(config: Mapping[str, Any], model_type: str, *, caches: bool | 
     found = [_tower(model_type, beside, layers, symbol) for beside, layers in order.items()]
     network = Network(model_type, path, runs, _ends(ends, keys, symbol), towers=tuple(tower for tower, _ in found))
     window = _integer(keys, WINDOW)
+    symbol("P", _integer(keys, LENGTHS) or 4096)
     return Model(
         name="",
         network=network,
@@ -83,7 +88,16 @@ def derived_model(config: Mapping[str, Any], model_type: str, *, caches: bool | 
         sizes=symbol.sizes,
         tower_repeats=tuple(times for _, times in found),
         window=window,
+        warnings=(*_named(config, name), *((_TOWERS,) if caches and found else ())),
     )
+
+
+def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Say so if the file is for another class."""
+    found = config.get("architectures")
+    if not isinstance(found, list) or not found or name in found:
+        return ()
+    return (f"found architectures {shown(found[0])}, which is counted as {name}",)
 
 
 def _put(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from memcore.networks.network import Layer
-from memcore.networks.parts import Attention, Experts, Extra, FeedForward, Heads, Mixer
+from memcore.networks.parts import Attention, Experts, Extra, Feed, FeedForward, Heads, Mixer
 from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Shape
 
@@ -76,7 +76,7 @@ def recognize(
     """The parts of one layer; `heads`: query heads, `chosen`: experts of a token, `caches`: what it caches is known."""
     left = dict(tensors)
     mixers = list(_mixers(left, heads, symbol)) if caches else []
-    feeds: list[FeedForward | Experts] = [*_experts(left, chosen, symbol), *_dense(left, symbol)]
+    feeds: list[Feed] = [*_experts(left, chosen, symbol), *_dense(left, symbol)]
     others = tuple(plain(name, shape) for name, shape in left.items())
     extra = Extra("derived" if caches else UNCACHED, others) if others else None
     return Layer(
