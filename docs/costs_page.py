@@ -55,12 +55,14 @@ sends of a tensor:
 
 | Term | Seconds or bytes | Rate |
 | --- | --- | --- |
-| computing | forward pass: 2 operations for each active parameter and token, and 2·s·(d_qk + d_v)·heads for each token in attention (half of it under a causal mask); ×3 for forward and backward; + what checkpoints compute again | `flops` × `flops_efficiency` |
-| computing, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
-| data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need |
+| products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, twice that in 8 bits |
+| attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3; + what is computed again | `flops` × `attention_efficiency` |
+| elementwise | for each token 2·(10·h·L + P_active/h) bytes for norms, residual sums and activation functions, and 16 for each word of the vocabulary; ×3; + again | `memory` × `memory_efficiency` |
+| products, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
+| data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node |
 | context | m · (3 + again) · K/(t·p) · n · w · (c-1) | the link that t·c ranks need |
 | tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass | the link that t ranks need |
-| expert | m · chosen experts · n/t · h · w · 2·(2 + again) · (e-1)/e: to the experts and back | the link that t·c·e ranks need |
+| expert | m · chosen experts · n/t · h · w · 2·(2 + again) · (e-1)/e: to the experts and back | between nodes `network`, within one `link`, at the same time |
 | pipeline | 2 · m · chunks · n · h · w / t | `network` |
 | host | P/(t·p·z) · 4 · (gathers + reductions) over `host`; 28 bytes for each parameter of Adam's step over `host_memory` | `host`, `host_memory` |
 | bubble | (p - 1) / (m · chunks) × the schedule's share | |

@@ -10,6 +10,7 @@ from typing import Any
 
 from memcore.errors import ConfigError
 from memcore.limits import of_model
+from memcore.messages import Message
 from memcore.networks.derived import Keys, Tensor, derived, tensors
 from memcore.networks.network import Ends, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
@@ -97,7 +98,7 @@ def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = config.get("architectures")
     if not isinstance(found, list) or not found or name in found:
         return ()
-    return (f"found architectures {shown(found[0])}, which is counted as {name}",)
+    return (Message("found architectures {}, which is counted as {}", shown(found[0]), name),)
 
 
 def _put(

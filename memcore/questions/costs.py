@@ -1,12 +1,13 @@
-"""What a layout costs: a roofline that ranks layouts, and promises no speed.
+"""What a layout costs: a roofline that ranks layouts, with the range that published step times had around it.
 
 A step of training takes, on one GPU,
 
     seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble)
 
 - `computing`: matrix products and attention, three times the forward pass (the backward pass has two products for each
-  of the forward pass's), once more for what checkpoints compute again, over the peak rate times `flops_efficiency`; or,
-  where micro-batches are small, the time to read the parameters in every pass and to add up their gradients.
+  of the forward pass's, one where weights are frozen), once more for what checkpoints compute again, over the peak rate
+  times what products and attention reach of it; where micro-batches are small, products take the time to read the
+  parameters in every pass and to add up their gradients; and what elementwise kernels read and write.
 - `data`: all-gathers of parameters and reduce-scatters or all-reduces of gradients; `context`: keys and values that
   ranks of one sequence pass on. Both are assumed to be hidden behind computing as far as that takes longer.
 - `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
@@ -15,7 +16,8 @@ A step of training takes, on one GPU,
 - `bubble`: (stages - 1) / (micro-batches × chunks of a stage), as in 1F1B and GPipe; a part of it where a schedule
   splits the backward pass (`IDLE`).
 
-A group of ranks communicates over the fast links if it fits into their domain, else over the network. Ranks are placed
+A group of ranks communicates over the fast links if it fits into their domain, else over the network ports of all its
+ranks in a node. Ranks are placed
 as torchtitan does: tensor parallel innermost, then context, then data, the pipeline outermost. Every input stands in
 `Roofline` and can be replaced; costs are compared with each other only.
 """

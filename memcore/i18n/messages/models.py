@@ -139,7 +139,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
     "the network has no embedding of tokens": "该网络没有词嵌入",
     "what this family caches for each token is not supported yet": "暂不支持计算该系列每个 token 的缓存",
-    "found architectures {value}, which is counted as {name:w}": "architectures 为 {value}，按 {name} 计数",
+    "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "towers and encoders of this family count with their parameters alone": "该系列的塔和编码器只计参数",
     "what they compute with is not counted": "其计算所用的显存未计入",
     # A model from its size
