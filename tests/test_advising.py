@@ -189,9 +189,7 @@ def test_cost_by_hand():
     products = 989e12 * 0.65 * 0.803
     by_hand = 3 * (work.products / products + work.attention / attention + work.elementwise / memory)
     assert alone.seconds == pytest.approx(by_hand)
-    assert work.elementwise == 8192 * (
-        2 * (10 * 4096 * 32 + (8030261248 - 2 * 128256 * 4096) / 4096) + 16 * 128256
-    )
+    assert work.elementwise == 8192 * (2 * (10 * 4096 * 32 + (8030261248 - 2 * 128256 * 4096) / 4096) + 16 * 128256)
     two = cost(work, Plan(2, 1, 1, 1, 2, 1, 1, 1, gathers=2, reduces=1), roofline)
     assert two.data == 8030261248 / 2 * (2 * 2 + 4)
     assert two.tokens == 2 * alone.tokens

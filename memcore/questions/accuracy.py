@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor
+from math import ceil, floor, isfinite
 from statistics import fmean, median
 from typing import Any
 
 from memcore.columns import table
+from memcore.config.hardware import Hardware
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
 from memcore.messages import Message
+from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of, seconds_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
 from memcore.units import format_bytes, format_count
@@ -73,8 +75,8 @@ class Result:
     engine: str
     quantity: str
     moment: str
-    measured: int | None
-    predicted: int | None = None
+    measured: float | None
+    predicted: float | None = None
     reason: str | None = None
     """Why there is no prediction."""
     measured_phase: str | None = None
@@ -83,8 +85,8 @@ class Result:
     """The kind of job, as the case names it."""
     stated: str = ""
     """The quantity that the case assumes, where the engine's log counts another."""
-    range: tuple[int, int] | None = None
-    """The least and the most that the reading says, where the quantity is one of the three readings."""
+    range: tuple[float, float] | None = None
+    """The least and the most that the reading says, where the quantity is one of the three readings or a speed."""
     confidence: str = ""
     """How far the case is to be trusted, as it says itself."""
 
@@ -227,7 +229,7 @@ def _cells(group: Group) -> Sequence[str]:
 
 def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
     for each in results:
-        spelled = format_count if each.quantity in NOT_BYTES else format_bytes
+        spelled = _spelled(each.quantity)
         measured = "-" if each.measured is None else spelled(each.measured)
         if each.predicted is None:
             yield each.id, measured, "-", "not expressible"
@@ -236,8 +238,32 @@ def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
             yield each.id, measured, spelled(each.predicted), error
 
 
-NOT_BYTES = frozenset({"kv_cache_tokens", "parameters", "fits"})
+SPEEDS: Mapping[str, Callable[[Cost, Roofline, float], float]] = {
+    "step_seconds": lambda _, __, seconds: seconds,
+    "tokens_per_second_per_gpu": lambda price, _, seconds: price.tokens / price.gpus / seconds,
+    "mfu": lambda price, roofline, seconds: (price.flops - price.again) / roofline.flops / seconds,
+}
+"""Quantities of speed, from the seconds of a step."""
+NOT_BYTES = frozenset({"kv_cache_tokens", "parameters", "fits", *SPEEDS})
 """Quantities that are not bytes."""
+
+
+def _spelled(quantity: str) -> Callable[[float], str]:
+    """How a quantity is written."""
+    if quantity in SPEEDS:
+        return "{:.4g}".format
+    return lambda value: format_count(int(value)) if quantity in NOT_BYTES else format_bytes(int(value))
+
+
+def _speed(found: Estimate | ServingEstimate, quantity: str) -> tuple[float, float, float] | None:
+    """A speed of a step: low, expected, high; None for servers and for other quantities."""
+    if quantity not in SPEEDS or not isinstance(found, Estimate):
+        return None
+    accelerator = found.job.accelerator.id if found.job.accelerator else None
+    roofline = roofline_of(accelerator, found.job.config[Hardware.gpus_per_node])
+    price = cost_of(found.job, roofline)
+    low, expected, high = (SPEEDS[quantity](price, roofline, seconds) for seconds in seconds_of(price))
+    return min(low, high), expected, max(low, high)
 
 
 def _plain(result: Result) -> dict[str, Any]:
@@ -303,7 +329,7 @@ def _result(case: object) -> Result:
         "engine": str(_section(config, "engine").get("type", "?")),
         "quantity": str(measured.get("quantity", "?")),
         "moment": str(measured.get("moment", "peak")),
-        "measured": int(size) if isinstance(size, int) else None,
+        "measured": _number(size),
         "measured_phase": measured.get("phase"),
         "regime": str(found.get("regime", "")),
         "confidence": str(found.get("confidence", "")),
@@ -313,6 +339,9 @@ def _result(case: object) -> Result:
         estimated = estimate(config, fake=shared["kind"] in _WITHOUT_LIBRARIES)
         if shared["engine"] == "?":
             shared["engine"] = estimated.job.engine.name
+        speed = _speed(estimated, shared["quantity"])
+        if speed is not None:
+            return Result(**shared, predicted=speed[1], range=(speed[0], speed[2]))
         known = beside(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
     except MemcoreError as error:
         return Result(**shared, reason=str(error).replace("\n", "; "))
@@ -323,6 +352,13 @@ def _result(case: object) -> Result:
         range=known.range,
         reason=known.reason,
     )
+
+
+def _number(size: object) -> float | None:
+    """What was measured: a whole number of bytes, whether something fits as 1 or 0, or a positive speed."""
+    if isinstance(size, float):
+        return size if isfinite(size) and size > 0 else None
+    return int(size) if isinstance(size, int) else None
 
 
 def _listed(value: object) -> list[object] | tuple[object, ...]:
@@ -343,7 +379,7 @@ class Beside:
     """What is predicted for a quantity that somebody has measured."""
 
     predicted: int | None = None
-    range: tuple[int, int] | None = None
+    range: tuple[float, float] | None = None
     phase: str | None = None
     reason: str | None = None
     """Why there is no prediction."""

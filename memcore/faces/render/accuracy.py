@@ -36,7 +36,7 @@ class Point:
 def points(results: Iterable[Result]) -> list[Point]:
     """Cases of bytes that have a prediction; less than a MiB, as of a toy, is left out of pictures."""
     found = (each for each in results if each.predicted and each.quantity not in NOT_BYTES)
-    sizes = ((each, each.measured or 0, each.predicted or 0) for each in found)
+    sizes = ((each, int(each.measured or 0), int(each.predicted or 0)) for each in found)
     return [Point(each.id, each.kind, *both) for each, *both in sizes if min(both) >= _LEAST]
 
 

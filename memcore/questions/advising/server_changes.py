@@ -94,7 +94,7 @@ def _starts(found: ServingEstimate, changes: Changes) -> bool:
 
 
 def _utilized(found: ServingEstimate) -> Iterator[Changes]:
-    """vLLM's utilization: the most that surely leaves room for what is outside its budget, else the least that fits."""
+    """vLLM's utilization: the most that leaves room for what is outside its budget, else the least that fits."""
     path, most = VllmSettings.gpu_memory_utilization, utilization(found)
     now = setting_of(found.job, path)
     if most is None or not isinstance(now, float):
