@@ -344,8 +344,8 @@ def far_row(each: Result) -> Sequence[str]:
     return (
         each.id,
         f"{each.quantity} at {each.moment}",
-        spelled(each.measured or 0),
-        spelled(each.predicted or 0),
+        spelled(int(each.measured or 0)),
+        spelled(int(each.predicted or 0)),
         f"{100 * (each.error or 0):+.1f}%",
         NOTES.get(each.id, ENGINE_NOTES.get(each.engine, UNKNOWN)),
     )

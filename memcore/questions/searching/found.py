@@ -123,6 +123,6 @@ class Tally:
         """What is known now."""
         seen = self.pruned + self.measured + self.refused
         new, self.new = tuple(self.new), []
-        self.best.sort(key=lambda each: (each.cost.per_token, each.gpus))
+        self.best.sort(key=lambda each: (each.cost.per_token, each.gpus, each.layout.dimensions))
         counts = self.total, seen, self.pruned, self.measured, self.refused
         return Progress(*counts, dict(self.reasons), self.left_out, new, tuple(self.best), done)

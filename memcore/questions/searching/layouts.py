@@ -34,6 +34,11 @@ class Layout(NamedTuple):
         return self.tensor * self.stages * self.shards * self.replicas
 
     @property
+    def dimensions(self) -> int:
+        """How many kinds of parallelism it combines besides data parallelism; of equals the simplest comes first."""
+        return sum(size > 1 for size in (self.tensor, self.stages, self.context, self.experts))
+
+    @property
     def data(self) -> int:
         """Ranks that work on different sequences."""
         return self.shards * self.replicas // self.context

@@ -198,7 +198,7 @@ def _note(
 
 def _shortened(best: Sequence[Found], keep: int) -> list[Found]:
     """The cheapest, and those dearer ones that leave more headroom or take fewer GPUs than all cheaper ones."""
-    ordered = sorted(best, key=lambda each: (each.cost.per_token, each.gpus))
+    ordered = sorted(best, key=lambda each: (each.cost.per_token, each.gpus, each.layout.dimensions))
     found = ordered[:keep]
     for each in ordered[keep:]:
         if all((each.headroom or 0) > (other.headroom or 0) or each.gpus < other.gpus for other in found):
