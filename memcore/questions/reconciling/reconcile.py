@@ -75,7 +75,7 @@ class Row:
     quantity: str
     """What is predicted beside it: of a number without a name, each reading in turn."""
     predicted: int | None = None
-    range: tuple[int, int] | None = None
+    range: tuple[float, float] | None = None
     reason: str | None = None
     """Why nothing is predicted."""
     matches: tuple[Match, ...] = ()
