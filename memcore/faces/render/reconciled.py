@@ -129,7 +129,7 @@ def _difference(row: Row) -> str:
 def _range(row: Row) -> str:
     if row.range is None or row.verdict is None:
         return ""
-    low, high = (_size(row, bound) for bound in row.range)
+    low, high = (_size(row, int(bound)) for bound in row.range)
     return f"{low} – {high}: {_ICONS[row.verdict]} {say(f'log-{row.verdict}')}"
 
 
