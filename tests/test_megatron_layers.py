@@ -38,6 +38,8 @@ LLAMA = GPT | {
     "disable_bias_linear": True,
 }
 PLAN = MegatronPlan(
+    keeps_head_dummy=True,
+    keeps_exchanged=True,
     tensor=False,
     sequence=False,
     context=None,

@@ -24,7 +24,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported are 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
     "supported is 'lora', or none for a full fine-tune": "支持 'lora'；全量微调则不写",
     "sequences split among FSDP's ranks are not supported yet": "暂不支持在 FSDP 的 rank 之间切分序列",
-    "leave it out": "请去掉它",
     "supported is 'causal_lm'": "支持 'causal_lm'",
     "supported are 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
