@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import ACCELERATORS, Speed
 from memcore.questions.costs import IDLE, Roofline
 from memcore.questions.searching.kinds import KINDS
 from memcore.questions.searching.rows import ROWS
-from memcore.speeds import SPEEDS, Speed
 
 INPUTS: Mapping[str, tuple[str, str]] = {
     "flops": ("dense matrix products in 16 bits, operations per second", "the table below"),
@@ -178,10 +177,10 @@ def _inputs() -> str:
 
 
 def _speeds() -> str:
-    names = {each.id: each.name for each in ACCELERATORS}
+    named = [(each.name, each.speed) for each in ACCELERATORS]
     rows = [
-        (names[key], f"{row.tflops:g}", f"{row.memory:g}", str(row.domain), f"{row.link:g}", _source(row))
-        for key, row in SPEEDS.items()
+        (name, f"{row.tflops:g}", f"{row.memory:g}", str(row.domain), f"{row.link:g}", _source(row))
+        for name, row in named
     ]
     return table(("Accelerator", "Products in 16 bits", "Memory", "Domain", "Links", "Source"), rows)
 

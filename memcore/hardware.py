@@ -13,6 +13,30 @@ from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.messages import Message, joined
 from memcore.units import GiB, MiB
 
+TERA, GIGA = 10**12, 10**9
+FLASH_SHARES: Mapping[str, float] = {"9.0": 0.35}
+"""Share of the peak that attention kernels reach, by compute capability: FlashAttention-2 reaches 35 % of an H100's
+(arXiv 2407.08608, abstract) and 50 to 73 % of an A100's (arXiv 2307.08691, abstract); others count as the low end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast an accelerator is, by its vendor's peaks; the cost model takes shares of them."""
+
+    tflops: float
+    """Dense 16-bit matrix products, 10¹² operations per second."""
+    memory: float
+    """Bandwidth of its memory, GB/s."""
+    domain: int
+    """GPUs that its fast links join."""
+    link: float
+    """Bandwidth of these links for one GPU, both directions together, GB/s; 0: there are none."""
+    source: str
+    link_source: str
+    matmul: float | None = None
+    """Share of the peak that the best shape of a bf16 matrix product reaches, measured: stas00/ml-engineering,
+    compute/accelerator, table of maximum achievable matmul FLOPS (MAMF). None: counted as an H100's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
@@ -27,6 +51,7 @@ class Accelerator:
     """CUDA compute capability, or the architecture of an AMD GPU."""
     source: str
     """Where the observed capacity comes from."""
+    speed: Speed
 
     @property
     def usable(self) -> int:
@@ -106,50 +131,316 @@ _BANNER = "'Max memory' banners of public logs"
 _OUT_OF_MEMORY = "capacity in public out-of-memory messages"
 _RECALLED = "recalled, unconfirmed"
 
+_ML = "stas00/ml-engineering, tables of accelerators"
+_TITAN = "torchtitan/tools/utils.py, get_peak_flops"
+_DLCALC = "jfc4050/dlcalc, utils/hardware.py"
+_LIGHTNING = "lightning-fabric, utilities/throughput.py"
+_GPU_CATALOG = "a public catalog of GPUs"
+_UNCONFIRMED = "vendor's figure, unconfirmed"
 ACCELERATORS: Sequence[Accelerator] = (
-    Accelerator("v100-sxm2-16gb", "NVIDIA V100-SXM2-16GB", 16, (15.77, 15.78), "7.0", _RECALLED),
-    Accelerator("v100-sxm2-32gb", "NVIDIA V100-SXM2-32GB", 32, (31.73, 31.75), "7.0", _OUT_OF_MEMORY),
-    Accelerator("t4", "NVIDIA T4", 16, (14.56, 14.741), "7.5", _BANNER),
-    Accelerator("a10", "NVIDIA A10", 24, (22.03, 22.15), "8.6", _OUT_OF_MEMORY),
-    Accelerator("a30", "NVIDIA A30", 24, (23.5, 23.6), "8.0", _RECALLED),
-    Accelerator("a40", "NVIDIA A40", 48, (44.3, 44.5), "8.6", _RECALLED),
-    Accelerator("rtx-a6000", "NVIDIA RTX A6000", 48, (47.431, 47.54), "8.6", _BANNER),
-    Accelerator("a100-sxm-40gb", "NVIDIA A100-SXM4-40GB", 40, (39.494, 39.557), "8.0", _BANNER),
-    Accelerator("a100-pcie-40gb", "NVIDIA A100-PCIe-40GB", 40, (39.38, 39.56), "8.0", _RECALLED),
-    Accelerator("a100-sxm-80gb", "NVIDIA A100-SXM4-80GB", 80, (79.151, 79.33), "8.0", _BANNER),
-    Accelerator("a100-pcie-80gb", "NVIDIA A100-PCIe-80GB", 80, (79.15, 79.25), "8.0", _OUT_OF_MEMORY),
-    Accelerator("rtx-3090", "NVIDIA RTX 3090", 24, (23.59, 23.69), "8.6", _OUT_OF_MEMORY),
-    Accelerator("rtx-4090", "NVIDIA RTX 4090", 24, (23.51, 23.647), "8.9", _BANNER),
-    Accelerator("rtx-5090", "NVIDIA RTX 5090", 32, (31.342, 31.37), "12.0", _BANNER),
-    Accelerator("rtx-6000-ada", "NVIDIA RTX 6000 Ada", 48, (47.37, 47.53), "8.9", _OUT_OF_MEMORY),
-    Accelerator("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell", 96, (94.971, 95.59), "12.0", _BANNER),
-    Accelerator("l4", "NVIDIA L4", 24, (22.03, 22.161), "8.9", _BANNER),
-    Accelerator("l20", "NVIDIA L20", 48, (44.4, 44.5), "8.9", _RECALLED),
-    Accelerator("l40", "NVIDIA L40", 48, (44.39, 44.52), "8.9", _RECALLED),
-    Accelerator("l40s", "NVIDIA L40S", 48, (44.392, 44.402), "8.9", _BANNER),
-    Accelerator("h100-sxm-80gb", "NVIDIA H100-SXM5-80GB", 80, (79.097, 79.179), "9.0", _BANNER),
-    Accelerator("h100-pcie-80gb", "NVIDIA H100-PCIe-80GB", 80, (79.1, 79.2), "9.0", _RECALLED),
-    Accelerator("h100-nvl-94gb", "NVIDIA H100-NVL-94GB", 94, (93.016, 93.11), "9.0", _BANNER),
-    Accelerator("h800-sxm-80gb", "NVIDIA H800-SXM", 80, (79.1, 79.2), "9.0", _RECALLED),
-    Accelerator("h20-96gb", "NVIDIA H20-96GB", 96, (95.0, 95.22), "9.0", _OUT_OF_MEMORY),
-    Accelerator("h200-sxm-141gb", "NVIDIA H200-SXM-141GB", 141, (139.7, 139.801), "9.0", _BANNER),
-    Accelerator("h200-nvl-141gb", "NVIDIA H200-NVL-141GB", 141, (139.7, 139.8), "9.0", _RECALLED),
-    Accelerator("gh200-96gb", "NVIDIA GH200-96GB", 96, (94.5, 95.0), "9.0", _RECALLED),
-    Accelerator("b200", "NVIDIA B200-SXM-180GB", 180, (178.35, 178.36), "10.0", _OUT_OF_MEMORY),
-    Accelerator("gb200", "NVIDIA GB200-NVL72", 186, (184.31, 184.31), "10.0", _OUT_OF_MEMORY),
-    Accelerator("b300", "NVIDIA B300-SXM", 288, (267.69, 267.69), "10.3", _OUT_OF_MEMORY),
-    Accelerator("gb300", "NVIDIA GB300-NVL72", 288, (276.5, 276.5), "10.3", _OUT_OF_MEMORY),
-    Accelerator("gb10", "NVIDIA GB10 (DGX Spark)", 128, (119.698, 121.693), "12.1", _BANNER),
-    Accelerator("mi210", "AMD MI210", 64, (63.98, 63.98), "gfx90a", _OUT_OF_MEMORY),
-    Accelerator("mi250x-gcd", "AMD MI250X (per GCD)", 64, (63.59, 63.98), "gfx90a", _OUT_OF_MEMORY),
-    Accelerator("mi300x", "AMD MI300X", 192, (191.69, 191.98), "gfx942", _OUT_OF_MEMORY),
-    Accelerator("mi325x", "AMD MI325X", 256, (255.69, 255.98), "gfx942", _OUT_OF_MEMORY),
-    Accelerator("mi350x", "AMD MI350X", 288, (287.98, 287.98), "gfx950", _OUT_OF_MEMORY),
-    Accelerator("mi355x", "AMD MI355X", 288, (287.98, 287.98), "gfx950", _OUT_OF_MEMORY),
+    Accelerator(
+        "v100-sxm2-16gb",
+        "NVIDIA V100-SXM2-16GB",
+        16,
+        (15.77, 15.78),
+        "7.0",
+        _RECALLED,
+        Speed(125, 900, 8, 300, _GPU_CATALOG, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "v100-sxm2-32gb",
+        "NVIDIA V100-SXM2-32GB",
+        32,
+        (31.73, 31.75),
+        "7.0",
+        _OUT_OF_MEMORY,
+        Speed(125, 900, 8, 300, _GPU_CATALOG, _UNCONFIRMED),
+    ),
+    Accelerator("t4", "NVIDIA T4", 16, (14.56, 14.741), "7.5", _BANNER, Speed(65, 320, 1, 0, _LIGHTNING, _UNCONFIRMED)),
+    Accelerator(
+        "a10", "NVIDIA A10", 24, (22.03, 22.15), "8.6", _OUT_OF_MEMORY, Speed(125, 600, 1, 0, _LIGHTNING, _UNCONFIRMED)
+    ),
+    Accelerator(
+        "a30", "NVIDIA A30", 24, (23.5, 23.6), "8.0", _RECALLED, Speed(165, 933, 2, 200, _UNCONFIRMED, _UNCONFIRMED)
+    ),
+    Accelerator(
+        "a40", "NVIDIA A40", 48, (44.3, 44.5), "8.6", _RECALLED, Speed(149.7, 696, 2, 112.5, _UNCONFIRMED, _UNCONFIRMED)
+    ),
+    Accelerator(
+        "rtx-a6000",
+        "NVIDIA RTX A6000",
+        48,
+        (47.431, 47.54),
+        "8.6",
+        _BANNER,
+        Speed(154.85, 768, 2, 112.5, _TITAN, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "a100-sxm-40gb",
+        "NVIDIA A100-SXM4-40GB",
+        40,
+        (39.494, 39.557),
+        "8.0",
+        _BANNER,
+        Speed(312, 1555, 8, 600, _ML, _DLCALC),
+    ),
+    Accelerator(
+        "a100-pcie-40gb",
+        "NVIDIA A100-PCIe-40GB",
+        40,
+        (39.38, 39.56),
+        "8.0",
+        _RECALLED,
+        Speed(312, 1555, 2, 600, _ML, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "a100-sxm-80gb",
+        "NVIDIA A100-SXM4-80GB",
+        80,
+        (79.151, 79.33),
+        "8.0",
+        _BANNER,
+        Speed(312, 2039, 8, 600, _ML, _DLCALC, matmul=0.857),
+    ),
+    Accelerator(
+        "a100-pcie-80gb",
+        "NVIDIA A100-PCIe-80GB",
+        80,
+        (79.15, 79.25),
+        "8.0",
+        _OUT_OF_MEMORY,
+        Speed(312, 1935, 2, 600, _ML, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "rtx-3090",
+        "NVIDIA RTX 3090",
+        24,
+        (23.59, 23.69),
+        "8.6",
+        _OUT_OF_MEMORY,
+        Speed(71, 936, 2, 112.5, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "rtx-4090",
+        "NVIDIA RTX 4090",
+        24,
+        (23.51, 23.647),
+        "8.9",
+        _BANNER,
+        Speed(165.2, 1008, 1, 0, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "rtx-5090",
+        "NVIDIA RTX 5090",
+        32,
+        (31.342, 31.37),
+        "12.0",
+        _BANNER,
+        Speed(209.5, 1792, 1, 0, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "rtx-6000-ada",
+        "NVIDIA RTX 6000 Ada",
+        48,
+        (47.37, 47.53),
+        "8.9",
+        _OUT_OF_MEMORY,
+        Speed(364.2, 960, 1, 0, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "rtx-pro-6000",
+        "NVIDIA RTX PRO 6000 Blackwell",
+        96,
+        (94.971, 95.59),
+        "12.0",
+        _BANNER,
+        Speed(503.8, 1792, 1, 0, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "l4", "NVIDIA L4", 24, (22.03, 22.161), "8.9", _BANNER, Speed(121, 300, 1, 0, _LIGHTNING, _UNCONFIRMED)
+    ),
+    Accelerator(
+        "l20", "NVIDIA L20", 48, (44.4, 44.5), "8.9", _RECALLED, Speed(119.5, 864, 1, 0, _UNCONFIRMED, _UNCONFIRMED)
+    ),
+    Accelerator(
+        "l40", "NVIDIA L40", 48, (44.39, 44.52), "8.9", _RECALLED, Speed(181, 864, 1, 0, _LIGHTNING, _UNCONFIRMED)
+    ),
+    Accelerator("l40s", "NVIDIA L40S", 48, (44.392, 44.402), "8.9", _BANNER, Speed(362, 864, 1, 0, _ML, _UNCONFIRMED)),
+    Accelerator(
+        "h100-sxm-80gb",
+        "NVIDIA H100-SXM5-80GB",
+        80,
+        (79.097, 79.179),
+        "9.0",
+        _BANNER,
+        Speed(989, 3350, 8, 900, _ML, _DLCALC, matmul=0.803),
+    ),
+    Accelerator(
+        "h100-pcie-80gb",
+        "NVIDIA H100-PCIe-80GB",
+        80,
+        (79.1, 79.2),
+        "9.0",
+        _RECALLED,
+        Speed(756, 2000, 2, 600, _ML, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "h100-nvl-94gb",
+        "NVIDIA H100-NVL-94GB",
+        94,
+        (93.016, 93.11),
+        "9.0",
+        _BANNER,
+        Speed(835, 3938, 2, 600, _TITAN, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "h800-sxm-80gb",
+        "NVIDIA H800-SXM",
+        80,
+        (79.1, 79.2),
+        "9.0",
+        _RECALLED,
+        Speed(989, 3350, 8, 400, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "h20-96gb",
+        "NVIDIA H20-96GB",
+        96,
+        (95.0, 95.22),
+        "9.0",
+        _OUT_OF_MEMORY,
+        Speed(148, 4000, 8, 900, _TITAN, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "h200-sxm-141gb",
+        "NVIDIA H200-SXM-141GB",
+        141,
+        (139.7, 139.801),
+        "9.0",
+        _BANNER,
+        Speed(989, 4800, 8, 900, _ML, _UNCONFIRMED, matmul=0.803),
+    ),
+    Accelerator(
+        "h200-nvl-141gb",
+        "NVIDIA H200-NVL-141GB",
+        141,
+        (139.7, 139.8),
+        "9.0",
+        _RECALLED,
+        Speed(835, 4800, 4, 900, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "gh200-96gb",
+        "NVIDIA GH200-96GB",
+        96,
+        (94.5, 95.0),
+        "9.0",
+        _RECALLED,
+        Speed(989, 4000, 1, 900, _ML, _UNCONFIRMED, matmul=0.838),
+    ),
+    Accelerator(
+        "b200",
+        "NVIDIA B200-SXM-180GB",
+        180,
+        (178.35, 178.36),
+        "10.0",
+        _OUT_OF_MEMORY,
+        Speed(2250, 8000, 8, 1800, _ML, _DLCALC, matmul=0.776),
+    ),
+    Accelerator(
+        "gb200",
+        "NVIDIA GB200-NVL72",
+        186,
+        (184.31, 184.31),
+        "10.0",
+        _OUT_OF_MEMORY,
+        Speed(2500, 8000, 72, 1800, _ML, _UNCONFIRMED, matmul=0.729),
+    ),
+    Accelerator(
+        "b300",
+        "NVIDIA B300-SXM",
+        288,
+        (267.69, 267.69),
+        "10.3",
+        _OUT_OF_MEMORY,
+        Speed(2250, 8000, 8, 1800, _ML, _UNCONFIRMED, matmul=0.786),
+    ),
+    Accelerator(
+        "gb300",
+        "NVIDIA GB300-NVL72",
+        288,
+        (276.5, 276.5),
+        "10.3",
+        _OUT_OF_MEMORY,
+        Speed(2500, 8000, 72, 1800, _ML, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "gb10",
+        "NVIDIA GB10 (DGX Spark)",
+        128,
+        (119.698, 121.693),
+        "12.1",
+        _BANNER,
+        Speed(125, 273, 1, 0, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "mi210",
+        "AMD MI210",
+        64,
+        (63.98, 63.98),
+        "gfx90a",
+        _OUT_OF_MEMORY,
+        Speed(181, 1638, 4, 300, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "mi250x-gcd",
+        "AMD MI250X (per GCD)",
+        64,
+        (63.59, 63.98),
+        "gfx90a",
+        _OUT_OF_MEMORY,
+        Speed(191.5, 1638, 8, 400, _TITAN, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "mi300x",
+        "AMD MI300X",
+        192,
+        (191.69, 191.98),
+        "gfx942",
+        _OUT_OF_MEMORY,
+        Speed(1307, 5300, 8, 896, _ML, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "mi325x",
+        "AMD MI325X",
+        256,
+        (255.69, 255.98),
+        "gfx942",
+        _OUT_OF_MEMORY,
+        Speed(1300, 6000, 8, 896, _ML, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "mi350x",
+        "AMD MI350X",
+        288,
+        (287.98, 287.98),
+        "gfx950",
+        _OUT_OF_MEMORY,
+        Speed(2300, 8000, 8, 1075, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "mi355x",
+        "AMD MI355X",
+        288,
+        (287.98, 287.98),
+        "gfx950",
+        _OUT_OF_MEMORY,
+        Speed(2500, 8000, 8, 1075, _ML, _UNCONFIRMED),
+    ),
 )
 """The catalog."""
 
-_BY_ID: Mapping[str, Accelerator] = {each.id: each for each in ACCELERATORS}
+BY_ID: Mapping[str, Accelerator] = {each.id: each for each in ACCELERATORS}
 
 
 def find_accelerator(name: str) -> Accelerator:
@@ -157,12 +448,10 @@ def find_accelerator(name: str) -> Accelerator:
 
     Raises ConfigError with the nearest id.
     """
-    found = _BY_ID.get(name.strip().lower())
+    found = BY_ID.get(name.strip().lower())
     if found is None:
-        meant = meaning(name, _BY_ID)
+        meant = meaning(name, BY_ID)
         several = Message("; it may be {}", joined(", ", meant)) if len(meant) > 1 else ""
-        message = Message(
-            "found {!r:.80}, which is not in the catalog of {} accelerators{}", name, len(_BY_ID), several
-        )
-        raise ConfigError([Problem("hardware.accelerator", message, nearest(name, _BY_ID))])
+        message = Message("found {!r:.80}, which is not in the catalog of {} accelerators{}", name, len(BY_ID), several)
+        raise ConfigError([Problem("hardware.accelerator", message, nearest(name, BY_ID))])
     return found

@@ -39,7 +39,6 @@ FLOORS = (
             "tally",
             "columns",
             "escaping",
-            "speeds",
             "hardware",
         ),
         *("untrusted", "patterns", "registry", "i18n"),

@@ -9,8 +9,8 @@ from statistics import fmean
 import pytest
 
 from memcore import UnsupportedError, estimate
+from memcore.hardware import ACCELERATORS, FLASH_SHARES
 from memcore.questions.costs import SPREAD, cost_of, roofline_of, seconds_of
-from memcore.speeds import FLASH_SHARES, MATMUL_SHARES, SPEEDS
 
 CASES = json.loads((Path(__file__).parent / "truth" / "speed.json").read_text(encoding="utf-8"))
 ERRORS = {
@@ -88,6 +88,7 @@ def test_eight_of_ten_are_inside_the_range(ratios):
 
 
 def test_shares_are_of_known_accelerators():
-    """Each measured share is of an accelerator of the catalog, and below its peak."""
-    assert set(MATMUL_SHARES) <= set(SPEEDS)
-    assert all(0 < share < 1 for share in (*MATMUL_SHARES.values(), *FLASH_SHARES.values()))
+    """Each measured share is below its accelerator's peak."""
+    measured = [each.speed.matmul for each in ACCELERATORS if each.speed.matmul is not None]
+    assert len(measured) >= 7
+    assert all(0 < share < 1 for share in (*measured, *FLASH_SHARES.values()))

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from memcore.hardware import Accelerator, Overhead
-from memcore.speeds import SPEEDS
 from memcore.units import MiB
 
 PAIR = 12 * MiB
@@ -53,16 +52,14 @@ class Communicator:
 def _channels(accelerator: Accelerator | None) -> int:
     if accelerator is None:
         return _LINKED_OTHERS
-    speed = SPEEDS.get(accelerator.id)
-    if speed is None or not speed.link:
+    if not accelerator.speed.link:
         return _UNLINKED
     return _LINKED.get(accelerator.major or 0, _LINKED_OTHERS)
 
 
 def node(accelerator: Accelerator | None, gpus_per_node: int | None) -> int:
     """GPUs that reach each other without a network."""
-    speed = None if accelerator is None else SPEEDS.get(accelerator.id)
-    usual = 8 if speed is None else max(speed.domain, 8)
+    usual = 8 if accelerator is None else max(accelerator.speed.domain, 8)
     return min(usual, gpus_per_node) if gpus_per_node else usual
 
 

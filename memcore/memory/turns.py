@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from memcore.hardware import matmul_workspaces
+from memcore.hardware import TERA, matmul_workspaces
 from memcore.memory.allocator import (
     SMALL,
     Move,
@@ -32,7 +32,6 @@ from memcore.memory.allocator import (
     small_segments,
 )
 from memcore.messages import Message, joined
-from memcore.speeds import SPEEDS, TERA
 from memcore.symbols import product
 from memcore.trace.job import Job
 from memcore.trace.pipelined import IN_FLIGHT, SENT
@@ -248,13 +247,12 @@ class _Flights:
 
 def _products(job: Job) -> float | None:
     """Seconds of a forward pass's products with weights, at the vendor's peak; None if that is not known."""
-    speed = None if job.accelerator is None else SPEEDS.get(job.accelerator.id)
-    if speed is None:
+    if job.accelerator is None:
         return None
     tokens = job.sizes["b"] * job.sizes["s"]
     matrices = (each for each in job.share.tensors if each[0].kind not in ("embedding", "norm"))
     weights = sum(count * product(weight.shape, job.sizes) for weight, _, count in matrices)
-    return 2 * tokens * weights / (speed.tflops * TERA)
+    return 2 * tokens * weights / (job.accelerator.speed.tflops * TERA)
 
 
 def apply(job: Job) -> bool:

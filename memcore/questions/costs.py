@@ -32,11 +32,10 @@ from memcore import registry
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.hardware import find_accelerator
+from memcore.hardware import BY_ID, FLASH_SHARES, GIGA, TERA
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
-from memcore.speeds import FLASH_SHARES, GIGA, MATMUL_SHARES, SPEEDS, TERA
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
@@ -90,18 +89,22 @@ class Roofline:
         return replace(self, **given)  # type: ignore[arg-type]
 
 
+_USUAL = "h100-sxm-80gb"
+"""What an accelerator that is not named counts as."""
+
+
 def roofline_of(accelerator: str | None, gpus_per_node: int | None = None) -> Roofline:
     """The inputs for an accelerator of the catalog; one that is not named counts as an H100."""
-    speed = SPEEDS.get(accelerator or "h100-sxm-80gb")
-    if speed is None:
+    row = BY_ID.get(accelerator or _USUAL)
+    if row is None:
         return Roofline()
+    speed, usual = row.speed, BY_ID[_USUAL].speed.matmul
     domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
     link = speed.link / 2 * GIGA if speed.link else Roofline().host
-    name = accelerator or "h100-sxm-80gb"
     return Roofline(
         flops=speed.tflops * TERA,
-        flops_efficiency=_SHAPES * MATMUL_SHARES.get(name, MATMUL_SHARES["h100-sxm-80gb"]),
-        attention_efficiency=FLASH_SHARES.get(find_accelerator(name).capability, Roofline().attention_efficiency),
+        flops_efficiency=_SHAPES * (speed.matmul or usual or 1),
+        attention_efficiency=FLASH_SHARES.get(row.capability, Roofline().attention_efficiency),
         memory=speed.memory * GIGA,
         link=link,
         domain=max(domain, 1),
