@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+SOURCE = ROOT / "docs" / "architecture.md"
+PAGE = SOURCE.read_text(encoding="utf-8") if SOURCE.exists() else ""  # only tests are in the browser's Python
 WALKS = {
     found[1]: found[0]
     for found in re.finditer(r"### … (an? [^\n]*)\n.*?(?=\n### |\Z)", PAGE, re.DOTALL)

@@ -248,6 +248,7 @@ def test_every_sentence_has_a_chinese_row(path):
     assert templates + finished == []
 
 
+@pytest.mark.machine
 def test_every_message_has_its_values():
     """A template has as many places as it is given values."""
     found = [each for path in ROOT.rglob("*.py") for each in messages_of(ast.parse(path.read_text(encoding="utf-8")))]
@@ -257,6 +258,7 @@ def test_every_message_has_its_values():
         assert places == len(values) or any(isinstance(each, ast.Starred) for each in values), template.value
 
 
+@pytest.mark.machine
 def test_every_row_is_said():
     """A row of a text that nobody says any more goes."""
     said = set()

@@ -10,6 +10,7 @@ from memcore.faces.render.plans import plans_data, plans_text
 from memcore.questions.planning.plan import KEEP, MOST
 from memcore.questions.planning.rows import METHODS, TIERS
 
+pytestmark = pytest.mark.machine
 PRE = {"goal": "pre-train"}
 
 

@@ -12,6 +12,7 @@ from memcore import UnsupportedError, estimate
 from memcore.hardware import ACCELERATORS, FLASH_SHARES
 from memcore.questions.costs import SPREAD, cost_of, roofline_of, seconds_of
 
+pytestmark = pytest.mark.machine
 CASES = json.loads((Path(__file__).parent / "truth" / "speed.json").read_text(encoding="utf-8"))
 ERRORS = {
     "IBM": 0.05,

@@ -14,6 +14,7 @@ from memcore.tools import TOOLS, imported
 from memcore.tools.loops import DEFAULTS
 from memcore.tools.vocabulary import CLASSES, MAPPED, class_of, table
 
+pytestmark = pytest.mark.machine
 TABLES = Path(__file__).parent.parent / "harvest" / "tables"
 HARVESTED = sorted(path.stem for path in TABLES.glob("*.json"))
 READERS = {
