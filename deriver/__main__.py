@@ -261,7 +261,7 @@ def main(arguments: list[str]) -> int:
     """Derive and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("types", nargs="*")
-    parser.add_argument("--cache", type=Path, default=Path("/tmp/deriver/rows"))
+    parser.add_argument("--cache", type=Path, default=building.CACHES / "rows")
     parser.add_argument("--rest", action="store_true", help="then all others")
     parser.add_argument("--again", action="store_true", help="also what is cached")
     parser.add_argument("--base", action="store_true", help="the classes of AutoModel too")

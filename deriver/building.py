@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +24,9 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+CACHES = Path(__file__).parent.parent / "build" / "deriver"
+"""Where rows and counts that were found are kept."""
 
 TABLES = ("IMAGE_TEXT_TO_TEXT", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "MULTIMODAL_LM")
 """Auto classes of language models; the first that lists a type says which class its checkpoints mostly have."""

@@ -50,7 +50,7 @@ def proved(model_type: str, name: str) -> bool:
 
 
 def _cached(model: Any, length: int) -> int:
-    """Elements that the cache holds after so many tokens."""
+    """Count the elements of the cache after a number of tokens."""
     ids = torch.zeros(1, length, dtype=torch.long, device="meta")
     more = {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
     with torch.no_grad():

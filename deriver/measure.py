@@ -117,7 +117,7 @@ def outcome(config: dict[str, Any], parameters: int) -> tuple[str, str]:
 def main(arguments: list[str]) -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("/tmp/deriver/measure"))
+    parser.add_argument("--cache", type=Path, default=building.CACHES / "measure")
     parser.add_argument("--only", default="")
     parser.add_argument("--show", default="")
     parser.add_argument("--keys", action="store_true", help="variants with one key changed at a time")

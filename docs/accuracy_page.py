@@ -233,8 +233,8 @@ def blocks(found: Report) -> Iterator[Block]:
     done = [each for each in found.results if each.error is not None]
     judged = [each for each in found.results if each.error is not None or each.verdict is not None]
     yield (
-        f"{format_count(len(judged))} of {format_count(len(found.results))} known cases are predicted here; the others are refused "
-        "by name. `memcore accuracy FILE` shows every case of a file, as those below tests/truth. Blue cases are simulated: real "
+        f"{format_count(len(judged))} of {format_count(len(found.results))} known cases have a prediction; memcore rejects the others with "
+        "an error that names what is not supported. `memcore accuracy FILE` shows every case of a file, such as those in tests/truth. Blue cases are simulated: real "
         "steps of PyTorch on fake tensors with every allocation recorded. Orange ones are what people and projects published."
     )
     yield Picture("accuracy-scatter.svg", scatter(shown))

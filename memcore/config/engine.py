@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from memcore.config.kinds import Choice, Flag, Number, Text, Version
 from memcore.config.schema import Section, setting
 from memcore.registry import ENGINES
@@ -58,3 +60,12 @@ class EngineSettings(Section, path="engine"):
         default="1, an even distribution",
         advanced=True,
     )
+
+
+def release(version: object) -> tuple[int, ...]:
+    """A release as numbers.
+
+    >>> release("0.19.0"), release("v0.2.6.post1")
+    ((0, 19, 0), (0, 2, 6))
+    """
+    return tuple(int(part) for part in re.findall(r"(?:^v?|\.)(\d+)(?=\.|$|[a-z])", str(version)))

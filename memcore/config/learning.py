@@ -91,7 +91,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     rank = setting(
         Integer(),
         "Rank of gradients",
-        "GaLore and APOLLO: moments are kept of gradients projected to so many dimensions.",
+        "GaLore and APOLLO: dimensions to which gradients are projected; moments are kept of the projection.",
         flag="optimizer-rank",
         default="128 for GaLore, 256 for APOLLO, 1 for APOLLO-Mini",
         advanced=True,
@@ -227,7 +227,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     u = setting(
         Integer(),
         "Projections",
-        "TinyLoRA learns so many numbers for each layer.",
+        "TinyLoRA: trainable numbers of each layer.",
         flag="adapter-projections",
         default="64, as in PEFT",
         advanced=True,

@@ -13,6 +13,7 @@ from memcore.symbols import Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, new, only, split, to, view
 from memcore.tensors.operations import add, scale
+from memcore.tensors.reshaping import cropped
 from memcore.tensors.tensor import Tensor
 from memcore.trace.recipe import Loss
 
@@ -61,8 +62,10 @@ def causal_lm_loss(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
         if loss.kind == "cross-entropy-fp32":
             logits = to(logits, "fp32")
         if loss.slices_logits:
-            part, labels = _without_last(logits), _without_first(labels)
-            return cross_entropy(part, labels)
+            batch, length = labels.shape
+            shorter = Shifted(length, -1, 1)
+            part = contiguous(cropped(logits, 1, 1, shorter))  # the logits stay: `ForCausalLMLoss` holds both
+            return cross_entropy(part, _shifted(labels, (batch, shorter)))
         if loss.shifts_labels:
             padded = _padded(labels)
             labels = _shifted(padded, labels.shape)
@@ -78,20 +81,6 @@ def _padded(labels: Tensor) -> Tensor:
 def _shifted(padded: Tensor, shape: Shape) -> Tensor:
     """Labels without their first column; those of a single sequence are a view."""
     return contiguous(view(padded, shape, cut=1))
-
-
-def _without_last(logits: Tensor) -> Tensor:
-    """`logits[..., :-1, :].contiguous()`: a copy; its gradient is written into zeros of the full size."""
-    tape, full = logits.tape, logits.shape
-    part = view(logits, (full[0], Shifted(full[1], -1, 1), *full[2:]), logits.order, cut=1)
-    if tracked(logits):
-        attach([part], [logits], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
-    return contiguous(part)
-
-
-def _without_first(labels: Tensor) -> Tensor:
-    """`labels[..., 1:].contiguous()`."""
-    return contiguous(view(labels, (labels.shape[0], Shifted(labels.shape[1], -1, 1)), cut=1))
 
 
 def shifted(labels: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ OF_NO_ACCOUNT: Mapping[str, str] = {
 CLASSES = {
     MAPPED: "read, by a tool's table or by what its keys mean together",
     LEFT_OUT: "may change memory, and is not supported yet: left out by name",
-    REFUSED: "makes another job of it, and is not supported yet: refused by name, unless it is off",
+    REFUSED: "changes what the job is, and is not supported yet: rejected with its name, unless it is off",
     **OF_NO_ACCOUNT,
 }
 

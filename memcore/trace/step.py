@@ -186,17 +186,15 @@ class Step:
         self.tape.enter("forward", slot.unit, slot.repeats)
         with self.tape.at(slot.path):
             seen = [self.runtime.cast(each) for each in more]
-            if slot.checkpointed and self.recipe.checkpoints is not None and self.recipe.checkpoints.around_units:
-                y = self._checkpoint(slot.unit, partial(self._wrapped, slot, forward), x, *seen)
-                del seen
-            else:
-                x = self.runtime.enter(slot.unit, x)
-                run = partial(forward, slot)
-                with self._offloading():
-                    y = self._checkpoint(slot.unit, run, x, *seen) if slot.checkpointed else run(x, *seen)
-                del seen
-                self._hosted.settle()
-                y = self.runtime.leave(slot.unit, y)
+            checkpoints = self.recipe.checkpoints
+            around = slot.checkpointed and checkpoints is not None and checkpoints.around_units
+            x = x if around else self.runtime.enter(slot.unit, x)
+            run = partial(self._wrapped, slot, forward) if around else partial(forward, slot)
+            with self._offloading():
+                y = self._checkpoint(slot.unit, run, x, *seen) if slot.checkpointed else run(x, *seen)
+            del seen
+            self._hosted.settle()
+            y = y if around else self.runtime.leave(slot.unit, y)
         self._backward_begins(y, "backward", slot.unit, slot.repeats)
         return y
 
@@ -233,7 +231,7 @@ class Step:
         def run(x: Tensor, *more: Tensor) -> Tensor:
             for slot in slots:
                 with self.tape.at(slot.path):
-                    x = self.runtime.leave(slot.unit, forward(slot, self.runtime.enter(slot.unit, x), *more))
+                    x = self._wrapped(slot, forward, x, *more)
             return x
 
         self.tape.enter("forward", first.unit, first.repeats)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from memcore import __version__
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone
+from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone, print_json
 
 
 class Listed(NamedTuple):
@@ -122,10 +122,8 @@ def _overview() -> Parser:
 def _refuse(error: MemcoreError, *, as_json: bool) -> int:
     problems = error.problems if isinstance(error, ConfigError) else (Problem("", str(error)),)
     if as_json:
-        import json  # noqa: PLC0415 - only here
-
         found = [{"path": each.path, "message": each.message, "suggestion": each.suggestion} for each in problems]
-        print(json.dumps({"problems": found}, indent=2, ensure_ascii=False))
+        print_json({"problems": found})
     else:
         for each in problems:
             print(f"error: {each}", file=sys.stderr)

@@ -12,7 +12,6 @@ from memcore.limits import FILE_BYTES
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 """Exit statuses."""
-SWITCHED = frozenset({"true", "yes", "on", "1", "false", "no", "off", "0"})
 
 
 class Command(NamedTuple):
@@ -25,7 +24,7 @@ class Command(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """One that refuses what it does not understand like everything else is refused: by name, with the nearest."""
+    """Refuse unknown arguments by name, with the nearest flag."""
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError. An argument that nobody asked for is named, with the flag that it may be."""
@@ -46,6 +45,11 @@ class Wide(argparse.HelpFormatter):
 def alone(given: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str]:
     """The arguments, each switch without a value saying so: what follows `--compile` may as well be a file."""
     switches = {each for action in parser._actions if action.nargs == "?" for each in action.option_strings}  # noqa: SLF001
+    if not switches:
+        yield from given
+        return
+    from memcore.config.kinds import SWITCHED  # noqa: PLC0415 - what has switches has a config
+
     for word, following in zip(given, [*given[1:], ""], strict=False):
         yield word if word not in switches or following.lower() in SWITCHED else f"{word}=true"
 

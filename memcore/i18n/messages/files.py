@@ -63,7 +63,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "hosts, processes and how requests arrive": "主机、进程与请求的到达方式",
     "read, by a tool's table or by what its keys mean together": "已读取：由工具的表，或由几个键的共同含义",
     "may change memory, and is not supported yet: left out by name": "可能影响显存，暂不支持：按名称忽略",
-    "makes another job of it, and is not supported yet: refused by name, unless it is off": (
+    "changes what the job is, and is not supported yet: rejected with its name, unless it is off": (
         "会变成另一种任务，暂不支持：除非关闭，否则按名称拒绝"
     ),
     "transformers' Trainer fills in auto": "transformers 的 Trainer 填入 auto 的值",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from memcore.config.hardware import Hardware
+from memcore.config.knobs import Knob
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
+from memcore.hardware import ACCELERATORS
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of, seconds_of
 from memcore.serving.estimate import ServingEstimate
@@ -83,6 +85,14 @@ class Bench:
             return found.device.expected <= (1 - self.headroom) * capacity
         pool = found.pool
         return pool is None or pool.capacity is None or found.needed <= (pool.capacity_low or 0)
+
+
+def larger(capacity: int) -> Iterator[Knob]:
+    """Accelerators of the catalog with more than these bytes, the smallest first, each as a change."""
+    for each in sorted(ACCELERATORS, key=lambda each: each.usable):
+        if each.usable > capacity:
+            to: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None}
+            yield Knob(title=each.name, to=to, why="more memory for each GPU", source=each.source)
 
 
 def node_of(config: Config) -> int:

@@ -217,10 +217,9 @@ def _different(proposals: list[Proposal], keep: int) -> Iterator[Proposal]:
 
 def _because(leanest: Found) -> str:
     """What binds, with the least that was needed."""
-    capacity = format_bytes(leanest.capacity or 0)
+    capacity, parts = format_bytes(leanest.capacity or 0), leanest.ledger.by_category
+    largest = max(parts, key=lambda name: parts[name])
     if isinstance(leanest, ServingEstimate):
-        parts = leanest.ledger.by_category
-        largest = max(parts, key=lambda name: parts[name])
         return Message(
             "each GPU has {}, and the leanest server that was tried needs {}, most of it {} ({})",
             capacity,
@@ -228,8 +227,6 @@ def _because(leanest: Found) -> str:
             largest,
             format_bytes(parts[largest]),
         )
-    parts = leanest.ledger.by_category
-    largest = max(parts, key=lambda name: parts[name])
     return Message(
         "each GPU has {}, and the leanest job that was tried needs {}; its peak is in the {}, the largest part {} ({})",
         capacity,

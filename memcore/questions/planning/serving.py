@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -12,10 +12,9 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
-from memcore.hardware import ACCELERATORS
 from memcore.messages import Message
 from memcore.questions.advising.server_changes import SERVER_CHANGES, ServerChange, setting_of
-from memcore.questions.planning.bench import Bench, SpentError
+from memcore.questions.planning.bench import Bench, SpentError, larger
 from memcore.questions.planning.rows import TIERS
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
@@ -177,14 +176,11 @@ class Servings:
             if found is not None and self.bench.safe(found.found):
                 yield found
                 break
-        for each in sorted(ACCELERATORS, key=lambda each: each.usable):
-            if each.usable > (self.first.capacity or 0):
-                change: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None}
-                knob = Knob(title=each.name, to=change, why="more memory for each GPU", source=each.source)
-                found = next(self._composed(self.asked.changed(change), (knob,), "hardware"), None)
-                if found is not None and self.bench.safe(found.found):
-                    yield found
-                    return
+        for knob in larger(self.first.capacity or 0):
+            found = next(self._composed(self.asked.changed(knob.to), (knob,), "hardware"), None)
+            if found is not None and self.bench.safe(found.found):
+                yield found
+                return
 
     def _less_work(self) -> Iterator[Served]:
         """Shorter sequences, then fewer of them, until the server takes them."""
@@ -217,10 +213,10 @@ def _format_of(found: ServingEstimate) -> Knob:
     )
 
 
-def _rows(found: ServingEstimate, wanted: object) -> Iterator[ServerChange]:
+def _rows(found: ServingEstimate, wanted: Callable[[ServerChange], bool]) -> Iterator[ServerChange]:
     """Rows of the server of a kind."""
     for row in SERVER_CHANGES:
-        if found.job.server.name in row.servers and callable(wanted) and wanted(row):
+        if found.job.server.name in row.servers and wanted(row):
             yield row
 
 

@@ -11,11 +11,10 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob, Settings, Way
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.hardware import ACCELERATORS
 from memcore.memory.estimate import Estimate
 from memcore.questions.advising.changes import CHANGES, applicable, settings_of
-from memcore.questions.planning.bench import Bench, SpentError
-from memcore.questions.planning.divisions import Asked, Division, asked_of, divisions
+from memcore.questions.planning.bench import Bench, SpentError, larger
+from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS, TIERS, Method
 from memcore.trace.job import Job
 
@@ -219,17 +218,12 @@ class Trainings:
         yield from self._larger()
 
     def _larger(self) -> Iterator[Candidate]:
-        job = self._job()
-        by_size = sorted(ACCELERATORS, key=lambda each: each.usable)
         need = self.leanest.device.high if self.leanest is not None else 0
-        for each in by_size:
-            if each.usable > max(job.capacity or 0, int(need * 0.8)):
-                to: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None}
-                knob = Knob(title=each.name, to=to, why="more memory for each GPU", source=each.source)
-                found = self._first(self.asked, (knob,), "hardware")
-                if found is not None and found.safe:
-                    yield found
-                    return
+        for knob in larger(max(self._job().capacity or 0, int(need * 0.8))):
+            found = self._first(self.asked, (knob,), "hardware")
+            if found is not None and found.safe:
+                yield found
+                return
 
     def _less_work(self) -> Iterator[Candidate]:
         """The longest sequence, halved as often as it takes, that fits with a method that the goal allows."""
@@ -312,6 +306,3 @@ def _keeps(config: Config, settings: Settings) -> bool:
     """Whether a way runs the layers that a config names."""
     given = config.get(Training.implementation)
     return given is None or settings.get(Training.implementation, given) == given
-
-
-__all__ = ["Candidate", "Trainings", "asked_of"]

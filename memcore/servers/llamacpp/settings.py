@@ -53,7 +53,7 @@ class LlamaCppSettings(Section, path="engine"):
     )  # fmt: skip
     n_cpu_moe = setting(
         Integer(minimum=0), "Experts on the host",
-        "--n-cpu-moe: the first so many layers keep their experts on the host.",
+        "--n-cpu-moe: number of layers, from the first on, whose experts stay on the host.",
         flag="n-cpu-moe", engines=_CPP, default="0", advanced=True,
     )  # fmt: skip
     mla = setting(

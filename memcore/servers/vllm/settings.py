@@ -32,7 +32,7 @@ class VllmSettings(Section, path="engine"):
     max_num_batched_tokens = setting(
         Integer(unit="tokens"),
         "Most tokens in a step",
-        "Tokens that one step computes; longer prompts are split. Profiling runs with so many.",
+        "Most tokens of one step; longer prompts are split. The profiling run computes this number of tokens.",
         flag="max-batched-tokens",
         engines=_VLLM,
         default="8192 from 70 GiB on (not A100), 16384 from 160 GiB on, else 2048",

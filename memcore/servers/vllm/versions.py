@@ -7,8 +7,9 @@ v1/sample/ops, engine/arg_utils.py.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
+
+from memcore.config.engine import release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Facts:
     keeps_expert_workspace: bool = True
     """The experts' workspace stays allocated after profiling."""
     chunk: int = 0
-    """Prompts are computed in chunks of so many tokens where more than 32,768 may come; 0 if they are not
+    """Tokens of each chunk of a prompt where more than 32,768 may come; 0 if they are not
     (config.py and engine/arg_utils.py of 0.6.3, 0.6.6 and 0.7.3: not with LoRA, speculation, windows or towers)."""
     falls_back: bool = False
     """The former engine runs where LoRA or a pipeline is asked for (engine/arg_utils.py of 0.8.2)."""
@@ -94,15 +95,6 @@ FACTS = (
 """Rows in order of release."""
 NEWEST = "0.33.0"
 """The newest release that was read; what is not given is taken for it."""
-
-
-def release(version: object) -> tuple[int, ...]:
-    """A release as numbers.
-
-    >>> release("0.19.0"), release("v0.2.6.post1")
-    ((0, 19, 0), (0, 2, 6))
-    """
-    return tuple(int(part) for part in re.findall(r"(?:^v?|\.)(\d+)(?=\.|$|[a-z])", str(version)))
 
 
 def former(found: Facts) -> Facts:

@@ -92,11 +92,14 @@ class DeepSpeedSettings(Section, path="engine"):
         "Prefetch bucket", "Elements that stage 3 fetches ahead.", "prefetch-bucket", "50000000"
     )
     stage3_max_live_parameters = _elements(
-        "Live parameters", "Stage 3 fetches nothing ahead beyond so many elements.", "max-live", "1000000000"
+        "Live parameters",
+        "Most elements that stage 3 keeps gathered, counting those it fetches ahead.",
+        "max-live",
+        "1000000000",
     )
     stage3_max_reuse_distance = _elements(
         "Reuse distance",
-        "Stage 3 does not release what is used again within so many elements.",
+        "Stage 3 keeps a gathered parameter that is used again within this number of elements.",
         "max-reuse",
         "1000000000",
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.defaults import Assumption, Defaults
-from memcore.config.engine import EngineSettings
+from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
@@ -72,11 +72,10 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
     )
 
 
-def before(read: Defaults, release: tuple[int, int]) -> bool:
-    """Whether a config names a release of Megatron-Core before one; TransformerEngine is the newest of its time."""
-    given = str(read.given(EngineSettings.version) or "").lstrip("v").split(".")
-    numbers = [int(each) for each in given[:2] if each.isdecimal()]
-    return len(numbers) == len(release) and tuple(numbers) < release
+def before(read: Defaults, change: tuple[int, int]) -> bool:
+    """Whether a config names a Megatron-Core before a change; TransformerEngine is the newest of its time."""
+    named = release(read.given(EngineSettings.version) or "")
+    return len(named) >= len(change) and named < change
 
 
 def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bool) -> tuple[str, str]:

@@ -198,7 +198,7 @@ class TorchSettings(Section, path="engine"):
     lm_head_chunk_size = setting(
         Integer(unit="tokens"),
         "Logits chunk",
-        "LitGPT: the output head runs over so many tokens of the sequence at a time.",
+        "LitGPT: tokens of the sequence that the output head processes at a time.",
         flag="lm-head-chunk",
         engines=("none", "ddp", "fsdp"),
         default="by training.loss",
