@@ -530,6 +530,7 @@ def answered(config):
         json.dumps(serving_explanation_data(found))
 
 
+@pytest.mark.machine  # counting calls is slow inside Pyodide, and the counts are the same
 @pytest.mark.parametrize("config", LARGE.values(), ids=LARGE)
 def test_what_is_large_but_real_is_counted(config):
     """Work does not grow with GPUs and micro-batches, and little with layers."""
@@ -550,6 +551,7 @@ ASKED = {
 }
 
 
+@pytest.mark.machine  # as above
 @pytest.mark.parametrize("config", ASKED.values(), ids=ASKED)
 def test_questions_about_llama_cpp_place_a_graph_once(config):
     """Contexts of as many cells have the same, and what weights and caches alone exceed needs none."""
