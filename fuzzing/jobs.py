@@ -149,6 +149,13 @@ def put(tree: Tree, path: str, found: Any) -> None:
     here[last] = found
 
 
+def value_at(tree: Any, path: str) -> Any:
+    """The value at a path; None where there is none."""
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
 def _applies(path: str, engine: str) -> bool:
     setting: Setting[Any] = SETTINGS[path]
     return setting.engines is None or engine in setting.engines

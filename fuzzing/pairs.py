@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fuzzing.answers import Found, answered, expect, said, settled
-from fuzzing.jobs import put
+from fuzzing.jobs import put, value_at
 from memcore.errors import UnsupportedError
 
 WORK = ("training.micro_batch_size", "training.sequence_length", "training.gradient_accumulation_steps")
@@ -17,6 +17,9 @@ WORK = ("training.micro_batch_size", "training.sequence_length", "training.gradi
 def of_pair(given: Any) -> None:
     """Two answers in the order that their difference asks for."""
     base, name = settled(given["config"]), given["pair"]
+    for path in given["changes"]:
+        if value_at(base, path) != value_at(given["config"], path) or (ORDERED[name] and value_at(base, path) is None):
+            raise UnsupportedError(path, "does not go with the rest: what is more than the default is not known")
     changed = copy.deepcopy(base)
     for path, value in given["changes"].items():
         put(changed, path, value)
@@ -46,3 +49,6 @@ MEASURES: Mapping[str, Callable[[Found], int]] = {
     "frozen": _allocated,
 }
 """What is compared of two answers."""
+
+ORDERED: Mapping[str, bool] = {"more work": True, "more ranks": True, "checkpointing": False, "frozen": False}
+"""Whether a pair's second value is more than the first, which must then be written in the config."""

@@ -142,8 +142,8 @@ def _meaning(name: str) -> str:
 
 
 def spelled(path: str, value: object) -> str:
-    """The value of a setting as its file, form or flag would spell it."""
-    return SETTINGS[path].kind.spell(value)
+    """The value of a setting as its file, form or flag would spell it; of a model's own key, as text."""
+    return SETTINGS[path].kind.spell(value) if path in SETTINGS else str(value)
 
 
 def why(entry: Entry) -> str:

@@ -49,7 +49,10 @@ class Stored:
 
     def leaves(self, module: str) -> bool:
         """Whether a module, by its full name, is left alone."""
-        return any(_matches(pattern, module) for pattern in self.ignored)
+        known = _left_alone(self.ignored)
+        if module not in known:
+            known[module] = any(_matches(pattern, module) for pattern in self.ignored)
+        return known[module]
 
     def format_of(self, kind: str, modules: Sequence[str]) -> Format | None:
         """How a matrix is stored that is made of some modules; None: in the model's dtype."""
@@ -64,6 +67,12 @@ class Stored:
     def native(self) -> bool:
         """Quantized by those who trained it, so that its further layers are as well."""
         return self.method == "fp8" and not self.format.name.startswith("fp8-channel")
+
+
+@lru_cache(maxsize=32)
+def _left_alone(ignored: tuple[str, ...]) -> dict[str, bool]:
+    """Answers of `Stored.leaves` by module: estimates of one search ask for the same names."""
+    return {}
 
 
 @lru_cache(maxsize=256)

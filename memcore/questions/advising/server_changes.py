@@ -72,25 +72,43 @@ def _share(path: str) -> Made:
 
     def made(found: ServingEstimate) -> Iterator[Changes]:
         now = setting_of(found.job, path)
-        for percent in range(98, 59, -1):
-            if isinstance(now, float) and percent / 100 <= now:
-                return
-            if _starts(found, {path: percent / 100}):
-                yield {path: percent / 100}
-                return
+        if found.capacity is None or found.device.high > found.capacity:
+            return
+        # A larger share holds more: halve until the largest that stays below the capacity is left.
+        low, high = int(100 * now) + 1 if isinstance(now, float) else 60, 98
+        while low <= high:
+            middle = (low + high) // 2
+            if _exceeds(found, {path: middle / 100}):
+                high = middle - 1
+            else:
+                low = middle + 1
+        if isinstance(now, float) and high / 100 <= now:
+            return
+        if _starts(found, {path: high / 100}):
+            yield {path: high / 100}
 
     return made
 
 
+def _exceeds(found: ServingEstimate, changes: Changes) -> bool:
+    """Whether a server with changes holds more than the GPU has; not where it is refused, as with too small a share."""
+    then = _with(found, changes)
+    return then is not None and then.capacity is not None and then.device.high > then.capacity
+
+
 def _starts(found: ServingEstimate, changes: Changes) -> bool:
+    then = _with(found, changes)
+    return then is not None and then.capacity is not None and then.device.high <= then.capacity
+
+
+def _with(found: ServingEstimate, changes: Changes) -> ServingEstimate | None:
     config = found.job.config
     try:
         for path, value in changes.items():
             config = config.replaced(path, value)
-        then = estimate_serving(config)
+        return estimate_serving(config)
     except MemcoreError:
-        return False
-    return then.capacity is not None and then.device.high <= then.capacity
+        return None
 
 
 def _utilized(found: ServingEstimate) -> Iterator[Changes]:
