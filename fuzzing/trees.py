@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
@@ -52,7 +53,7 @@ def _replace(holder: Any, key: Any, rng: Random) -> None:
 def _scale(holder: Any, key: Any, rng: Random) -> None:
     """Another number: a little or a lot."""
     value = holder[key]
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > sys.float_info.max:
         _replace(holder, key, rng)
     else:
         holder[key] = rng.choice([value + 1, value - 1, value * 2, -value, value * 1000, 0, value + 0.5, str(value)])

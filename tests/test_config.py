@@ -28,6 +28,7 @@ def with_section(**sections):
         ({}, "model: is required"),
         ({"model": None}, "model: is required"),
         ({"model": 5}, "model: expected a catalog id, a hub id or the content of a config.json, found 5"),
+        ({"model": "a\ud800"}, "model: found half of a character (a lone surrogate), which no file can contain"),
         (with_section(trainin={}), "trainin: unknown key (did you mean 'training'?)"),
         (with_section(training={"sequence_lenght": 1}), "training.sequence_lenght: unknown key (did you mean 'sequence_length'?)"),
         (with_section(training={"sequence_length": "8k"}), "training.sequence_length: expected a whole number, found '8k'"),

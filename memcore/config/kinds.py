@@ -359,6 +359,13 @@ class Listed:
         return {"enum": list(self.titles)}
 
 
+def _encodable(text: str) -> str:
+    """A text that links and files can carry: half of a surrogate pair has no encoding."""
+    if any("\ud800" <= each <= "\udfff" for each in text):
+        raise ValueError("found half of a character (a lone surrogate), which no file can contain")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class ModelName:
     """A model: a name, or the content of a config.json, which as text is deflated and in base64."""
@@ -368,7 +375,7 @@ class ModelName:
             raise ValueError(
                 Message("expected a catalog id, a hub id or the content of a config.json, found {}", shown(value))
             )
-        return value
+        return _encodable(value) if isinstance(value, str) else value
 
     def parse(self, text: str) -> str | Mapping[str, object]:
         return self.check(inflated(text) if text.startswith(DEFLATED) else text.strip())
@@ -391,7 +398,7 @@ class Text:
             )
         if not value.strip():
             raise ValueError("found an empty text; leave the key out, or give null")
-        return value
+        return _encodable(value)
 
     def parse(self, text: str) -> str:
         return self.check(text)

@@ -58,6 +58,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected at most {most} characters, found {value}": "应不超过 {most} 个字符，实为 {value} 个",
     "expected a list of at most {most} items, found {value}": "列表应不超过 {most} 项，实为 {value} 项",
     "found an empty text": "文本为空",
+    "found half of a character (a lone surrogate), which no file can contain": (
+        "含有半个字符（孤立的代理项），任何文件都无法保存"
+    ),
     "leave the key out, or give null": "请去掉该键，或写 null",
     "expected a number of at most {most}, found {value}": "应为不大于 {most} 的数，实为 {value}",
     "more than {most} values": "超过 {most} 个值",
