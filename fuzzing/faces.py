@@ -50,6 +50,7 @@ from memcore.questions.reconciling.reconcile import reconcile
 from memcore.questions.searching.records import record
 from memcore.questions.searching.search import search
 from memcore.questions.solving import solve
+from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, exported, imported
 from memcore.tools.sources import read_source
 
@@ -124,7 +125,7 @@ def of_exports(given: Any) -> None:
     found = answered(settled(given))
     config = found.job.config
     taken = {each.path: each.value for each in found.assumptions}
-    engine = config[EngineSettings.type] or "none"
+    engine = found.job.engine.name if isinstance(found, ServingEstimate) else config[EngineSettings.type] or "none"
     for name, tool in TOOLS.items():
         if engine not in tool.engines or tool.read_only:
             continue
