@@ -168,7 +168,9 @@ def _comes_back(config: Config, written: str) -> None:
         again = Config.from_dict({"model": config.model, **back.config})
     for path, value in _flat(config.to_dict()):
         if path not in ("model", "engine.framework", "engine.framework_version"):
-            expect(again.get(path) == value, f"{back.tool.name} brings {path} back: {again.get(path)!r} of {value!r}")
+            # A tool without a key for it has always one rank.
+            same = again.get(path) == value or (path.startswith("parallelism.") and (again.get(path) or 1) == value)
+            expect(same, f"{back.tool.name} brings {path} back: {again.get(path)!r} of {value!r}")
 
 
 def _flat(plain: dict[str, Any]) -> list[tuple[str, Any]]:

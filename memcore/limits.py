@@ -63,9 +63,9 @@ STAGES = LAYERS
 """Of a pipeline, and chunks of one of its stages: each has a layer at least."""
 EXPERTS = 2**14
 """Routed experts of a layer: the most in a published model are 2,048."""
-CHUNKS = 2**11
-"""Of a loss whose logits come chunk by chunk, each recorded on its own: LitGPT's of 128 tokens make as many of a
-quarter of a million."""
+CHUNKS = 2**10
+"""Of a loss whose logits come chunk by chunk, each recorded on its own: LitGPT's of 128 tokens make as many of
+131,072."""
 STREAMS = 64
 """Parallel residual streams (`altup_num_inputs`): published models have four."""
 VOCABULARY = 2**26

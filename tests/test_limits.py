@@ -191,7 +191,7 @@ def test_chunks_of_the_loss_are_bounded():
     job = {"model": LLAMA, "engine": {"lm_head_chunk_size": 1}, "training": {"sequence_length": 10**7}}
     with pytest.raises(MemcoreError) as caught:
         estimate(job)
-    message = "makes 10,000,000 chunks of the loss; at most 2,048 are recorded"
+    message = "makes 10,000,000 chunks of the loss; at most 1,024 are recorded"
     assert str(caught.value) == f"engine.lm_head_chunk_size: {message}"
 
 

@@ -94,7 +94,7 @@ def _total(value: object) -> int | None:
     if value is None:
         return None
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    total = int(float(match[1]) * _UNITS[match[2].lower()]) if match else value
+    total = int(min(float(match[1]), 2.0 * _MOST) * _UNITS[match[2].lower()]) if match else value
     if not isinstance(total, int) or isinstance(total, bool) or total < 1:
         raise ConfigError.at(
             "model.num_parameters", "expected a number of parameters such as 7B or 350M, found {}", shown(value)

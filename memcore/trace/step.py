@@ -67,8 +67,9 @@ class Step:
         for tower in recipe.network.towers if recipe.pictures else ():
             for unit in tower.units:
                 self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.ends))
-        if recipe.network.ends.tied:
-            self.weights[f"{recipe.network.ends.head.name}.weight"] = self.weights[recipe.network.ends.embedding.name]
+        ends = recipe.network.ends
+        if ends.tied and ends.embedding.name in self.weights:  # not where a stage has only layers, or only the loss
+            self.weights[f"{ends.head.name}.weight"] = self.weights[ends.embedding.name]
         self.slots = [slot for run in self._stack(None) for slot in run]
         towers = range(len(recipe.network.towers) if recipe.pictures else 0)
         self.towers = [list(self._stack(tower)) for tower in towers]

@@ -287,7 +287,7 @@ def _hyper_head(reader: Reader) -> tuple[Weight, ...]:
 
 
 def _crossing(reader: Reader) -> list[Place]:
-    listed = reader.listed("cross_attention_layers")
+    listed = reader.places("cross_attention_layers")
     chosen = set(range(3, 40, 5)) if listed is None else set(listed)
     return [Place("cross", tag="cross") if i in chosen else Place() for i in range(patterns.depth(reader))]
 
