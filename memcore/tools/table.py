@@ -10,6 +10,7 @@ from memcore.config.training import Training
 from memcore.formats.tool import Tool
 from memcore.servers.command_lines import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 from memcore.tools.fine_tuning import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
+from memcore.tools.peft import PEFT
 from memcore.tools.pytorch import DEEPSPEED, TORCHTITAN
 from memcore.tools.swift import LLAMA_FACTORY_V1, MS_SWIFT
 from memcore.tools.torchtune import TORCHTUNE
@@ -19,8 +20,8 @@ from memcore.trainers.nanotron.files import NANOTRON
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, TORCHTUNE, LLAMA_FACTORY_V1,
-        AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
+        PEFT, VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, TORCHTUNE,
+        LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
     )
 }  # fmt: skip
 """By name, in the order in which a file is compared with them."""

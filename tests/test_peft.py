@@ -1,0 +1,155 @@
+"""The adapter_config.json that PEFT saves with an adapter, as people publish it."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.networks.adapters import trainable
+from memcore.tools import imported
+from memcore.tools.sources import read_source
+
+TINY = """{
+  "alora_invocation_tokens": null,
+  "alpha_pattern": {},
+  "arrow_config": null,
+  "auto_mapping": null,
+  "base_model_name_or_path": "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+  "bias": "none",
+  "corda_config": null,
+  "ensure_weight_tying": false,
+  "eva_config": null,
+  "exclude_modules": null,
+  "fan_in_fan_out": false,
+  "inference_mode": true,
+  "init_lora_weights": true,
+  "layer_replication": null,
+  "layers_pattern": null,
+  "layers_to_transform": null,
+  "loftq_config": {},
+  "lora_alpha": 32,
+  "lora_bias": false,
+  "lora_dropout": 0.05,
+  "lora_ga_config": null,
+  "megatron_config": null,
+  "megatron_core": "megatron.core",
+  "modules_to_save": null,
+  "peft_type": "LORA",
+  "peft_version": "0.19.1",
+  "qalora_group_size": 16,
+  "r": 16,
+  "rank_pattern": {},
+  "revision": null,
+  "target_modules": [
+    "o_proj",
+    "v_proj",
+    "gate_proj",
+    "down_proj",
+    "k_proj",
+    "q_proj",
+    "up_proj"
+  ],
+  "target_parameters": null,
+  "task_type": "CAUSAL_LM",
+  "trainable_token_indices": null,
+  "use_bdlora": null,
+  "use_dora": false,
+  "use_qalora": false,
+  "use_rslora": false
+}"""
+"""As PEFT 0.19.1 saved it: ABISHEAK-std/TinyLlama-structured-output-finetuned-using-Lora."""
+OLDER = """{
+  "auto_mapping": null,
+  "base_model_name_or_path": "genaitraining/llama-2-7b-domain-tuned",
+  "bias": "none",
+  "fan_in_fan_out": false,
+  "inference_mode": true,
+  "init_lora_weights": true,
+  "layers_pattern": null,
+  "layers_to_transform": null,
+  "lora_alpha": 16,
+  "lora_dropout": 0.1,
+  "modules_to_save": null,
+  "peft_type": "LORA",
+  "r": 64,
+  "revision": null,
+  "target_modules": [
+    "q_proj",
+    "v_proj"
+  ],
+  "task_type": "CAUSAL_LM"
+}"""
+"""As PEFT 0.4 to 0.6 saved it: AliAbdien/Fine-Tuning-LLaMA-2-7B-."""
+READ = {
+    TINY: (
+        "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+        {"type": "lora", "rank": 16, "dropout": 0.05, "use_rslora": False,
+         "target_modules": ["o_proj", "v_proj", "gate_proj", "down_proj", "k_proj", "q_proj", "up_proj"]},
+    ),
+    OLDER: (
+        "genaitraining/llama-2-7b-domain-tuned",
+        {"type": "lora", "rank": 64, "dropout": 0.1, "target_modules": ["q_proj", "v_proj"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_published_files(text):
+    """The adapter and its base are all that they say; no other key may change memory as it stands there."""
+    found = imported(text)
+    model, adapter = READ[text]
+    assert found.tool.name == "peft"
+    assert found.config == {"model": model, "training": {"adapter": adapter}}
+    assert found.unknown == ()
+
+
+def test_what_is_computed():
+    """The numbers that learn: rank times both widths of each layer."""
+    config, _ = read_source(TINY, "adapter_config.json")
+    job = {**config["training"], "sequence_length": 128, "precision": "bf16"}
+    found = estimate(Config.from_dict({**config, "training": job})).ranks[0]
+    h, kv, ff, rank, layers = 2048, 256, 5632, 16, 22
+    learn = layers * rank * (2 * (h + h) + 2 * (h + kv) + 3 * (h + ff))
+    assert trainable(found.job.share) == learn
+
+
+SAID = {
+    '"use_dora": false': ('"use_dora": true', "type", "dora"),
+    '"use_rslora": false': ('"use_rslora": true', "use_rslora", True),
+    '"modules_to_save": null': ('"modules_to_save": ["embed_tokens", "lm_head"]', "modules_to_save",
+                                ["embed_tokens", "lm_head"]),
+    '"target_parameters": null': ('"target_parameters": ["mlp.experts.down_proj"]', "target_parameters",
+                                  ["mlp.experts.down_proj"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SAID)
+def test_what_else_makes_the_adapter(key):
+    other, setting, value = SAID[key]
+    assert key in TINY
+    assert imported(TINY.replace(key, other)).config["training"]["adapter"][setting] == value
+
+
+REFUSED = {
+    '"bias": "none"': ('"bias": "all"', "bias: found 'all'"),
+    '"rank_pattern": {}': ('"rank_pattern": {"q_proj": 4}', "rank_pattern.q_proj: found 4"),
+    '"layers_to_transform": null': ('"layers_to_transform": [0, 1]', "layers_to_transform: found"),
+    '"trainable_token_indices": null': ('"trainable_token_indices": [3]', "trainable_token_indices: found"),
+    '"exclude_modules": null': ('"exclude_modules": ["lm_head"]', "exclude_modules: found"),
+    '"layer_replication": null': ('"layer_replication": [[0, 4], [2, 5]]', "layer_replication: found"),
+    '"peft_type": "LORA"': ('"peft_type": "VERA"', "peft_type: found 'VERA'"),
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_other_adapters_are_refused_by_name(key):
+    other, message = REFUSED[key]
+    assert key in TINY
+    with pytest.raises((ConfigError, UnsupportedError), match=message.replace("[", r"\[")):
+        imported(TINY.replace(key, other))
+
+
+def test_a_key_of_someone_elses_is_named():
+    """Unsloth adds one of its own."""
+    assert imported(TINY.replace('"use_rslora"', '"unsloth_fixed": true,\n  "use_rslora"')).unknown == (
+        "unsloth_fixed",
+    )
