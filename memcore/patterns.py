@@ -56,7 +56,7 @@ class Pattern:
         self._at = 0
         build = self._alternatives()
         if self._at < len(self._tokens):
-            raise ValueError("has a bracket that nothing opens")
+            raise ValueError("has an unmatched closing bracket")
         self._begin = build(0)
         self._known: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._first = self._closed([self._begin], "start")
@@ -111,7 +111,7 @@ class Pattern:
 
     def _alternatives(self, deep: int = 0) -> _Build:
         if deep > _NESTING:
-            raise ValueError(Message("has more than {} brackets inside each other", _NESTING))
+            raise ValueError(Message("has brackets nested more than {} levels deep", _NESTING))
         ways = [self._sequence(deep)]
         while self._sign("|"):
             ways.append(self._sequence(deep))
@@ -130,7 +130,7 @@ class Pattern:
         if kind == "open":
             part = self._alternatives(deep + 1)
             if not self._sign(")"):
-                raise ValueError("has a bracket that nothing closes")
+                raise ValueError("has an unclosed bracket")
         elif kind == "times":
             raise ValueError("repeats nothing")
         elif kind in ("start", "end"):
@@ -182,7 +182,7 @@ def _tokens(text: str) -> Iterable[re.Match[str]]:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None or (text.startswith("(?", at) and len(token[0]) < 3):
-            raise ValueError(Message("has {!r}, which is not read", text[at : at + 10]))
+            raise ValueError(Message("has {!r}, which is not supported", text[at : at + 10]))
         yield token
         at = token.end()
 
@@ -194,7 +194,7 @@ def _inside(text: str) -> str:
         depth += {"open": 1}.get(str(token.lastgroup), 0) - (token[0] == ")")
         if not depth:
             return text[: token.start()]
-    raise ValueError("has a bracket that nothing closes")
+    raise ValueError("has an unclosed bracket")
 
 
 def starts_like(pieces: list[str], name: str) -> bool:

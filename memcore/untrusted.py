@@ -60,7 +60,7 @@ def fault(error: ValueError) -> str:
 
 def _no_number(name: str) -> object:
     """Raise ValueError for what Python reads and JSON has not."""
-    raise ValueError(Message("found {}, which is no number of JSON", name))
+    raise ValueError(Message("found {}, which is not a JSON number", name))
 
 
 def unmarked(text: str) -> str:
@@ -93,10 +93,10 @@ class _Repeated(dict[str, object]):
             here = f"{path}.{key}" if path else key
             if key in first and first[key] != value:
                 raise ConfigError.at(
-                    here, "is there twice, with other values: {!r:.40} and {!r:.40}", first[key], value
+                    here, "appears twice with different values: {!r:.40} and {!r:.40}", first[key], value
                 )
             if key in first:
-                yield Message("{} is there twice, with the same value", here)
+                yield Message("{} appears twice with the same value", here)
             first[key] = value
 
 
@@ -115,4 +115,4 @@ def _whole_letters(found: object) -> None:
     try:
         json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ValueError(r"a letter that is written with \u is half of one") from None
+        raise ValueError("a \\u escape is half of a surrogate pair") from None

@@ -90,7 +90,7 @@ def test_an_encoders_decoder_has_a_length_of_its_own():
             {"implementation": "lit-gpt"},
             {"pipeline_parallel_size": 2},
             {"type": "fsdp"},
-            "no pipelines",
+            "no pipeline parallelism",
         ),
     ],
 )

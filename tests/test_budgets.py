@@ -148,9 +148,9 @@ def test_cuts_come_before_the_knapsack():
 
 
 REFUSED = [
-    ({"compile": False}, "needs training.compile true"),
+    ({"compile": False}, "set training.compile to true"),
     ({"activation_checkpointing": "full"}, "needs policy 'none'"),
-    ({"precision": "fp8-mixed", "activation_memory_budget": 0.01}, "leaves room for no product"),
+    ({"precision": "fp8-mixed", "activation_memory_budget": 0.01}, "too small to keep any matrix product"),
     ({"attention": "flex"}, "attention 'flex'"),
     ({"implementation": "transformers", "attention": "flash"}, "attention 'flash'"),
     ({"implementation": "transformers", "attention_mask": "padded"}, "masks of attention"),

@@ -89,8 +89,8 @@ def test_all_problems_come_at_once():
          "sdpa, efficient, math"),
         (with_section(training={"optimizer": {"name": "adamw", "momentum": 0.9}}), "training.optimizer.momentum: applies to rmsprop and sgd, "
          "found 'adamw'"),
-        (with_section(engine={"type": "ddp"}, training={"compute_dtype": "fp32", "precision": "bf16"}), "training.compute_dtype: found "
-         "'fp32' with parameters in 'bf16'; only FSDP and autocast compute in another dtype"),
+        (with_section(engine={"type": "ddp"}, training={"compute_dtype": "fp32", "precision": "bf16"}), "training.compute_dtype: found 'fp32' with parameters in 'bf16'; only FSDP and autocast can "
+"compute in another dtype"),
         (with_section(model="gpt2", training={"sequence_length": 2048}), "training.sequence_length: found 2048; openai-community/gpt2 has "
          "1024 learned positions"),
         (with_section(training={"use_cache": True, "activation_checkpointing": "full"}), "training.use_cache: found true; transformers "
@@ -109,7 +109,7 @@ def test_what_contradicts_itself(config, message):
     ("config", "message"),
     [
         (with_section(training={"compile": True, "attention": "math"}),
-         "training.compile: compiled blocks are not modelled for attention 'math'; allowed: false"),
+         "training.compile: compiled blocks are not supported yet for attention 'math'; allowed: false"),
         (with_section(model="qwen3-0.6b", training={"implementation": "torchtitan"}),
          "training.implementation: torchtitan's models need a head of its own, which qwen3 lacks; use 'transformers'"),
     ],

@@ -198,25 +198,25 @@ MISTAKES = [
     (2, {"engine__stage3_max_live_parameters": 1}, "applies to engine.zero_stage 3"),
     (3, {"engine__mics_shard_size": 3}, "does not divide"),
     (2, {"engine__zero_quantized_weights": True}, "applies to engine.zero_stage 3"),
-    (2, {"training__gradient_dtype": "fp32"}, "modelled as fp32 with bf16 and engine.zero_stage 1"),
+    (2, {"training__gradient_dtype": "fp32"}, "supported only as fp32, with bf16, engine.zero_stage 1"),
     (2, {"training__precision": "bf16"}, "with DeepSpeed: fp32, tf32, bf16-mixed, fp16-mixed"),
     (2, {"parallelism__tensor_parallel_size": 2}, "found 'deepspeed'"),
-    (2, {"parallelism__ulysses_parallel_size": 3}, "3 ranks cannot share"),
+    (2, {"parallelism__ulysses_parallel_size": 3}, "not divisible by 2 × 3 ranks|not divisible by 3 ranks"),
     (
         2,
         {"parallelism__ulysses_parallel_size": 4, "hardware__num_gpus": 6},
-        "groups of 4 Ulysses-parallel ranks cannot share",
+        "not a multiple of the 4 Ulysses-parallel ranks",
     ),
     (
         2,
         {"parallelism__ulysses_parallel_size": 8, "model": {**MODEL, "num_attention_heads": 4}},
         "4 query and 4 key heads",
     ),
-    (2, {"parallelism__ulysses_parallel_size": 2, "training__attention": "math"}, "Ulysses takes flash, sdpa"),
+    (2, {"parallelism__ulysses_parallel_size": 2, "training__attention": "math"}, "Ulysses supports flash, sdpa"),
     (
         2,
         {"parallelism__ulysses_parallel_size": 2, "training__implementation": "torchtitan"},
-        "transformers' and Liger's",
+        "transformers' or Liger's",
     ),
 ]
 

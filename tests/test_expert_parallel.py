@@ -219,7 +219,7 @@ def test_latent_spaces_are_whole_on_every_rank():
 
 def test_routed_experts_need_ranks_of_their_own_beside_tensor_parallelism():
     """Without expert parallelism torchtitan divides each expert's matrices, which is not modelled."""
-    with pytest.raises(MemcoreError, match="routed experts are modelled with"):
+    with pytest.raises(MemcoreError, match="routed experts are supported only with"):
         beside_tensors(experts=1)
 
 
@@ -291,7 +291,7 @@ def test_versions_that_send_again(version, kept):
 def test_the_assumption_names_the_worst_case():
     """Four ranks of four experts each, of which every token of every rank may choose all four."""
     reasons = [each.reason for each in job().assumptions if each.path == "engine.moe_load_imbalance"]
-    assert reasons == ["every rank's experts are chosen equally often; at worst it is 4"]
+    assert reasons == ["all ranks receive equally many tokens for their experts; at worst it is 4"]
 
 
 def test_latent_attention_in_a_ring():

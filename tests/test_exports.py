@@ -357,14 +357,16 @@ def test_what_is_not_said_has_a_reason(tmp_path, capsys):
     path.write_text(json.dumps(job))
     assert main(["convert", str(path), "--to", "trainer"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == (
-        "training.optimizer.name: transformers.TrainingArguments and TRL has no word for 'soap' next to the other "
-        "settings"
+        "training.optimizer.name: transformers.TrainingArguments and TRL cannot express 'soap' with the other settings"
     )
     assert main(["convert", str(path)]) == 0
     assert capsys.readouterr().err.splitlines()[-1] == (
         "run: deepspeed --num_nodes 1 --num_gpus 2 train.py --deepspeed deepspeed.json"
     )
-    with pytest.raises(ConfigError, match="found 'transformers', which has no file; exported are ddp, deepspeed"):
+    with pytest.raises(
+        ConfigError,
+        match=("found 'transformers', for which there is no file format; engines that can be exported: ddp, deepspeed"),
+    ):
         exported(of(engine={"type": "transformers"}))
 
 

@@ -226,54 +226,54 @@ FILES = {
     "compute_environment: X\ndistributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n"
     "  fsdp_offload_params: true\n  fsdp_reshard_after_forward: SHARD_GRAD_OP\n  fsdp_auto_wrap_policy: NO_WRAP\n": (
         {"engine.version": 2, "engine.reshard_after_forward": False, "engine.cpu_offload": True},
-        ("fsdp_auto_wrap_policy is NO_WRAP; each layer is taken as a unit, which needs less",)),
+        ("fsdp_auto_wrap_policy is NO_WRAP; each layer is assumed to be one unit, which needs less memory",)),
     "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n": (
         {"engine.type": "deepspeed", "engine.zero_stage": 3, "engine.offload_param": "cpu"}, ()),
     "model_name_or_path: a/b\nmax_length: 8\nbf16: true\ndtype: bfloat16\npacking: true\nfsdp: full_shard auto_wrap offload\n": (
         {"engine.type": "fsdp", "engine.version": 1, "engine.cpu_offload": True, "training.precision": "bf16",
          "training.packed_sequences": True, "training.micro_batch_size": 8},
-        ("how many GPUs there are is not said; name them with --gpus",)),
+        ("the number of GPUs is not given; set it with --gpus",)),
     "model_name_or_path: a/b\ncutoff_len: 8\nquantization_bit: 4\n": (
         {"engine.type": None, "training.adapter.type": "lora", "training.adapter.target_modules": "all-linear",
          "training.quantization": "nf4-double", "training.activation_checkpointing.policy": "full"}, ()),
     "model_name_or_path: a/b\nfinetuning_type: full\ndeepspeed: ds_z3_offload_config.json\ndisable_gradient_checkpointing: true\n": (
         {"engine.type": "deepspeed", "engine.zero_stage": 3, "engine.offload_param": "cpu", "training.adapter.type": None,
          "training.activation_checkpointing.policy": "none"},
-        ("deepspeed: ds_z3_offload_config.json is another file; taken from its name is ZeRO stage 3",
-         "how many GPUs there are is not said; name them with --gpus")),
+        ("deepspeed: ds_z3_offload_config.json is another file; its name suggests ZeRO stage 3",
+         "the number of GPUs is not given; set it with --gpus")),
     '{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "train_batch_size": 64, "train_micro_batch_size_per_gpu": 2}': (
         {"training.precision": "bf16-mixed", "training.micro_batch_size": 2},
-        ("bf16.enabled is 'auto': bf16 is taken, the trainer decides",
-         "how many GPUs there are is not said; name them with --gpus",
-         "train_batch_size is left out: how many micro-batches that is takes the number of GPUs")),
+        ("bf16.enabled is 'auto': the trainer decides, bf16 is assumed",
+         "the number of GPUs is not given; set it with --gpus",
+         "train_batch_size is left out: converting it to micro-batches needs the number of GPUs")),
     "deepspeed --num_gpus 8 train.py --model_name_or_path a/b --bf16 True --deepspeed ds_zero3.json": (
         {"engine.type": "deepspeed", "engine.zero_stage": 3, "hardware.num_gpus": 8, "training.precision": "bf16-mixed"},
-        ("deepspeed: ds_zero3.json is another file; taken from its name is ZeRO stage 3",)),
+        ("deepspeed: ds_zero3.json is another file; its name suggests ZeRO stage 3",)),
     "torchrun --nproc_per_node 4 sft.py --model_name_or_path a/b --max_length 8": (
         {"engine.type": "ddp", "hardware.num_gpus": 4, "training.sequence_length": 8},
         ("several processes without FSDP or DeepSpeed: taken as DDP",)),
     "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
     '{"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": false}, "sequence_parallel_size": 2}': (
         {"engine.offload_optimizer": "cpu", "engine.offload_param": None, "parallelism.ulysses_parallel_size": 2},
-        ("how many GPUs there are is not said; name them with --gpus",)),
+        ("the number of GPUs is not given; set it with --gpus",)),
     '{"zero_optimization": true, "data_types": {"grad_accum_dtype": "fp32"}, "train_micro_batch_size_per_gpu": 1}': (
         {"engine.zero_stage": 1, "training.gradient_dtype": "fp32"},
-        ("how many GPUs there are is not said; name them with --gpus",)),
+        ("the number of GPUs is not given; set it with --gpus",)),
     "torchrun --nproc-per-node 8 pretrain_gpt.py --model-parallel-size 2 --batch-size 4 --checkpoint-activations": (
         {"hardware.num_gpus": 8, "parallelism.tensor_parallel_size": 2, "training.micro_batch_size": 4,
          "training.activation_checkpointing.policy": "full", "training.activation_checkpointing.num_layers": 1}, ()),
     "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16": (
         {"hardware.num_gpus": None, "hardware.gpus_per_node": 8},
-        ("how many GPUs there are is not said; name them with --gpus",
-         "--nproc_per_node × --nnodes is 8, which the sizes of groups do not divide: left out")),
+        ("the number of GPUs is not given; set it with --gpus",
+         "--nproc_per_node × --nnodes is 8, which is not divisible by the group sizes: left out")),
     "pretrain_gpt.py --micro-batch-size 1 --data-parallel-sharding-strategy optim --tensor-model-parallel-size 1": (
         {"engine.data_parallel_sharding_strategy": None},
-        ("--data-parallel-sharding-strategy counts with --use-megatron-fsdp only, and is left out",
-         "how many GPUs there are is not said; name them with --gpus")),
+        ("--data-parallel-sharding-strategy has no effect without --use-megatron-fsdp, and is left out",
+         "the number of GPUs is not given; set it with --gpus")),
     "pretrain_gpt.py --optimizer dist_muon --external-cuda-graph --moe-enable-deepep --tensor-model-parallel-size 1": (
         {"training.optimizer.name": "muon", "engine.distributed_optimizer": True,
          "engine.cuda_graph_impl": "transformer_engine", "engine.moe_flex_dispatcher_backend": "deepep"},
-        ("how many GPUs there are is not said; name them with --gpus",)),
+        ("the number of GPUs is not given; set it with --gpus",)),
 }  # fmt: skip
 
 
@@ -368,7 +368,7 @@ def test_a_script_of_megatron():
     assert "num_query_groups" not in found.config["model"]
     assert found.config["model"]["vocab_size"] == 50257
     assert found.notes == (
-        "--num-query-groups counts with --group-query-attention only, and is left out",
+        "--num-query-groups has no effect without --group-query-attention, and is left out",
         "--vocab-size is 50257: that of GPT-2's words and merges",
     )
     assert not found.unknown
@@ -398,8 +398,8 @@ def test_a_functional_test_of_megatron():
     assert found.config["engine"] == {"type": "megatron-fsdp"}
     assert found.config["training"]["activation_checkpointing"]["modules"] == ["core_attn", "layernorm"]
     assert found.notes == (
-        "how many GPUs there are is not said; name them with --gpus",
-        "--global-batch-size is left out: how many micro-batches that is takes the number of GPUs",
+        "the number of GPUs is not given; set it with --gpus",
+        "--global-batch-size is left out: converting it to micro-batches needs the number of GPUs",
     )
     known = imported(TESTED, gpus=4)
     assert known.config["training"]["gradient_accumulation_steps"] == 4
@@ -560,11 +560,11 @@ def test_yaml(text, value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: !x 1\nb: 2", "line 1: found 'a: !x 1', which has the tag !x, which is not read"),
-        ("a: 1\na: 2", "line 2: found 'a: 2', which is there twice, with other values"),
+        ("a: !x 1\nb: 2", "line 1: found 'a: !x 1', which has the tag !x, which is not supported"),
+        ("a: 1\na: 2", "line 2: found 'a: 2', which appears twice with different values"),
         ("a: [1, 2", r"line 1: found 'a: \[1, 2', which lacks its \]"),
         ("a: 1\n    b: 2", "line 2: found 'b: 2', which is indented"),
-        ("hello: 1\nworld: 2", "is of no tool that is known"),
+        ("hello: 1\nworld: 2", "does not match any supported tool"),
         ("{bad", "is not JSON"),
         ("vllm serve --x 'open", "cannot be read"),
     ],
@@ -591,8 +591,8 @@ def test_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
     assert printed.err == (
-        "note: read as a file of vLLM\nnote: --swap-space may change memory, and is not supported yet: left out\n"
-        "note: of no account to memory: --port\n"
+        "note: read as a file of vLLM\nnote: --swap-space may affect memory but is not supported yet: left "
+        "out\nnote: no effect on memory: --port\n"
     )
 
 

@@ -225,7 +225,7 @@ def test_sizes_that_disagree_are_said():
     """With all sizes given they decide, and a warning says what the number of parameters would be."""
     sizes = {"num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "intermediate_size": 11008}
     found = find_model({**sizes, "num_parameters": "13B"})
-    assert "its sizes make 6,738,415,616 parameters, where num_parameters says 13B" in found.warnings[0]
+    assert "its sizes give 6,738,415,616 parameters, but num_parameters is 13B" in found.warnings[0]
 
 
 def test_quick():

@@ -90,7 +90,10 @@ def test_layers_that_unsloth_leaves_alone():
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"adapter": None}, "modelled with training.adapter.type 'lora'"), ({"engine": "fsdp", "gpus": 2}, "none or ddp")],
+    [
+        ({"adapter": None}, "supported only with training.adapter.type 'lora'"),
+        ({"engine": "fsdp", "gpus": 2}, "none or ddp"),
+    ],
 )
 def test_what_unsloth_does_not_do(changes, said):
     """Full fine-tuning runs other code, and FSDP is not supported."""

@@ -164,8 +164,14 @@ QWEN3 = {
                       "patch_size": 16, "deepstack_visual_indexes": [1, 2]},
 }  # fmt: skip
 TOWERS = [
-    (QWEN25, "patch_size", 10**6, "vision_config.window_size", "found 112; expected at least the 2000000 pixels"),
-    (QWEN25, "window_size", 1, "vision_config.window_size", "found 1; expected at least the 28 pixels of a token"),
+    (QWEN25, "patch_size", 10**6, "vision_config.window_size", "found 112; expected at least 2000000 pixels"),
+    (
+        QWEN25,
+        "window_size",
+        1,
+        "vision_config.window_size",
+        "found 1; expected at least 28 pixels, the size of one token",
+    ),
     (QWEN3, "deepstack_visual_indexes", [1, 1], "vision_config.deepstack_visual_indexes", "expected numbers of"),
     (QWEN3, "deepstack_visual_indexes", [-1], "vision_config.deepstack_visual_indexes", "expected numbers of layers"),
     (QWEN3, "deepstack_visual_indexes", [True], "vision_config.deepstack_visual_indexes", "expected a list of layers"),
@@ -191,7 +197,7 @@ def test_chunks_of_the_loss_are_bounded():
     job = {"model": LLAMA, "engine": {"lm_head_chunk_size": 1}, "training": {"sequence_length": 10**7}}
     with pytest.raises(MemcoreError) as caught:
         estimate(job)
-    message = "makes 10,000,000 chunks of the loss; at most 1,024 are recorded"
+    message = "splits the loss into 10,000,000 chunks; at most 1,024 are supported"
     assert str(caught.value) == f"engine.lm_head_chunk_size: {message}"
 
 
@@ -199,7 +205,7 @@ def test_the_page_says_that_a_key_is_there_twice():
     """With the same value it is taken, and said, as on the command line."""
     text = '{"model": "gpt2", "training": {"micro_batch_size": 2, "micro_batch_size": 2}}'
     form, said = understood(text, Form({}, ""))
-    assert said == "training.micro_batch_size is there twice, with the same value"
+    assert said == "training.micro_batch_size appears twice with the same value"
     assert form.texts["training.micro_batch_size"] == "2"
 
 
@@ -246,7 +252,7 @@ def test_layers_that_no_pattern_repeats_are_bounded(keys, different):
     (problem,) = caught.value.problems
     assert problem.path == "model.num_hidden_layers"
     assert problem.message.startswith(f"found {different or ''}")
-    assert problem.message.endswith(" layers that no pattern repeats; at most 384 are read")
+    assert problem.message.endswith(" layers without a repeating pattern; at most 384 are read")
     repeated = {**keys, "layer_types": ["full_attention", "sliding_attention"] * 1000, "num_hidden_layers": 2000}
     repeated.pop("intermediate_size", None)
     found = estimate({"model": {**LLAMA, "sliding_window": 512, **repeated, "model_type": "qwen3"}})
@@ -418,7 +424,11 @@ def test_gpus_without_layers_are_counted():
 @pytest.mark.parametrize(
     ("config", "path", "message"),
     [
-        (at("hardware.num_gpus", 17, engine={"type": "llama.cpp"}), "hardware.num_gpus", "llama.cpp takes at most 16"),
+        (
+            at("hardware.num_gpus", 17, engine={"type": "llama.cpp"}),
+            "hardware.num_gpus",
+            "llama.cpp supports at most 16",
+        ),
         ({"model": {**LLAMA, "num_hidden_layers": 513}, "engine": {"type": "llama.cpp"}}, "model", "at most 512"),
     ],
 )

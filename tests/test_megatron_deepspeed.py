@@ -201,23 +201,23 @@ def test_the_loss():
 
 
 MISTAKES = [
-    ({"parallelism__ulysses_parallel_size": 2, "parallelism__tensor_parallel_size": 2}, "one of both"),
-    ({"training__adapter": {"type": "lora"}}, "not modelled for adapters"),
+    ({"parallelism__ulysses_parallel_size": 2, "parallelism__tensor_parallel_size": 2}, "supports one or the other"),
+    ({"training__adapter": {"type": "lora"}}, "does not support adapters yet"),
     ({"training__compile": True}, "leave it out"),
-    ({"parallelism__pipeline_parallel_size": 2, "engine__zero_stage": 2}, "DeepSpeed's pipelines take 0 and 1"),
+    ({"parallelism__pipeline_parallel_size": 2, "engine__zero_stage": 2}, "DeepSpeed's pipelines support 0 and 1"),
     (
         {"parallelism__pipeline_parallel_size": 2, **FULL, "engine__cpu_checkpointing": True},
-        "not modelled in DeepSpeed",
+        "not supported yet in DeepSpeed",
     ),
     ({"engine__cpu_checkpointing": True}, "needs training.activation_checkpointing 'full'"),
     ({**FULL, "engine__contiguous_memory_optimization": True}, "needs engine.partition_activations"),
-    ({**SHARED, **FULL, "engine__partition_activations": True}, "parts of the sequence already"),
+    ({**SHARED, **FULL, "engine__partition_activations": True}, "already holds only part of the sequence"),
     ({"training__activation_checkpointing": {"policy": "selective", "every": 2}}, "every: found 2"),
-    ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be shared equally"),
+    ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be split evenly"),
     ({"model": {**LLAMA, "num_key_value_heads": 4}, "parallelism__ulysses_parallel_size": 2}, "as many key heads"),
     ({"model": MIXTRAL, "parallelism__tensor_parallel_size": 2}, "found 2 with routed experts"),
-    ({"model": MIXTRAL, "engine__zero_stage": 3}, "takes 0, 1 and 2"),
-    ({"model": MIXTRAL, "parallelism__expert_parallel_size": 3}, "cannot share"),
+    ({"model": MIXTRAL, "engine__zero_stage": 3}, "supports 0, 1 and 2"),
+    ({"model": MIXTRAL, "parallelism__expert_parallel_size": 3}, "does not divide"),
     (
         {"model": {**MIXTRAL, "num_local_experts": 16}, "parallelism__expert_parallel_size": 16},
         "must divide the 8 data",

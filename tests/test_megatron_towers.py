@@ -120,7 +120,7 @@ def test_a_projector_alone_learns():
     for rule in ("main_gradient", "master_weight", "moment_1"):
         assert elements(first, rule) == WHOLE - 2 * BLOCK - 64 * 3 * 2 * 14 * 14
         assert elements(last, rule) == 0
-    with pytest.raises(ConfigError, match="of text alone nothing that learns takes part"):
+    with pytest.raises(ConfigError, match="a text-only step uses no trainable parameters"):
         job(QWEN2_5, training__trainable=["projector"])
 
 
@@ -210,14 +210,14 @@ def test_what_an_image_leaves_in_a_shared_tower(settings, kept):
     ("model", "settings", "match"),
     [
         (QWEN3, {"parallelism__pipeline_layout": "E|tttt|L", "parallelism__pipeline_parallel_size": 3}, "first chunk"),
-        (QWEN3, {"training__adapter": {"type": "lora"}}, "adapters beside"),
+        (QWEN3, {"training__adapter": {"type": "lora"}}, "adapters would also reach"),
         (QWEN3, {"training__images_per_sequence": 1, "training__attention": "math"}, "vision tower"),
-        (QWEN2_5, {"parallelism__context_parallel_size": 2}, "sequences as a whole"),
+        (QWEN2_5, {"parallelism__context_parallel_size": 2}, "does not split sequences"),
         (
             QWEN2_5,
             {"training__images_per_sequence": 1, "parallelism__context_parallel_size": 2}
             | {"engine__framework": "ms-swift"},
-            "context-parallel",
+            "context parallelism",
         ),
         (QWEN2_5, {"engine__cuda_graph_impl": "local"}, "CUDA graphs"),
         ("llava-hf/llava-1.5-7b-hf", {}, "towers of family 'llava'"),

@@ -56,7 +56,7 @@ def test_an_optimizer_in_the_backward_pass_holds_one_gradient():
     usual, fused = (rank({"optimizer_in_bwd": each}) for each in (False, True))
     assert usual.end_of_backward - fused.end_of_backward == usual.persistent.parameters
     assert fused.persistent.clipping == 0
-    with pytest.raises(ConfigError, match="gradients are gone before they can add up"):
+    with pytest.raises(ConfigError, match="gradients are freed before they can accumulate"):
         rank({"optimizer_in_bwd": True}, gradient_accumulation_steps=2)
 
 

@@ -70,7 +70,7 @@ def test_muon_under_fsdp():
     assert kept("muon", "bf16-mixed", {"type": "fsdp"}, 4, SMALL)[0].stepping == tall == 2686976
     wide = 4 * 128 * 768 + 2 * 2 * 128 * 768 + 2 * 2 * 128 * 512 + 2 * 2 * 512 * 768
     assert wide == 2621440
-    with pytest.raises(UnsupportedError, match="needs whole matrices"):
+    with pytest.raises(UnsupportedError, match="needs unsharded matrices"):
         kept("muon", engine={"type": "fsdp", "version": 1}, gpus=2)
 
 
@@ -169,7 +169,7 @@ def test_projected_gradients(precision, size):
 
 def test_ranks_belong_to_projections():
     """Adam projects nothing."""
-    with pytest.raises(ConfigError, match="projects no gradients"):
+    with pytest.raises(ConfigError, match="does not project gradients"):
         kept({"name": "adamw", "rank": 4})
 
 
@@ -183,7 +183,7 @@ def test_what_factorizes_needs_fp32_and_whole_matrices():
     """One GPU trains in the checkpoint's bf16, eight shard by default: both are refused before anything is asked for."""
     with pytest.raises(UnsupportedError, match="parameters in bf16; it factorizes matrices in fp32"):
         memcore.estimate({"model": "gpt2", "training": {"optimizer": "soap"}})
-    with pytest.raises(UnsupportedError, match="plain tensors with DTensors; engine.type ddp keeps them whole"):
+    with pytest.raises(UnsupportedError, match="plain tensors with DTensors; engine.type ddp does not shard them"):
         memcore.estimate({"model": "gpt2", "training": {"optimizer": "apollo"}, "hardware": {"num_gpus": 8}})
 
 
@@ -289,9 +289,9 @@ def test_galore_on_dtensors():
             {"type": "fsdp"},
             "implementation 'distributed-shampoo' steps",
         ),
-        ("galore", {"type": "fsdp", "version": 1}, "pieces of one flat vector"),
-        ("shampoo", {"type": "deepspeed"}, "pieces of one flat vector"),
-        ({"name": "soap", "implementation": "distributed-shampoo"}, {"type": "ddp"}, "shares tiles among ranks"),
+        ("galore", {"type": "fsdp", "version": 1}, "slices of one flat vector"),
+        ("shampoo", {"type": "deepspeed"}, "slices of one flat vector"),
+        ({"name": "soap", "implementation": "distributed-shampoo"}, {"type": "ddp"}, "splitting its tiles among ranks"),
     ],
 )
 def test_what_does_not_step_with_shards(optimizer, engine, reason):

@@ -319,7 +319,7 @@ def test_a_chosen_file(watched, site, tmp_path):
     right.write_text(json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}))
     watched.locator("#paste summary").click()
     watched.locator("#file").set_input_files(wrong)
-    expect(watched.locator("#problems")).to_contain_text("of no tool that is known")
+    expect(watched.locator("#problems")).to_contain_text("does not match any supported tool")
     expect(watched.locator('[name="model"]')).to_have_value("llama-3.1-8b")
     watched.locator("#file").set_input_files(right)
     expect(watched.locator('[name="model"]')).to_have_value("gpt2")

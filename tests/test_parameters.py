@@ -215,10 +215,10 @@ def test_an_unknown_family_is_read_like_llama_with_a_warning():
     ("change", "message"),
     [
         ({"hidden_size": None, "vocab_size": None}, "it lacks hidden_size, vocab_size"),
-        ({"num_experts": 8}, "it has parts that Llama has not: num_experts"),
-        ({"kv_lora_rank": 512, "ssm_cfg": {"a": 1}}, "it has parts that Llama has not: kv_lora_rank, ssm_cfg"),
-        ({"layer_types": ["full_attention", "linear_attention"]}, "it has parts that Llama has not: layer_types"),
-        ({"vision_config": {}}, "it has parts that Llama has not: vision_config"),
+        ({"num_experts": 8}, "it has parts that Llama does not have: num_experts"),
+        ({"kv_lora_rank": 512, "ssm_cfg": {"a": 1}}, "it has parts that Llama does not have: kv_lora_rank, ssm_cfg"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "it has parts that Llama does not have: layer_types"),
+        ({"vision_config": {}}, "it has parts that Llama does not have: vision_config"),
     ],
     ids=str,
 )
@@ -282,8 +282,8 @@ def test_the_catalog_keeps_its_word(hub_id):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "lama", "vocab_size": None}, "model.model_type: found 'lama', not one of the "
-         f"{len(known_families())} known families (`memcore models --families`); to be read like Llama it lacks "
+        ({"model_type": "lama", "vocab_size": None}, "model.model_type: unknown family 'lama', not among the "
+         f"{len(known_families())} supported (`memcore models --families`); it cannot be read like Llama: missing "
          "vocab_size (did you mean 'llama'?)"),
         ({"hidden_size": "8"}, "model.hidden_size: expected a positive integer, found '8'"),
         ({"hidden_size": 0}, "model.hidden_size: expected a positive integer, found 0"),
@@ -322,7 +322,7 @@ def test_only_a_number_of_parameters(size):
     model = read_model({"name": "mine", "num_parameters": size})
     wanted = size if isinstance(size, int) else float(size[:-1]) * {"M": 1e6, "B": 1e9}[size[-1]]
     assert model.parameters == pytest.approx(wanted, rel=0.01)
-    assert "assumed a network of Llama's proportions" in model.warnings[0]
+    assert "so Llama's proportions are assumed" in model.warnings[0]
     assert model.name == "mine"
 
 

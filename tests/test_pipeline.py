@@ -61,7 +61,7 @@ def test_torchtitan_shares_layers_out(layers, stages, version, shares):
     [
         ([5, 6, 6, 5], None),
         ([5, 6, 6, 6], "22 together"),
-        ([0, 8, 8, 6], "a stage with none"),
+        ([0, 8, 8, 6], "a stage empty"),
         ("Et*5|t*17L", "a count for each of 4 stages"),
     ],
 )
@@ -215,7 +215,7 @@ def test_the_ledger_adds_up_on_every_stage(config):
         (job(training={"loss_shift": "model"}), "labels-preshifted"),
         (job(stages=1, engine_settings={"return_outputs": True}), "needs parallelism.pipeline_parallel_size"),
         (job(parallelism={"pipeline_schedule": "1f2b"}), "did you mean '1f1b'"),
-        (job(engine="fsdp") | {"hardware": {"num_gpus": 6}}, "groups of 4 pipeline-parallel ranks cannot share"),
+        (job(engine="fsdp") | {"hardware": {"num_gpus": 6}}, "not a multiple of the 4 pipeline-parallel ranks"),
     ],
 )
 def test_what_a_pipeline_cannot_do_is_refused(config, said):

@@ -108,7 +108,7 @@ def test_what_cannot_be_quantized_is_refused(change, path):
 
 def test_formats_that_are_known_by_name():
     """Formats of other libraries are not modelled, and some have no backward pass at all."""
-    with pytest.raises(ConfigError, match="'hqq' is not modelled yet; allowed: nf4"):
+    with pytest.raises(ConfigError, match="'hqq' is not supported yet; allowed: nf4"):
         memcore.estimate(job("hqq"))
     with pytest.raises(ConfigError, match="found 'mxfp4', which has no backward pass in transformers"):
         memcore.estimate(job("mxfp4"))

@@ -218,8 +218,8 @@ def test_a_layout_that_estimate_refuses_is_refused():
     totals = Totals(config, question.space)
     deep = {each.stages: each for each in question.space.layouts() if each.tensor == each.context == 1}
     assert isinstance(totals.total(deep[16]), int)
-    assert "would leave a stage with none" in str(totals.total(deep[32]))
-    with pytest.raises(ConfigError, match="would leave a stage with none"):
+    assert "would leave a stage empty" in str(totals.total(deep[32]))
+    with pytest.raises(ConfigError, match="would leave a stage empty"):
         estimate(config_of(config, deep[32], question.space.policies))
 
 

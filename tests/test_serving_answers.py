@@ -153,7 +153,7 @@ def test_contradictions(config, message):
 
 def test_parallelism_that_a_server_lacks():
     """Pipelines of llama.cpp are not silently ignored."""
-    with pytest.raises(UnsupportedError, match=r"found 2; llama.cpp is modelled without it"):
+    with pytest.raises(UnsupportedError, match="not supported yet with found 2; llama.cpp"):
         estimate({"model": "gpt2", "engine": {"type": "llama.cpp"}, "parallelism": {"pipeline_parallel_size": 2}})
 
 

@@ -265,5 +265,7 @@ def test_data_parallel_attention_is_refused():
         "engine": {"type": "sglang", "enable_dp_attention": True},
         "inference": {"max_model_len": 512},
     }
-    with pytest.raises(ConfigError, match="enable_dp_attention: found true, which is not modelled yet; allowed: false"):
+    with pytest.raises(
+        ConfigError, match="enable_dp_attention: found true, which is not yet supported; allowed: false"
+    ):
         estimate(job)

@@ -60,7 +60,7 @@ def test_a_sequence_too_short_for_an_image_is_text_alone():
     assert seen("mistral3, eager", free).job.sizes["ni"] == 1
     assert "ni" not in seen("mistral3, eager", {**free, "sequence_length": 63}).job.sizes
     for asked in ({"images_per_sequence": 1}, {"image_size": 128}):
-        with pytest.raises(ConfigError, match="the images alone are 64 tokens"):
+        with pytest.raises(ConfigError, match="the images alone take 64 tokens"):
             seen("mistral3, eager", {**free, **asked, "sequence_length": 63})
 
 

@@ -102,12 +102,12 @@ def _with_loss(parallel):
 @pytest.mark.parametrize(
     ("model", "training", "parallelism", "message"),
     [
-        ({"num_key_value_heads": 1}, {}, {}, "k = 1 cannot be shared equally"),
-        ({}, {"sequence_length": 129}, {}, "found 129, which 2 ranks cannot share equally"),
+        ({"num_key_value_heads": 1}, {}, {}, "k = 1 cannot be split evenly"),
+        ({}, {"sequence_length": 129}, {}, "found 129, which is not divisible by 2 ranks"),
         ({"attention_bias": True}, {}, {}, "a bias that all ranks add"),
         ({"model_type": "mixtral"}, {}, {}, "routed experts"),
-        ({}, {"attention": "math"}, {}, "not modelled under tensor parallelism"),
-        ({}, {"loss": "chunked:8"}, {}, "not modelled under tensor parallelism"),
+        ({}, {"attention": "math"}, {}, "not supported yet with tensor parallelism"),
+        ({}, {"loss": "chunked:8"}, {}, "not supported yet with tensor parallelism"),
         ({}, {}, {"tensor_parallel_size": 1, "loss_parallel": True}, "needs parallelism.tensor_parallel_size above 1"),
     ],
     ids=str,
@@ -179,8 +179,8 @@ def test_lora_is_shared_with_its_layer():
     ("training", "reason"),
     [
         ({"implementation": "transformers"}, "transformers' own plan"),
-        ({"adapter": {"type": "lora", "dropout": 0.1}}, "LoRA without dropout"),
-        ({"adapter": {"type": "lora", "target_modules": ["lm_head"]}}, "dense feed-forward layers alone"),
+        ({"adapter": {"type": "lora", "dropout": 0.1}}, "LoRA has no dropout"),
+        ({"adapter": {"type": "lora", "target_modules": ["lm_head"]}}, "dense feed-forward layers"),
     ],
 )
 def test_adapters_that_are_not_torchtitan_s(training, reason):

@@ -125,7 +125,7 @@ BAD = {
     "model_name_or_path: a/b\nfinetuning_type: freeze\n": "finetuning_type: found 'freeze'",
     "base_model: a/b\nrl: dpo\n": "rl: found 'dpo'",
     "base_model: a/b\nunfrozen_parameters: [x]\n": "unfrozen_parameters: found",
-    "base_model: a/b\noptimizer: sparkle\n": "optimizer: found 'sparkle'; supported are",
+    "base_model: a/b\noptimizer: sparkle\n": "optimizer: found 'sparkle'; supported here:",
     "model_name_or_path: a/b\nmax_length: 8\nbeta: 0.1\n": "beta: found 0.1",
     "model_name_or_path: a/b\nmax_length: 8\nnum_generations: 4\n": "a key of GRPO",
     "swift rlhf --rlhf_type ppo --model a/b --tuner_type lora": "rlhf_type: found 'ppo'",

@@ -79,7 +79,7 @@ class Defaults:
         for path in paths:
             value = self.given(path)
             if value is True or value not in (None, False, 0, 1):
-                self.refuse(path, "found {!r}, which is not modelled with {}; leave it out", value, engine)
+                self.refuse(path, "found {!r}, which is not supported yet with {}; leave it out", value, engine)
 
 
 @lru_cache(maxsize=64)

@@ -47,9 +47,9 @@ ONLY_FOR: Mapping[str, tuple[str, ...]] = {
 }
 """Keys of its `engine` that other engines ignore there."""
 UNDIVIDED: Mapping[str, str] = {
-    "ddp": "DistributedDataParallel divides no layers",
-    "deepspeed": "ZeRO divides no layers",
-    "fsdp": "layers with routed experts are not divided beside FSDP",
+    "ddp": "DistributedDataParallel does not split layers",
+    "deepspeed": "ZeRO does not split layers",
+    "fsdp": "layers with routed experts are not split when FSDP is used",
 }
 """Engines that share states between all GPUs there, whatever the groups; FSDP divides layers without experts."""
 DIVIDES_DENSE = frozenset({"fsdp"})
@@ -228,14 +228,14 @@ def _training(found: Imported) -> None:
         training["activation_checkpointing"] = CHECKPOINTING[level]
         if 0 < level < 4:
             message = Message("training.activation_checkpointing {}: taken as policy {!r}", level, CHECKPOINTING[level])
-            found.notes.append(Message("{}, the nearest that frameworks have", message))
+            found.notes.append(Message("{}, the closest option that frameworks offer", message))
 
 
 def _world(found: Imported) -> None:
     """The sizes of groups need not agree with the GPUs there; launchers derive data parallelism from the GPUs."""
     hardware, parallelism = found.section("hardware"), found.section("parallelism")
     if hardware.pop("total_gpu_memory_gb", None) is not None:
-        found.notes.append("hardware.total_gpu_memory_gb: each GPU counts on its own, left out")
+        found.notes.append("hardware.total_gpu_memory_gb: left out, because memory is per GPU")
     tensor, stages = (_count(parallelism, f"{name}_parallel_size") for name in ("tensor", "pipeline"))
     if parallelism.get("sequence_parallel") is True and tensor == 1:
         del parallelism["sequence_parallel"]
@@ -295,7 +295,7 @@ def _mixture(model: Mapping[str, Any], experts: Mapping[str, Any], notes: list[s
     counted = shown(model.get("num_parameters")).strip("'")
     stated = Message("; {} is what the file states", counted) if "num_parameters" in model else ""
     notes.append(
-        Message("model: a mixture of experts with as many key as query heads, counted from its sizes{}", stated)
+        Message("model: mixture of experts with equal numbers of key and query heads, counted from its sizes{}", stated)
     )
     named = {"_name": model["name"]} if "name" in model else {}
     if not shared:

@@ -202,7 +202,7 @@ class Choice:
         if isinstance(value, str) and value in self.impossible:
             raise ValueError(Message("found {!r}, which {}", value, self.impossible[value]))
         if value in self.planned:
-            raise ValueError(Message("{!r} is not modelled yet; allowed: {}", value, joined(", ", self.options)))
+            raise ValueError(Message("{!r} is not supported yet; allowed: {}", value, joined(", ", self.options)))
         if value not in self.options:
             raise Choices(value, self.options)
         return value

@@ -11,8 +11,8 @@ from memcore.messages import Message
 from memcore.optimizers.table import OPTIMIZERS
 
 _STORED = Message(
-    "is no dtype of what learns; frozen weights in few bits are training.quantization, and products in FP8 "
-    "are training.precision 'fp8-mixed'; allowed: {}",
+    "is not a dtype for trainable parameters; for low-bit frozen weights use training.quantization, "
+    "and for FP8 matrix products use training.precision 'fp8-mixed'; allowed: {}",
     "fp32, bf16, fp16",
 )
 _FEW_BITS = ("int8", "int4", "nf4", "mxfp4", "nvfp4")
@@ -33,7 +33,7 @@ MASTER = Choice(
     impossible=dict.fromkeys(
         ("bf16", "fp16", "fp8", "mxfp8", *_FEW_BITS),
         Message(
-            "is no dtype of master copies here; Megatron's precision-aware optimizer has "
+            "is not a supported dtype for master copies; Megatron's precision-aware optimizer has "
             "engine.main_params_dtype; allowed: {}",
             "none, fp32",
         ),

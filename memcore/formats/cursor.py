@@ -28,7 +28,7 @@ QUOTED: Mapping[str, re.Pattern[str]] = {
     '"': re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL),
     "'": re.compile(r"'([^']*(?:''[^']*)*)'"),
 }
-COMPLEX = "has a complex key, which is not read"
+COMPLEX = "has a complex key, which is not supported"
 _INNER_MARKER = re.compile(r"\n(?:---|\.\.\.)(?![^ \t\n])")
 
 
@@ -87,8 +87,8 @@ class Cursor:
     def misplaced(self) -> str:
         """Why there should be nothing at the cursor."""
         if self.fresh:
-            return "is indented unlike its neighbours"
-        return Message("goes on after its end: {!r}", self.text[self.at : self.at + 200].partition(chr(10))[0][:20])
+            return "is indented differently from its neighbours"
+        return Message("has text after its end: {!r}", self.text[self.at : self.at + 200].partition(chr(10))[0][:20])
 
     def scalar(self, parent: int | None, tag: str) -> tuple[Any, str]:
         """A scalar right of column `parent`, None within brackets, and its text."""
@@ -105,7 +105,7 @@ class Cursor:
         first, more = (_FLOW_PLAIN, _FLOW_MORE) if parent is None else (PLAIN, _MORE)
         match = first.match(self.text, self.at)
         if match is None:
-            begun = Message("has {!r} where a value begins: texts that begin so need quotes", self.letter())
+            begun = Message("has {!r} at the start of a value: quote such texts", self.letter())
             self.refuse(COMPLEX if self.letter() == "?" else begun)
         parts: list[str] = []
         while match is not None and match[0]:
@@ -124,7 +124,11 @@ class Cursor:
     @staticmethod
     def _misplaced_key(before: int) -> str:
         """Why there should be no colon in a text, with so many lines before it."""
-        return "is indented unlike its neighbours" if before else "has a second colon: texts with `: ` need quotes"
+        return (
+            "is indented differently from its neighbours"
+            if before
+            else "has a second colon: quote texts that contain `: `"
+        )
 
     def _continues(self, at: int, parent: int | None) -> bool:
         """Whether a plain text goes on in another line, with what is there."""
@@ -156,7 +160,7 @@ class Cursor:
         """A block of text behind `|` or `>`."""
         header = _HEADER.match(self.text, self.at)
         if header is None:
-            self.refuse("begins a block of text, but goes on in its line")
+            self.refuse("starts a text block but continues on the same line")
         least, given = max(parent + 1, 1), header[3] or header[4]
         indent = least + int(given) - 1 if given else 0
         rows: list[str] = []

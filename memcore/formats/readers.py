@@ -128,7 +128,7 @@ def _listed(value: Any) -> Any:
 
 def _toml(text: str) -> Any:
     if sys.version_info < (3, 11):
-        raise ConfigError.at("the file", "is TOML, which takes Python 3.11 or newer to read")
+        raise ConfigError.at("the file", "is TOML, which needs Python 3.11 or newer")
     import tomllib  # noqa: PLC0415 — Python 3.10 lacks it
 
     try:
@@ -203,7 +203,7 @@ def _one(words: list[str]) -> list[str]:
     if len(different) > 1:
         listed = " / ".join(f"{each:.60} …" for each in different[:4])
         raise ValueError(
-            Message("It has {} commands, which are {} jobs; give one of {}", len(different), len(different), listed)
+            Message("It has {} commands for {} jobs; give one of {}", len(different), len(different), listed)
         )
     if not launched:
         return words

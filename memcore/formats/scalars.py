@@ -104,7 +104,7 @@ def _unescaped(match: re.Match[str]) -> str:
         return _ESCAPES[match["one"]]
     code = int(match[str(kind)], 16)
     if code > 0x10FFFF or code in _SURROGATES:
-        raise ValueError(Message("has the escape {}, which is no character", match[0]))
+        raise ValueError(Message("has the escape {}, which is not a character", match[0]))
     return chr(code)
 
 

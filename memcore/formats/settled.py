@@ -150,14 +150,18 @@ def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list
     elif strategy:
         left["sharding_strategy"] = strategy
     if strategy in _HYBRID:
-        notes.append("hybrid sharding: ranks that share are those of a node; say how many with --dp-shard")
+        notes.append("hybrid sharding: parameters are sharded within a node; set the number of ranks with --dp-shard")
     if left.pop("offload_params", False) or offload:
         plain[OFFLOAD] = True
     if left.pop("activation_checkpointing", False):
         plain[CHECKPOINTS] = True
     wrapped = str(left.pop("auto_wrap_policy", _BY_LAYER))
     if wrapped != _BY_LAYER:
-        notes.append(Message("fsdp_auto_wrap_policy is {}; each layer is taken as a unit, which needs less", wrapped))
+        notes.append(
+            Message(
+                "fsdp_auto_wrap_policy is {}; each layer is assumed to be one unit, which needs less memory", wrapped
+            )
+        )
     if left.get("backward_prefetch") == "BACKWARD_PRE":
         left.pop("backward_prefetch")
     plain |= {f"fsdp_config.{key}": value for key, value in left.items() if key not in _NO_MATTER}
@@ -168,11 +172,13 @@ def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
     """What the name of a DeepSpeed file says."""
     stage = _ZERO.search(path.rsplit("/", 1)[-1])
     if stage is None:
-        return {ENGINE: "deepspeed"}, [Message("deepspeed: {} is another file; its stage is not known here", path)]
+        return {ENGINE: "deepspeed"}, [
+            Message("deepspeed: {} is another file; it was not imported, so its ZeRO stage is unknown", path)
+        ]
     plain: dict[str, Any] = {ENGINE: "deepspeed", STAGE: int(stage[1])}
     if "offload" in path:
         plain |= {OPTIMIZER: "cpu"} | ({PARAMETERS: "cpu"} if stage[1] == "3" else {})
-    return plain, [Message("deepspeed: {} is another file; taken from its name is ZeRO stage {}", path, stage[1])]
+    return plain, [Message("deepspeed: {} is another file; its name suggests ZeRO stage {}", path, stage[1])]
 
 
 _SECTION = "zero_optimization"
@@ -209,12 +215,9 @@ def automatic(found: Mapping[str, Any]) -> Settled:
         notes.append(Message("{}: auto, which the Trainer makes of the model's width", joined(", ", left)))
     if found.get("bf16.enabled") == "auto" and found.get("fp16.enabled") is not True:
         settled["bf16.enabled"] = True
-        notes.append("bf16.enabled is 'auto': bf16 is taken, the trainer decides")
+        notes.append("bf16.enabled is 'auto': the trainer decides, bf16 is assumed")
     unused = [name for name in _OWN_CHECKPOINTS if settled.pop(name, False)]
-    notes += [
-        Message("{} is left out: deepspeed.checkpointing is called by Megatron-DeepSpeed alone", name)
-        for name in unused
-    ]
+    notes += [Message("{} is left out: only Megatron-DeepSpeed calls deepspeed.checkpointing", name) for name in unused]
     return settled, tuple(notes)
 
 

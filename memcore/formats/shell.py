@@ -236,7 +236,7 @@ class _Script:
         if held or rest[:2] not in (":-", ":="):
             return held or self._of(name[0])
         if self.deep >= _FILLED:
-            raise ValueError(Message("It has more than {} defaults of variables inside each other", _FILLED))
+            raise ValueError(Message("Variable defaults are nested more than {} levels deep", _FILLED))
         inner = _Script(rest[2:], variables=self.variables, filled=self.filled, deep=self.deep + 1)
         value = inner.as_text()
         self.filled = inner.filled
@@ -297,7 +297,7 @@ class _Script:
     def _branch(self, word: str, condition: list[str]) -> None:
         if word == "if":
             if len(self.open) >= NESTING:
-                raise ValueError(Message("It has more than {} conditions inside each other", NESTING))
+                raise ValueError(Message("Conditions are nested more than {} levels deep", NESTING))
             self.open.append((False, _outcome(condition)))
         elif self.open and word == "fi":
             self.open.pop()

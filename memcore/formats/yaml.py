@@ -95,7 +95,7 @@ class _Reader(Cursor):
             self.skip()
             ended = True
         if self.at < len(self.text):
-            self.refuse("begins a second document, where one is read" if ended else self.misplaced())
+            self.refuse("starts a second document, but only one is supported" if ended else self.misplaced())
         return value
 
     # Blocks
@@ -200,14 +200,14 @@ class _Reader(Cursor):
         if key == _MERGE:
             for each in reversed(value if isinstance(value, list) else [value]):
                 if not isinstance(each, Mapping):
-                    self.refuse("merges what is no mapping", at)
+                    self.refuse("merges something that is not a mapping", at)
                 pairs.merged |= each
         elif key not in pairs.own:
             pairs.own[key] = value
         elif pairs.own[key] == value:
-            self.notes.append(Message("{} is there twice, with the same value", key))
+            self.notes.append(Message("{} appears twice with the same value", key))
         else:
-            self.refuse("is there twice, with other values", at)
+            self.refuse("appears twice with different values", at)
 
     # Anchors, aliases and tags
 
@@ -224,7 +224,7 @@ class _Reader(Cursor):
             if self.fresh:
                 break
         if tag not in _TYPES and tag not in ("", "!"):
-            self.refuse(Message("has the tag {}, which is not read", tag[:40]))
+            self.refuse(Message("has the tag {}, which is not supported", tag[:40]))
         return anchor, tag
 
     def _finished(self, anchor: str, tag: str, value: Any) -> Any:
@@ -242,11 +242,11 @@ class _Reader(Cursor):
     def _alias(self) -> Any:
         match = _NAME.match(self.text, self.at)
         if match is None or match[1] not in self.anchors:
-            self.refuse("repeats a value that no anchor before it names")
+            self.refuse("refers to an anchor that is not defined before it")
         found = self.anchors[match[1]]
         self.aliased += found.size
         if self.aliased > _ALIASED:
-            self.refuse(Message("makes more than {} values of aliases", _ALIASED))
+            self.refuse(Message("expands aliases to more than {} values", _ALIASED))
         self._enter(found.height)
         self.deep -= found.height
         self.take(match.end())
@@ -272,7 +272,7 @@ class _Reader(Cursor):
                 value = None if self._next(start, closing) in (",", closing) else self._flow_value()[0]
             if closing == "}" or letter == ":":
                 if key is None:
-                    self.refuse("has a key that is no text or number", here)
+                    self.refuse("has a key that is neither text nor a number", here)
                 inner = pairs if closing == "}" else _Pairs()
                 self._put(inner, key, None if closing == "}" and letter != ":" else value, here)
                 items.append({**inner.merged, **inner.own} if closing == "]" else None)

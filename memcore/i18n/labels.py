@@ -235,7 +235,7 @@ _REASONS: Mapping[str, str] = {
     "torchtitan's default in a pipeline": "torchtitan 在流水线中的默认值",
     "its mixed-precision policy": "其混合精度策略",
     "PyTorch's own": "PyTorch 自己的",
-    "PyTorch's default; torchtitan asks for none": "PyTorch 的默认值；torchtitan 未要求",
+    "PyTorch's default; torchtitan does not request them": "PyTorch 的默认值；torchtitan 未要求",
     "as torchtitan does": "与 torchtitan 相同",
     "as in torchtitan": "与 torchtitan 相同",
     "the newest release that is known": "已知的最新版本",

@@ -19,7 +19,9 @@ def check(network: Network) -> None:
     """Refuse what Unsloth does not patch like Llama, and jobs without LoRA, which run other code."""
     liger.check(network)
     if not any(linear.adapter_dtype is not None and linear.adapter_kind == "lora" for linear in _linears(network)):
-        message = "Unsloth's functions are modelled with training.adapter.type 'lora'; use 'transformers' or 'liger'"
+        message = (
+            "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
+        )
         raise UnsupportedError("training.implementation", message)
 
 

@@ -32,7 +32,7 @@ _TEXT = ("text_config.", "llm_config.", "language_config.", "thinker_config.text
 """Where a configuration may describe the language model."""
 
 
-_TOWERS = "towers and encoders of this family count with their parameters alone; what they compute with is not counted"
+_TOWERS = "only the parameters of this family's towers and encoders are counted; their activations are not"
 
 
 def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
@@ -161,7 +161,7 @@ def _ends(ends: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols) -> Ends
     embeds = [name for name in tables if re.search(r"embed|wte|shared|tok", name) and "position" not in name]
     first = next((name for name in embeds if ends[name][0] == rows), next(iter(embeds or tables), None))
     if first is None:
-        raise ConfigError.at("model.model_type", "the network has no embedding of tokens")
+        raise ConfigError.at("model.model_type", "the network has no token embedding")
     shape = ends.pop(first)
     v, h = symbol("V", shape[0]), symbol("h", shape[1])
     heads = [name for name in ends if re.search(r"lm_head|head|decoder|generator|predictions", name) and name in tables]

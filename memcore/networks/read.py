@@ -70,8 +70,9 @@ def _unknown(config: Mapping[str, object]) -> Model:
     first, *others = as_llama(config, known_families())
     model_type = config.get("model_type")
     warning = Message(
-        "the family {!r} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward "
-        "layer; the range also covers plain feed-forward layers, and a tied head where the file does not say",
+        "family {!r} is unknown, so its keys were read as Llama's, with RMSNorm and a gated feed-forward "
+        "layer; the range also allows for ungated feed-forward layers and, if the config leaves it open, "
+        "tied embeddings",
         model_type,
     )
     return replace(read_model(first), warnings=(warning,), alternatives=tuple(others))
@@ -173,7 +174,10 @@ def _language_model(reader: Reader, model_type: str) -> Model:
     different = sum(len(pattern) for pattern in runs)
     if different > DIFFERENT:
         reader.refuse(
-            "num_hidden_layers", "found {} layers that no pattern repeats; at most {} are read", different, DIFFERENT
+            "num_hidden_layers",
+            "found {} layers without a repeating pattern; at most {} are read",
+            different,
+            DIFFERENT,
         )
     network = Network(model_type, family.path, runs, _ends(reader, family), sdpa=family.sdpa)
     reader.check()

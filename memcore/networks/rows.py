@@ -162,7 +162,7 @@ class Grouped:
                 self.heads, "{} does not divide the hidden size {}, and {} is absent", query, hidden, self.width
             )
         if width < 1:
-            reader.refuse(self.heads, "{} heads leave none of the hidden size {} to each", query, hidden)
+            reader.refuse(self.heads, "{} heads are too many for a hidden size of {}", query, hidden)
             width = 1
         value = reader.integer(self.value_width, width) if self.value_width else width
         d, turned = reader.symbol("d", width), rotated(reader, width, self.share)

@@ -69,12 +69,12 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
     sized = all(_size(config, key) for key in _COUNTED)
     if total is not None and sized and _differs(stated, total, counted):
         if "intermediate_size" in given:
-            more = Message("its sizes make {:,} parameters, where num_parameters says {}", counted, stated)
+            more = Message("its sizes give {:,} parameters, but num_parameters is {}", counted, stated)
         else:
             config["intermediate_size"] = _fitting(config, total)
             width = taken.pop("intermediate_size")
             more = Message(
-                "assumed intermediate_size {} for {} parameters; Llama 2's rule says {}, which would make {:,}",
+                "assumed intermediate_size {} for {} parameters; Llama 2's rule gives {}, for a total of {:,}",
                 config["intermediate_size"],
                 stated,
                 width,
@@ -161,9 +161,7 @@ def _shaped(total: int, given: Mapping[str, object]) -> tuple[dict[str, object],
         **given,
     }
     sizes = Message("{} layers, hidden size {}, feed-forward {}, vocabulary {}", layers, hidden, width, words)
-    return config, Message(
-        "only the number of parameters is given: assumed a network of Llama's proportions, {}", sizes
-    )
+    return config, Message("only the number of parameters is given, so Llama's proportions are assumed: {}", sizes)
 
 
 def _count(layers: int, words: int) -> int:

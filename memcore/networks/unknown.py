@@ -80,12 +80,12 @@ def _decodes(architectures: object) -> bool:
 def _refusal(config: Mapping[str, object], known: tuple[str, ...], missing: list[str], foreign: list[str]) -> Problem:
     model_type = config.get("model_type")
     message = Message(
-        "found {}, not one of the {} known families (`memcore models --families`); {}",
+        "unknown family {}, not among the {} supported (`memcore models --families`); {}",
         shown(model_type),
         len(known),
-        Message("to be read like Llama it lacks {}", joined(", ", missing))
+        Message("it cannot be read like Llama: missing {}", joined(", ", missing))
         if missing
-        else Message("it has parts that Llama has not: {}", joined(", ", foreign)),
+        else Message("it has parts that Llama does not have: {}", joined(", ", foreign)),
     )
     return Problem(
         "model.model_type", message, nearest(model_type[:NAME_LENGTH], known) if isinstance(model_type, str) else None

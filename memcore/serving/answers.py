@@ -190,7 +190,7 @@ def sleep_phases(found: ServingEstimate) -> list[SleepPhase]:
 
     return [
         phase("generating", ledger.total, "the server has its whole budget"),
-        phase("asleep, level 1", stays, "weights wait in host memory, the cache is dropped"),
+        phase("asleep, level 1", stays, "weights move to host memory, and the cache is dropped"),
         phase("asleep, level 2", stays, "weights and cache are dropped; new weights are loaded on waking up"),
         phase(
             "awake for weights only",

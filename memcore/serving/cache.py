@@ -98,7 +98,7 @@ def kept(layer: Layer, caching: Caching) -> tuple[Kept, ...]:
     Raises UnsupportedError where that is not known.
     """
     if layer.extra is not None and layer.extra.variant == UNCACHED:
-        raise UnsupportedError("model.model_type", "what this family caches for each token is not supported yet")
+        raise UnsupportedError("model.model_type", "this family's KV cache is not supported yet")
     found: list[Kept] = []
     for mixer in layer.mixers:
         found += _kept(mixer, caching)

@@ -24,7 +24,7 @@ def estimate(config: Config) -> ServingEstimate:
     return ServingEstimate(job, job.server.budget(job), others, recipes)
 
 
-_BEYOND = "servers refuse that, or warn, unless its rotary positions are scaled (vLLM: VLLM_ALLOW_LONG_MAX_MODEL_LEN)"
+_BEYOND = "servers reject that, or warn, unless its rotary positions are scaled (vLLM: VLLM_ALLOW_LONG_MAX_MODEL_LEN)"
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,7 @@ class ServingEstimate:
         most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
         if length <= most:
             return self.budget.notes
-        beyond = Message(
-            "{:,} tokens are more than the {:,} positions the model's config names; {}", length, most, _BEYOND
-        )
+        beyond = Message("{:,} tokens exceed the {:,} positions in the model's config; {}", length, most, _BEYOND)
         return (*self.budget.notes, beyond)
 
     @cached_property

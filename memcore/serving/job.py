@@ -246,17 +246,17 @@ def _layout(read: Defaults, server: Server) -> Layout:
         if axis in server.parallel:
             counts[axis] = read.given(path) or 1
         elif given not in (None, 1):
-            raise UnsupportedError(path, "found {}; {} is modelled without it", given, server.title)
+            raise UnsupportedError(path, "found {}; not supported yet with {}", given, server.title)
     total = read.given(Hardware.num_gpus)
     used = counts.get("tensor", 1) * counts.get("pipeline", 1) * counts.get("data", 1)
     if total is not None and total != used and server.parallel:
         if total % used == 0 and read.given(Parallelism.tensor_parallel_size) is None:
             counts["tensor"] = counts.get("tensor", 1) * (total // used)
-            read.take(Parallelism.tensor_parallel_size, counts["tensor"], "all GPUs share each matrix")
+            read.take(Parallelism.tensor_parallel_size, counts["tensor"], "each matrix is split across all GPUs")
         else:
             read.refuse(Hardware.num_gpus, "found {}, but the parallel sizes need {}", total, used)
     if not server.parallel and not server.splits and total not in (None, 1):
-        read.refuse(Hardware.num_gpus, "found {}; {} is modelled on one GPU", total, server.title)
+        read.refuse(Hardware.num_gpus, "found {}; {} is supported only on one GPU", total, server.title)
     return Layout(
         tensor=counts.get("tensor", 1),
         pipeline=counts.get("pipeline", 1),
@@ -323,7 +323,9 @@ def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None) 
         read.refuse(Inference.draft_model, "found none, but {} is draft; name a model", Inference.speculative_method)
     if method == "mtp" and not predicts(model):
         raise UnsupportedError(
-            Inference.speculative_method, "found mtp; further layers of {} are not modelled", model.network.family
+            Inference.speculative_method,
+            "found mtp; multi-token-prediction layers of {} are not supported yet",
+            model.network.family,
         )
     count = read.take(Inference.num_speculative_tokens, 5 if draft is not None else 1)
     return speculation(method, count, model, text_config(raw), stored)
@@ -351,7 +353,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     found = recipe(name, served.model)
     ignored = own.ignored if own else ()
     if found.others:
-        reason = "repositories of this family differ in what they quantize; the usual recipe"
+        reason = "repositories of this family quantize different parts; the usual recipe"
         read.assumptions.append(Assumption("model.quantization_config", name, reason, True))
     usual, *others = (replace(each, ignored=(*ignored, *each.ignored)) for each in (found.usual, *found.others))
     return usual, tuple(others)

@@ -45,7 +45,7 @@ def _tower(job: ServingJob, stage: Stage) -> Iterator[Entry]:
         ranks = job.basics.layout.tensor
         low, expected, high = (each // ranks for each in found)
         bounds, source = Range(low, expected, high), "the model card's number of parameters"
-        yield observed("vision tower", CATEGORY, bounds, source, "parameters × 2 B", "its layers are not described")
+        yield observed("vision tower", CATEGORY, bounds, source, "parameters × 2 B", "its layers are not known")
 
 
 def _draft(job: ServingJob, stage: Stage) -> list[Entry]:

@@ -42,13 +42,13 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
             kinds["none"].append(name)
         elif found == REFUSED:
             raise UnsupportedError(
-                name, "found {!r:.80}, which is not supported yet; leave it out for a job without", value
+                name, "found {!r:.80}, which is not supported yet; leave it out to run without it", value
             )
         elif found == MAPPED and any(fnmatchcase(name, each) for each in tool.settles):
             kinds["left" if "." in name else "none"].append(name)  # what is left of a section was not understood
         elif found == MAPPED and (allowed := _allowed(tool, name)) and value not in allowed:
             listed = ", ".join(str(each) for each in allowed)
-            problems.append(Problem(name, Message("found {!r:.80}; supported are {}", value, listed)))
+            problems.append(Problem(name, Message("found {!r:.80}; supported here: {}", value, listed)))
         else:
             kinds["left" if found in (LEFT_OUT, MAPPED) else "none"].append(name)
     if problems:

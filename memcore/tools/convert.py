@@ -163,7 +163,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
             return tool
     names = ", ".join(tool.title for tool in TOOLS.values())
-    raise ConfigError.at("the file", "is of no tool that is known; known are {}, and config.json", names)
+    raise ConfigError.at("the file", "does not match any supported tool; supported: {}, and config.json", names)
 
 
 def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -195,7 +195,7 @@ def _ours(key: Key, name: str, value: Any) -> Any:
     if isinstance(value, bool) and value in key.values:
         return value  # a bare flag
     allowed = ", ".join(str(each) for each in key.values.values())
-    raise ConfigError.at(name, "found {!r}; read are {}", value, allowed)
+    raise ConfigError.at(name, "found {!r}; supported: {}", value, allowed)
 
 
 def _unscaled(tool: Tool, flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,7 +269,9 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
             EngineSettings.type, "found {!r}; {} is for {}", engine, tool.title, joined(", ", tool.engines)
         )
     known = sorted({each for other in TOOLS.values() for each in other.engines})
-    message = Message("found {!r}, which has no file; exported are {}", engine, joined(", ", known))
+    message = Message(
+        "found {!r}, for which there is no file format; engines that can be exported: {}", engine, joined(", ", known)
+    )
     return ConfigError.at(EngineSettings.type, message)
 
 
@@ -318,7 +320,7 @@ def _spelled(tool: Tool, path: str, value: object) -> object:
 
 def _why(tool: Tool, path: str, value: object) -> str:
     if path in tool.named:
-        return Message("{} has no word for {!r:.80} next to the other settings", tool.title, value)
+        return Message("{} cannot express {!r:.80} with the other settings", tool.title, value)
     return Message("{} has no key for it", tool.title)
 
 

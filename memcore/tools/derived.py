@@ -47,12 +47,14 @@ def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: 
     """What to say of keys that would have given something, and of GPUs that nobody has counted."""
     sizes = {_GPUS, _DATA}
     if gpus is None and not sizes & set(flat) and flat.get(EngineSettings.type, tool.engines[0]) in _SEVERAL:
-        yield "how many GPUs there are is not said; name them with --gpus"
+        yield "the number of GPUs is not given; set it with --gpus"
     started = None if gpus else _product(found, tool.world)
     if started and _GPUS not in flat:
-        yield Message("{} is {}, which the sizes of groups do not divide: left out", joined(" × ", tool.world), started)
+        yield Message(
+            "{} is {}, which is not divisible by the group sizes: left out", joined(" × ", tool.world), started
+        )
     if _count(found.get(tool.batch)) and _SHARE not in flat:
-        yield Message("{} is left out: how many micro-batches that is takes the number of GPUs", tool.batch)
+        yield Message("{} is left out: converting it to micro-batches needs the number of GPUs", tool.batch)
 
 
 def _started(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:

@@ -169,12 +169,12 @@ def launched(found: Mapping[str, Any]) -> Settled:
     note = Message("config_file: {} is another file", found["config_file"])
     if "fsdp" in name:
         settled |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
-        return settled, (Message("{}; taken from its name is FSDP {}", note, settled["fsdp_config.version"]),)
+        return settled, (Message("{}; its name suggests FSDP {}", note, settled["fsdp_config.version"]),)
     if "zero" in name or "deepspeed" in name or name.startswith("ds"):
         settled["deepspeed"] = name if re.search(r"z(?:ero)?_?[0-3]", name) else "zero2"
         stage = re.search("[0-3]", settled["deepspeed"])
-        return settled, (Message("{}; taken from its name is ZeRO stage {}", note, stage[0] if stage else 2),)
-    return settled, (Message("{}; how its GPUs share the work is not known", note),)
+        return settled, (Message("{}; its name suggests ZeRO stage {}", note, stage[0] if stage else 2),)
+    return settled, (Message("{}; how it splits work across GPUs is unknown", note),)
 
 
 def _bf16(found: Mapping[str, Any]) -> bool:
@@ -249,7 +249,7 @@ def _axolotl_plugins(settled: dict[str, Any], notes: list[str]) -> None:
         settled.setdefault(LOSS, "cross-entropy-fp32")
         settled[IMPLEMENTATION] = "liger"
     elif kernels:
-        notes.append(Message("only {} of Liger's kernels are on: taken without them", joined(", ", kernels)))
+        notes.append(Message("only {} of Liger's kernels are enabled: treated as disabled", joined(", ", kernels)))
     left = [each for each in listed or [] if not re.search("liger|CutCrossEntropy", str(each), re.IGNORECASE)]
     if left:
         settled["plugins"] = left
@@ -285,12 +285,12 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
     """Raise an error for files of other tasks, stages and methods."""
     for name in ("export_dir", "infer_backend"):
         if name in found and "stage" not in found:
-            raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, which trains nothing")
+            raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")
     stage, kind = found.get("stage", "sft"), found.get("finetuning_type", "lora")
     if stage not in ("sft", "pt"):
-        raise _refuse("stage", stage, "supported are 'sft' and 'pt'; other stages keep further models or pairs")
+        raise _refuse("stage", stage, "supported: 'sft' and 'pt'; other stages need more models or paired sequences")
     if kind not in ("lora", "full", "oft"):
-        raise _refuse("finetuning_type", kind, "supported are 'lora', 'oft' and 'full'")
+        raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")
 
 
 def _factory_precision(settled: dict[str, Any], kind: object) -> str:
@@ -311,13 +311,13 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
     v1/core/base_trainer.py, v1/plugins/model_plugins/peft.py, v1/plugins/trainer_plugins/distributed/fsdp2.py.
     """
     if "peft_config.export_dir" in found:
-        message = "a file that merges an adapter, which trains nothing"
+        message = "a file that merges an adapter, not a training job"
         raise ConfigError.at("peft_config.export_dir", message)
     settled = {**DEFAULTS["llama-factory-v1"], **found}
     notes = _backend(settled)
     kind = settled.pop("peft_config.name", None)
     if kind not in (None, "lora"):
-        raise _refuse("peft_config.name", kind, "supported is 'lora', or none for a full fine-tune")
+        raise _refuse("peft_config.name", kind, "supported: 'lora', or leave it out for full fine-tuning")
     if kind == "lora":
         settled = {"*adapter": "lora", "peft_config.r": 8, "peft_config.target_modules": "all", **settled}
         settled["peft_config.target_modules"] = targets(settled["peft_config.target_modules"])
@@ -345,7 +345,7 @@ def _backend(settled: dict[str, Any]) -> tuple[str, ...]:
         settled |= {**plain, PRECISION: "bf16-mixed" if bf16 is True else "fp32"}
         return notes
     elif backend is not None:
-        raise _refuse("dist_config.name", backend, "supported are 'fsdp2' and 'deepspeed'")
+        raise _refuse("dist_config.name", backend, "supported: 'fsdp2' and 'deepspeed'")
     return ()
 
 
@@ -363,14 +363,14 @@ def _swift_trains(found: Mapping[str, Any]) -> None:
     if other:
         raise _refuse("rlhf_type", other, "preference and reinforcement learning are not supported yet")
     if found.get("task_type", "causal_lm") != "causal_lm":
-        raise _refuse("task_type", found["task_type"], "supported is 'causal_lm'")
+        raise _refuse("task_type", found["task_type"], "only 'causal_lm' is supported")
     if re.search(r"\b(infer|deploy|export|eval|app|sample|merge-lora|rollout)\b", program):
         raise ConfigError.at(
-            "the command", "found {:.60}, which does not train; read is `swift sft` or `swift pt`", program
+            "the command", "found {:.60}, which does not train; supported: `swift sft` or `swift pt`", program
         )
     kind = found.get("tuner_type", found.get("train_type", "lora"))
     if kind not in ("lora", "full"):
-        raise _refuse("tuner_type", kind, "supported are 'lora' and 'full'")
+        raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
 
 
 def _swift_zero(name: object) -> Settled:

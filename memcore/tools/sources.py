@@ -40,11 +40,11 @@ def read_source(
     config = _without(other, given)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
     left_out = (
-        Message("{} may change memory, and is not supported yet: left out", key) for key in other.accounts.left_out
+        Message("{} may affect memory but is not supported yet: left out", key) for key in other.accounts.left_out
     )
     unknown = (Message("{} is not understood, and left out", key) for key in other.accounts.unknown)
     silent = (
-        [Message("of no account to memory: {}", joined(", ", other.accounts.of_no_account))]
+        [Message("no effect on memory: {}", joined(", ", other.accounts.of_no_account))]
         if other.accounts.of_no_account
         else []
     )

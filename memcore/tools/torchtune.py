@@ -79,31 +79,31 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     recipe = str(settled.pop(RECIPE, ""))
     for name, value in settled.items():
         if name.partition(".")[0] in _REFUSED and value is not False:
-            raise UnsupportedError(name, "found {!r:.80}; torchtune is read for full fine-tunes and LoRA", value)
+            raise UnsupportedError(name, "found {!r:.80}; torchtune is supported for full fine-tuning and LoRA", value)
     notes: list[str] = []
     _model(settled, notes)
     optimizer = str(settled.pop("optimizer._component_", None))
     if optimizer not in _OPTIMIZERS:
         raise UnsupportedError(
-            "optimizer._component_", "found {!r}; supported are {}", optimizer, joined(", ", _OPTIMIZERS)
+            "optimizer._component_", "found {!r}; supported here: {}", optimizer, joined(", ", _OPTIMIZERS)
         )
     settled[_OPTIMIZER], how = _OPTIMIZERS[optimizer]
     if settled.pop("optimizer.fused", False) is True or how:
         settled[_HOW] = how or "fused"
     loss = str(settled.get("loss._component_", "")).rpartition(".")[2]
     if loss not in _LOSSES:
-        raise UnsupportedError("loss._component_", "found {!r}; supported are {}", loss, joined(", ", _LOSSES))
+        raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, joined(", ", _LOSSES))
     settled |= {_LOSS: _LOSSES[loss]}
     settled[_CLIPS] = settled.pop("clip_grad_norm", None) is not None
     several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
     if several or found.get(GPUS, 1) != 1:
         settled |= {ENGINE: "fsdp", _NAME: 2}
     elif not recipe:
-        notes.append("the recipe is not named: taken as one for a single device")
+        notes.append("the recipe is not named: a single-device recipe is assumed")
     if settled.get("data_parallel_shard_dim") == -1:
         del settled["data_parallel_shard_dim"]
     if settled.get("tokenizer.max_seq_len") is None:
-        notes.append("tokenizer.max_seq_len is not set: sequences are as long as the data's; say how long with --seq")
+        notes.append("tokenizer.max_seq_len is not set: sequences are as long as the data's; set the length with --seq")
     return {_FRAMEWORK: "torchtune", **settled}, tuple(notes)
 
 

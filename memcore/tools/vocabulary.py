@@ -16,11 +16,11 @@ _SHORT = 8
 """Letters of keys that are like others by chance."""
 MAPPED, LEFT_OUT, REFUSED, NEW = "=", "~", "!", "?"
 OF_NO_ACCOUNT: Mapping[str, str] = {
-    "l": "the rate, schedule or randomness of learning: numbers of a step, not its tensors",
-    "d": "data and tokens before they are in a batch",
+    "l": "learning rate, schedule or seed: no effect on tensor sizes",
+    "d": "data and tokenization before batching",
     "o": "logs, checkpoints on disk, and profiles",
     "e": "evaluation and generation between steps, or sampling of single tokens",
-    "h": "hosts, processes and how requests arrive",
+    "h": "hosts, processes and request arrival",
 }
 """Classes of keys that memory does not depend on, and why."""
 CLASSES = {

@@ -6,61 +6,59 @@ from collections.abc import Mapping
 
 OF_FILES_IN_CHINESE: Mapping[str, str] = {
     # Keys that became no setting
-    "It has {count} commands, which are {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
+    "It has {count} commands for {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
     "give one of {commands}": "请只给出其中一条：{commands}",
     "is a Python script, which is not run": "是 Python 脚本，不会执行",
     "give the config that it makes": "请给出它生成的配置",
     "{keys}: auto, which the Trainer makes of the model's width": "{keys}：auto，由 Trainer 按模型宽度换算",
     "no release of {tool} that is known has this key": "{tool} 的已知版本都没有这个键",
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
-    "supported are {values}": "支持：{values}",
+    "supported here: {values}": "支持：{values}",
     "config_file: {name} is another file": "config_file：{name} 是另一个文件",
-    "taken from its name is FSDP {version}": "由文件名推断为 FSDP {version}",
-    "how its GPUs share the work is not known": "其中 GPU 如何切分任务未知",
-    "a file that merges an adapter, which trains nothing": "这是合并适配器的文件，不做训练",
+    "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
+    "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",
+    "a file that merges an adapter, not a training job": "这是合并适配器的文件，不是训练任务",
     "preference and reinforcement learning are not supported yet": "暂不支持偏好学习与强化学习",
-    "supported are 'sft' and 'pt'": "支持 'sft' 与 'pt'",
-    "other stages keep further models or pairs": "其他阶段还要保留别的模型或成对的序列",
-    "supported are 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
-    "supported is 'lora', or none for a full fine-tune": "支持 'lora'；全量微调则不写",
+    "supported: 'sft' and 'pt'": "支持 'sft' 与 'pt'",
+    "other stages need more models or paired sequences": "其他阶段还要保留别的模型或成对的序列",
+    "supported: 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
+    "supported: 'lora', or leave it out for full fine-tuning": "支持 'lora'；全量微调则不写",
     "sequences split among FSDP's ranks are not supported yet": "暂不支持在 FSDP 的 rank 之间切分序列",
-    "supported is 'causal_lm'": "支持 'causal_lm'",
-    "supported are 'lora' and 'full'": "支持 'lora' 与 'full'",
+    "only 'causal_lm' is supported": "仅支持 'causal_lm'",
+    "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
     "this pattern is not supported": "暂不支持这种模式",
     "name the layers in a list": "请用列表写出各层名称",
-    "only {names} of Liger's kernels are on: taken without them": "只开启了 Liger 的 {names}：按未开启处理",
+    "only {names} of Liger's kernels are enabled: treated as disabled": "只开启了 Liger 的 {names}：按未开启处理",
     "a key of {method}, which is not supported yet": "这是 {method} 的键，暂不支持",
-    "supported are 'fsdp2' and 'deepspeed'": "支持 'fsdp2' 与 'deepspeed'",
+    "supported: 'fsdp2' and 'deepspeed'": "支持 'fsdp2' 与 'deepspeed'",
     "found {program}, which does not train": "找到 {program}，它不做训练",
-    "read is `swift sft` or `swift pt`": "可读取 `swift sft` 或 `swift pt`",
-    "a file for `llamafactory-cli export` or `chat`, which trains nothing": (
-        "这是 `llamafactory-cli export` 或 `chat` 的文件，不做训练"
+    "supported: `swift sft` or `swift pt`": "支持 `swift sft` 或 `swift pt`",
+    "a file for `llamafactory-cli export` or `chat`, not a training job": (
+        "这是 `llamafactory-cli export` 或 `chat` 的文件，不是训练任务"
     ),
-    "{key} may change memory, and is not supported yet: left out": "{key} 可能影响显存，暂不支持：已忽略",
-    "of no account to memory: {keys}": "与显存无关：{keys}",
+    "{key} may affect memory but is not supported yet: left out": "{key} 可能影响显存，暂不支持：已忽略",
+    "no effect on memory: {keys}": "不影响显存：{keys}",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
     "give it with --{flag}": "请用 --{flag} 给出",
     "tokenizer.max_seq_len is not set: sequences are as long as the data's": (
         "未设置 tokenizer.max_seq_len：序列长度由数据决定"
     ),
-    "say how long with --seq": "请用 --seq 给出长度",
+    "set the length with --seq": "请用 --seq 给出长度",
     "training a part of a model is not supported for torchtune yet": "torchtune 暂不支持只训练模型的一部分",
     "known builders are {names}": "已知的构建函数：{names}",
     "torchao's NF4, whose scales are in 8 bits, is taken as bitsandbytes' with double quantization": (
         "torchao 的 NF4（缩放因子为 8 位）按 bitsandbytes 的双重量化处理"
     ),
-    "torchtune is read for full fine-tunes and LoRA": "torchtune 支持全量微调与 LoRA",
-    "the recipe is not named: taken as one for a single device": "未写明 recipe：按单设备处理",
-    "the rate, schedule or randomness of learning: numbers of a step, not its tensors": (
-        "学习率、调度或随机性：只是数值，不影响张量"
-    ),
-    "data and tokens before they are in a batch": "进入批次之前的数据与 token",
+    "torchtune is supported for full fine-tuning and LoRA": "torchtune 支持全量微调与 LoRA",
+    "the recipe is not named: a single-device recipe is assumed": "未写明 recipe：按单设备处理",
+    "learning rate, schedule or seed: no effect on tensor sizes": ("学习率、调度或随机种子：不影响张量大小"),
+    "data and tokenization before batching": "进入批次之前的数据与 token",
     "logs, checkpoints on disk, and profiles": "日志、磁盘上的 checkpoint 与性能分析",
     "evaluation and generation between steps, or sampling of single tokens": (
         "步与步之间的评测与生成，或单个 token 的采样"
     ),
-    "hosts, processes and how requests arrive": "主机、进程与请求的到达方式",
+    "hosts, processes and request arrival": "主机、进程与请求的到达方式",
     "read, by a tool's table or by what its keys mean together": "已读取：由工具的表，或由几个键的共同含义",
     "may change memory, and is not supported yet: left out by name": "可能影响显存，暂不支持：按名称忽略",
     "changes what the job is, and is not supported yet: rejected with its name, unless it is off": (
@@ -74,12 +72,12 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which times {stages} stages does not divide {layers} layers": (
         "值为 {value}，乘以 {stages} 个阶段后不能整除 {layers} 层"
     ),
-    "how many GPUs there are is not said": "未说明 GPU 数",
-    "name them with --gpus": "请用 --gpus 给出",
-    "{keys} is {count}, which the sizes of groups do not divide: left out": (
+    "the number of GPUs is not given": "未说明 GPU 数",
+    "set it with --gpus": "请用 --gpus 给出",
+    "{keys} is {count}, which is not divisible by the group sizes: left out": (
         "{keys} 为 {count}，不能被各组大小整除：已忽略"
     ),
-    "{key} is left out: how many micro-batches that is takes the number of GPUs": (
+    "{key} is left out: converting it to micro-batches needs the number of GPUs": (
         "{key} 已忽略：换算成微批次数需要知道 GPU 数"
     ),
     "{path} is {value}: the default of {tool}": "{path} 为 {value}：{tool} 的默认值",
@@ -91,19 +89,25 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "taken as all-linear": "按 all-linear 处理",
     "lora_target_modules: not given": "lora_target_modules：未给出",
     "PEFT's for {family}: {names}": "PEFT 对 {family} 的默认值：{names}",
-    "hybrid sharding: ranks that share are those of a node": "混合分片：同一节点的 rank 之间分片",
-    "say how many with --dp-shard": "请用 --dp-shard 给出个数",
+    "hybrid sharding: parameters are sharded within a node": "混合分片：在同一节点内切分参数",
+    "set the number of ranks with --dp-shard": "请用 --dp-shard 给出 rank 数",
     "fsdp_auto_wrap_policy is {policy}": "fsdp_auto_wrap_policy 为 {policy}",
-    "each layer is taken as a unit, which needs less": "按每层一个单元处理，需要更少",
+    "each layer is assumed to be one unit, which needs less memory": "按每层一个单元处理，所需显存更少",
     "deepspeed: {path} is another file": "deepspeed：{path} 是另一个文件",
-    "its stage is not known here": "此处不知其 ZeRO 阶段",
-    "taken from its name is ZeRO stage {stage}": "从文件名得知为 ZeRO 阶段 {stage}",
-    "bf16.enabled is 'auto': bf16 is taken, the trainer decides": "bf16.enabled 为 'auto'：按 bf16 处理，由训练器决定",
-    "{key} is left out: deepspeed.checkpointing is called by Megatron-DeepSpeed alone": (
+    "it was not imported, so its ZeRO stage is unknown": "未导入该文件，因此不知其 ZeRO 阶段",
+    "its name suggests ZeRO stage {stage}": "从文件名得知为 ZeRO 阶段 {stage}",
+    "bf16.enabled is 'auto': the trainer decides, bf16 is assumed": (
+        "bf16.enabled 为 'auto'：按 bf16 处理，由训练器决定"
+    ),
+    "{key} is left out: only Megatron-DeepSpeed calls deepspeed.checkpointing": (
         "{key} 已忽略：只有 Megatron-DeepSpeed 调用 deepspeed.checkpointing"
     ),
-    "--num-query-groups counts with {flag} only, and is left out": "--num-query-groups 仅在有 {flag} 时有效，已忽略",
-    "{flag} counts with --use-megatron-fsdp only, and is left out": "{flag} 仅在有 --use-megatron-fsdp 时有效，已忽略",
+    "--num-query-groups has no effect without {flag}, and is left out": (
+        "--num-query-groups 仅在有 {flag} 时有效，已忽略"
+    ),
+    "{flag} has no effect without --use-megatron-fsdp, and is left out": (
+        "{flag} 仅在有 --use-megatron-fsdp 时有效，已忽略"
+    ),
     "--vocab-size is {size}: {whose}": "--vocab-size 为 {size}：{whose}",
     "BERT's cased words": "BERT 区分大小写的词表",
     "--vocab-size is {size}: {whose} and further ones": "--vocab-size 为 {size}：{whose}和另加的词",
@@ -112,18 +116,18 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "--vocab-size is not given, and the tokenizer's is not known: add it to the command": (
         "未给出 --vocab-size，分词器的词表大小也未知：请加到命令中"
     ),
-    "nanotron is modelled with its Llama: {reason}": "nanotron 仅对其 Llama 建模：{reason}",
-    "its Qwen2 has layers of its own": "其 Qwen2 有自己的层",
-    "its StarCoder2 has layers of its own": "其 StarCoder2 有自己的层",
-    "its experts have layers of their own": "其专家有自己的层",
-    "a loss with that term keeps more": "带该项的损失会保存更多",
+    "only nanotron's Llama is supported: {reason}": "仅支持 nanotron 的 Llama：{reason}",
+    "its Qwen2 has different layers": "其 Qwen2 的层不同",
+    "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
+    "its experts have different layers": "其专家的层不同",
+    "a loss with that term keeps more tensors": "带该项的损失会保存更多",
     "{key} is {padded}: padded from {words} to a multiple of {multiple} times tp": (
         "{key} 为 {padded}：从 {words} 填充到 {multiple} 乘 tp 的倍数"
     ),
     # Other calculators' configs
-    "DistributedDataParallel divides no layers": "DistributedDataParallel 不切分层",
-    "ZeRO divides no layers": "ZeRO 不切分层",
-    "layers with routed experts are not divided beside FSDP": "与 FSDP 一起时不切分含路由专家的层",
+    "DistributedDataParallel does not split layers": "DistributedDataParallel 不切分层",
+    "ZeRO does not split layers": "ZeRO 不切分层",
+    "layers with routed experts are not split when FSDP is used": "与 FSDP 一起时不切分含路由专家的层",
     "engine.{key} {value} has no meaning for engine.type {name}: left out": (
         "engine.{key} {value} 对 engine.type {name} 无意义：已忽略"
     ),
@@ -138,8 +142,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "training.activation_checkpointing {level}: taken as policy {policy}": (
         "training.activation_checkpointing {level}：按策略 {policy} 处理"
     ),
-    "{message}, the nearest that frameworks have": "{message}，即框架中最接近的",
-    "hardware.total_gpu_memory_gb: each GPU counts on its own, left out": (
+    "{message}, the closest option that frameworks offer": "{message}，是框架中最接近的选项",
+    "hardware.total_gpu_memory_gb: left out, because memory is per GPU": (
         "hardware.total_gpu_memory_gb：每个 GPU 单独计算，已忽略"
     ),
     "parallelism.sequence_parallel has no meaning without tensor parallelism: left out": (
@@ -155,12 +159,12 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "model.hidden_size {hidden} is not divisible by {heads} heads: assumed heads of {width}": (
         "model.hidden_size {hidden} 不能被 {heads} 个头整除：假设每头 {width}"
     ),
-    "model: a mixture of experts with as many key as query heads, counted from its sizes{stated}": (
+    "model: mixture of experts with equal numbers of key and query heads, counted from its sizes{stated}": (
         "model：键头与查询头同样多的混合专家模型，由尺寸计算{stated}"
     ),
     "a mixture of experts needs {names}": "混合专家模型需要 {names:s}",
     "{name}, not quantized": "{name}，未量化",
     "{count} is what the file states": "文件所写为 {count}",
-    "found {value}, which is not modelled": "为 {value}，未建模",
-    "leave it out for a job without": "若要得到没有它的任务，请去掉",
+    "found {value}, which is not supported": "值为 {value}，不支持",
+    "leave it out to run without it": "若要得到没有它的任务，请去掉",
 }

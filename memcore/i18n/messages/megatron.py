@@ -10,30 +10,28 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "that of parameters": "与参数相同",
     "language model": "语言模型",
     "ms-swift freezes towers and projectors": "ms-swift 冻结塔和投影器",
-    "of text alone nothing that learns takes part": "纯文本时没有可学习的部分参与",
-    "adapters of Mamba's layers are not modelled": "Mamba 层的适配器未建模",
+    "a text-only step uses no trainable parameters": "纯文本训练步不涉及可训练参数",
+    "adapters on Mamba layers are not supported yet": "暂不支持 Mamba 层的适配器",
     "Megatron's adapters have the parameters' dtype, {dtype}": "Megatron 的适配器与参数 dtype 相同，为 {dtype}",
-    "a vision tower whose layers are units of Megatron-FSDP is not modelled": (
-        "以层为 Megatron-FSDP 单元的视觉塔未建模"
+    "Megatron-FSDP is not supported yet for the layers of a vision tower": ("视觉塔的层暂不支持 Megatron-FSDP"),
+    "adapters would also reach the vision tower's Megatron-Core layers, which is not supported yet": (
+        "适配器也会作用于视觉塔的 Megatron-Core 层，暂不支持"
     ),
-    "adapters beside a vision tower of Megatron-Core's layers, which they reach too, are not modelled": (
-        "适配器与 Megatron-Core 层的视觉塔一起时也会作用于塔，未建模"
+    "CUDA graphs are not supported yet for models with images": "图文模型暂不支持 CUDA Graph",
+    "the framework that provides this vision tower with Megatron's layers": "提供此视觉塔与 Megatron 层的框架",
+    "ms-swift checkpoints a trainable tower, which is not supported yet": (
+        "ms-swift 会对可训练的塔做激活检查点（重计算），暂不支持"
     ),
-    "CUDA graphs of a model for text and images are not modelled": "图文模型的 CUDA 图未建模",
-    "who has this vision tower beside Megatron's layers": "在 Megatron 的层之外提供此视觉塔的框架",
-    "with ms-swift a tower that learns has checkpoints, which are not modelled": (
-        "ms-swift 中可学习的塔使用检查点，未建模"
-    ),
-    "for text alone ms-swift runs the tower on a small blank image, which is not counted": (
+    "for text-only batches ms-swift runs the tower on a small blank image, which is not counted": (
         "纯文本时 ms-swift 用一张小的空白图像运行塔，未计入"
     ),
     "found {method} with {layers} layers": "值为 {method}，{layers} 层",
-    "in a vision tower modelled: 'uniform' with 1": "视觉塔中已建模的是 'uniform' 且为 1",
-    "Megatron Bridge's Qwen2.5-VL has sequences as a whole": "Megatron Bridge 的 Qwen2.5-VL 不切分序列",
-    "sequences with images are not modelled with several context-parallel ranks": (
-        "含图像的序列与多个上下文并行 rank 的组合未建模"
+    "for a vision tower, full recomputation is supported only with method 'uniform' and num_layers 1": (
+        "视觉塔的完全重计算仅支持 method 'uniform' 且 num_layers 1"
     ),
-    "found {value}, which is not modelled in a vision tower": "值为 {value}，在视觉塔中未建模",
+    "Megatron Bridge's Qwen2.5-VL does not split sequences": "Megatron Bridge 的 Qwen2.5-VL 不切分序列",
+    "sequences with images are not supported yet with context parallelism": ("含图像的序列暂不支持上下文并行"),
+    "found {value}, which is not supported yet in a vision tower": "值为 {value}，在视觉塔中暂不支持",
     # CUDA graphs and offloading
     "found modules": "给出了模块",
     "a graph of the whole iteration has none": "整个迭代的图没有模块",
@@ -45,10 +43,10 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "整个 MoE 层的图需要 engine.moe_pad_expert_input_to_capacity"
     ),
     "found {graphs} with full recomputation": "值为 {graphs}，同时使用全量重计算",
-    "found {graphs} with fine-grained activation offloading, which is not modelled": (
-        "值为 {graphs}，同时使用细粒度激活卸载，未建模"
+    "found {graphs} with fine-grained activation offloading, which is not supported yet": (
+        "值为 {graphs}，同时使用细粒度激活卸载，暂不支持"
     ),
-    "modelled for Megatron-Core's GPT and hybrid models": "仅对 Megatron-Core 的 GPT 与混合模型建模",
+    "supported only for Megatron-Core's GPT and hybrid models": "仅支持 Megatron-Core 的 GPT 与混合模型",
     "found 'attn_proj' without 'core_attn', whose result it takes": (
         "给出 'attn_proj' 而没有 'core_attn'，前者以后者的结果为输入"
     ),
@@ -56,18 +54,20 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "Megatron-Core 只在 GPT 与混合模型中支持，BERT 和 T5 不支持"
     ),
     "needs {needed}, not {found}": "需要 {needed}，而非 {found}",
-    "nothing of a layer is kept with full recomputation": "全量重计算时层不保留任何激活",
-    "found modules of experts that engine.use_transformer_engine_op_fuser makes one": (
+    "full recomputation keeps no activations inside a layer": "完全重计算时层内不保留任何激活",
+    "found expert modules that engine.use_transformer_engine_op_fuser merges into one": (
         "给出的专家模块已由 engine.use_transformer_engine_op_fuser 合为一个"
     ),
-    "found modules of experts that training.activation_checkpointing recomputes as a whole": (
+    "found expert modules that training.activation_checkpointing recomputes as a whole": (
         "给出的专家模块已由 training.activation_checkpointing 整体重计算"
     ),
     # Jobs
     "with layers that predict further tokens Megatron allows 1": "有预测更多 token 的层时 Megatron 只允许 1",
-    "found {sequence}, which the ranks that share it cannot divide": "值为 {sequence}，分担它的 rank 无法均分",
-    "found {ranks}, which cannot share {model}'s {size} {name} equally": (
-        "值为 {ranks}，无法均分 {model} 的 {size} 个{name}"
+    "found {sequence}, which is not divisible by the ranks that split it": (
+        "值为 {sequence}，无法在切分序列的 rank 间均分"
+    ),
+    "found {ranks}, which does not divide {model}'s {size} {name}": (
+        "值为 {ranks}，不能整除 {model} 的 {size} 个{name}"
     ),
     "attention heads": "注意力头",
     "groups of heads": "头的组",
@@ -78,10 +78,10 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "Megatron's is 'vocab-parallel'": "Megatron 的为 'vocab-parallel'",
     "contradicts training.implementation {value}": "与 training.implementation {value} 矛盾",
     "leaves {layers} layers in the first chunk": "第一个块只剩 {layers} 层",
-    "a vision tower's inner layers reach {layer}": "视觉塔的中间层用到第 {layer} 层",
-    "pipelines of an encoder and a decoder are not modelled": "编码器与解码器的流水线未建模",
-    "full recomputation and tensor parallelism without sequence parallelism": "全量重计算，以及不带序列并行的张量并行",
-    "found {value}, which is not modelled with Megatron yet{also}": "值为 {value}，与 Megatron 的组合尚未建模{also}",
+    "intermediate vision features are needed up to layer {layer}": "需要用到第 {layer} 层的视觉中间特征",
+    "pipelines are not supported yet for encoder-decoder models": "编码器-解码器模型暂不支持流水线",
+    "full recomputation and tensor parallelism without sequence parallelism": "完全重计算，以及不带序列并行的张量并行",
+    "found {value}, which is not supported yet with Megatron{also}": "值为 {value}，Megatron 暂不支持{also}",
     "is not Megatron's": "不属于 Megatron",
     # Ranks
     "no micro-batch is in flight": "没有在途的微批次",
@@ -109,11 +109,11 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "most recipes switch it on": "多数训练配方会开启它",
     # Optimizers
     "Megatron's optimizers are 'fused'": "Megatron 的优化器为 'fused'",
-    "modelled with Megatron: {names}": "Megatron 可用：{names:s}",
-    "modelled above 0": "仅对大于 0 的值建模",
+    "supported with Megatron: {names}": "Megatron 支持：{names:s}",
+    "must be above 0": "须大于 0",
     "does not apply to muon": "不适用于 muon",
     "Megatron's is {dtype} here, {why}": "Megatron 在此为 {dtype}，{why}",
-    "which training.precision decides": "由 training.precision 决定",
+    "set by training.precision": "由 training.precision 决定",
     "by its precision and optimizer": "由其精度与优化器决定",
     "found {strategy} with 'muon'": "值为 {strategy}，同时使用 'muon'",
     "emerging optimizers do not run with Megatron-FSDP": "emerging optimizers 不能与 Megatron-FSDP 一起运行",
@@ -123,6 +123,6 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "accumulate_grad_in_fp32 {fp32} is {wanted}": "accumulate_grad_in_fp32 {fp32} 即 {wanted}",
     "accumulate_grad_in_fp32 decides it, here {fp32}": "由 accumulate_grad_in_fp32 决定，此处为 {fp32}",
     "towers of family {family}": "{family} 系列的塔",
-    "towers of family {family} [modelled: {families}]": "{family} 系列的塔（已建模：{families}）",
+    "towers of family {family} [supported: {families}]": "{family} 系列的塔（支持：{families}）",
     "with {what} ({setting} {count}) Megatron runs {usual}": "在 {what}（{setting} {count}）下 Megatron 运行 {usual}",
 }

@@ -11,16 +11,16 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "Liger's kernels need {what}, which {family} lacks": "Liger 的内核需要{what}，{family} 没有",
     "LitGPT's layers need {what}, which {family} lacks": "LitGPT 的层需要{what}，{family} 没有",
     "torchtitan's models need {what}, which {family} lacks": "torchtitan 的模型需要{what}，{family} 没有",
-    "Unsloth's functions are modelled with training.adapter.type 'lora'": (
-        "Unsloth 的函数仅对 training.adapter.type 'lora' 建模"
+    "Unsloth's functions are supported only with training.adapter.type 'lora'": (
+        "Unsloth 的函数仅支持 training.adapter.type 'lora'"
     ),
     "context parallelism has no kernel for these widths and heads in this dtype": (
         "上下文并行对此 dtype、宽度和头数没有内核"
     ),
-    "Megatron's activations are not modelled yet for {what}": "Megatron 的激活尚未对{what}建模",
-    "activations of {family} are not modelled yet: {what}": "{family} 的激活尚未建模：{what}",
-    "the activations of {what} are not modelled yet": "{what} 的激活尚未建模",
-    "Megatron is not modelled for {what} ({model})": "Megatron 未对{what}（{model}）建模",
+    "Megatron is not supported yet for {what}": "Megatron 暂不支持{what}",
+    "training {family} is not supported yet: {what}": "暂不支持训练 {family}：{what}",
+    "training with {what} is not supported yet": "暂不支持用 {what} 训练",
+    "Megatron does not support {what} yet ({model})": "Megatron 暂不支持{what}（{model}）",
     # Parts of a model
     "other mixers than attention": "注意力以外的混合层",
     "other mixers than attention with rotated heads": "带旋转头的注意力以外的混合层",
@@ -69,7 +69,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "embeddings other than those of tokens and positions": "token 和位置以外的嵌入",
     "scaled embeddings or logits": "缩放的嵌入或 logits",
     "a network without a final norm": "没有最后归一化的网络",
-    "attention beside the feed-forward layer": "与前馈层并行的注意力",
+    "attention in parallel with the feed-forward layer": "与前馈层并行的注意力",
     "layers of several mixers": "有多个混合层的层",
     "layers with norms behind their parts, or one for several": "归一化在各部分之后或由多部分共用的层",
     "an indexer of sparse attention": "稀疏注意力的索引器",
@@ -85,22 +85,22 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "one": "一个",
     "allowed with Pixtral's tower, which has no class token: 'full'": "Pixtral 的塔没有 class token，允许：'full'",
     "known towers: {names}": "已知的塔：{names:s}",
-    "only the language model is counted: the vision and audio towers of this family are not described": (
-        "只计算语言模型：该系列的视觉塔和音频塔没有描述"
+    "only the language model is counted: this family's vision and audio towers are not supported yet": (
+        "只计算语言模型：暂不支持该系列的视觉塔和音频塔"
     ),
     # config.json
-    "found {family}, not one of the {count} known families (`memcore models --families`)": (
+    "unknown family {family}, not among the {count} supported (`memcore models --families`)": (
         "值为 {family}，不在已知的 {count} 个系列之中（`memcore models --families`）"
     ),
-    "to be read like Llama it lacks {keys}": "若按 Llama 读取，还缺少 {keys:s}",
-    "it has parts that Llama has not: {keys}": "含有 Llama 没有的部分：{keys:s}",
+    "it cannot be read like Llama: missing {keys}": "无法按 Llama 读取：缺少 {keys:s}",
+    "it has parts that Llama does not have: {keys}": "含有 Llama 没有的部分：{keys:s}",
     "known families: {families}": "已知系列：{families:s}",
     "known: {names}": "已知：{names:s}",
-    "the family {family} is not known: its keys were read as Llama's, with RMSNorm and a gated feed-forward layer": (
+    "family {family} is unknown, so its keys were read as Llama's, with RMSNorm and a gated feed-forward layer": (
         "系列 {family} 未知：按 Llama 的键读取，使用 RMSNorm 和门控前馈层"
     ),
-    "the range also covers plain feed-forward layers, and a tied head where the file does not say": (
-        "范围还包括普通前馈层，以及文件未说明时共享权重的输出头"
+    "the range also allows for ungated feed-forward layers and, if the config leaves it open, tied embeddings": (
+        "范围还包括无门控前馈层，以及配置未说明时的共享嵌入"
     ),
     "a model like Llama": "类似 Llama 的模型",
     "expected a list of layers' numbers, found {value}": "应为层号列表，实为 {value}",
@@ -119,7 +119,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "none of the {count} layers before has {kinds} attention to share": (
         "之前的 {count} 层中没有可共享的 {kinds} 注意力"
     ),
-    "expected at least the {count} pixels of a token": "应不小于一个词元的 {count} 像素",
+    "expected at least {count} pixels, the size of one token": "应不小于一个 token 的 {count} 像素",
     "expected numbers of layers, each once, found {value}": "应为互不相同的层号，实为 {value}",
     "the tower's results go into the first {count}": "编码塔的结果进入前 {count} 层",
     "results of layers {layers} are needed": "需要第 {layers} 层的结果",
@@ -129,7 +129,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "{heads} does not divide the hidden size {hidden}, and {key} is absent": (
         "{heads} 不能整除隐藏维度 {hidden}，且缺少 {key}"
     ),
-    "{heads} heads leave none of the hidden size {hidden} to each": "{heads} 个头使每个头分不到隐藏维度 {hidden}",
+    "{heads} heads are too many for a hidden size of {hidden}": "{heads} 个头超过了隐藏维度 {hidden}",
     # Derived networks
     "found {value}, and only {only} is supported for this family": "值为 {value}，该系列仅支持 {only}",
     "missing": "缺失",
@@ -137,28 +137,28 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "the values of these keys do not fit each other: {keys}": "这些键的值互相不符：{keys:s}",
     "found {value}, which is not supported inside this family yet": "值为 {value}，该系列内部暂不支持",
     "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
-    "the network has no embedding of tokens": "该网络没有词嵌入",
-    "what this family caches for each token is not supported yet": "暂不支持计算该系列每个 token 的缓存",
+    "the network has no token embedding": "该网络没有 token 嵌入",
+    "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
-    "towers and encoders of this family count with their parameters alone": "该系列的塔和编码器只计参数",
-    "what they compute with is not counted": "其计算所用的显存未计入",
+    "only the parameters of this family's towers and encoders are counted": "该系列的塔和编码器只计参数",
+    "their activations are not": "其激活未计入",
     # A model from its size
     "unknown": "未知",
     "a model has a model_type, or of {names}": "模型应有 model_type，或以下之中：{names:s}",
     "a short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names:s}",
-    "found {count} layers that no pattern repeats": "有 {count} 层不构成重复的排列",
+    "found {count} layers without a repeating pattern": "有 {count} 层不构成重复的排列",
     "at most {most} are read": "最多读取 {most} 层",
     "expected at most {most}, found {value}": "应不大于 {most}，实为 {value}",
     "found layers with {kind} mixers, which the family does not have": "含有 {kind} 混合层，而该模型家族没有",
     "found {kind} feed-forward layers, which the family does not have": "含有 {kind} 前馈层，而该模型家族没有",
     "expected a number of parameters such as 7B or 350M, found {value}": "应为参数量，如 7B 或 350M，实为 {value}",
-    "its sizes make {counted} parameters, where num_parameters says {stated}": (
+    "its sizes give {counted} parameters, but num_parameters is {stated}": (
         "其尺寸合 {counted} 个参数，而 num_parameters 为 {stated}"
     ),
     "assumed intermediate_size {width} for {stated} parameters": "为 {stated} 个参数假设 intermediate_size {width}",
     "assumed like Llama 2: {values}": "按 Llama 2 假设：{values}",
-    "only the number of parameters is given: assumed a network of Llama's proportions, {sizes}": (
-        "只给出参数量：假设与 Llama 同比例的网络，{sizes}"
+    "only the number of parameters is given, so Llama's proportions are assumed: {sizes}": (
+        "只给出参数量，因此按 Llama 的比例假设：{sizes}"
     ),
     "{layers} layers, hidden size {hidden}, feed-forward {width}, vocabulary {words}": (
         "{layers} 层，隐藏维度 {hidden}，前馈 {width}，词表 {words}"
@@ -171,17 +171,17 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "应为正整数，或为 {count} 层各给 0 或 1 的列表"
     ),
     "expected a text of {letters} | and /, found {value}": "应为由 {letters} | 和 / 组成的文本，实为 {value}",
-    "every depth of further tokens must have the same layers": "预测更多 token 的每个深度须有相同的层",
+    "every multi-token-prediction depth must have the same layers": "每个多 token 预测深度须有相同的层",
     "found {count}, but {key} has {depths} depths": "值为 {count}，但 {key} 有 {depths} 个深度",
-    "found {found} layers, which must be {count} together, in {chunks} equal chunks for each": (
+    "found {found} layers, expected {count} in total, in {chunks} equal chunks per stage": (
         "给出 {found} 层，合计应为 {count}，每个阶段 {chunks} 个等大的块"
     ),
-    "{total} layers{counted} cannot be shared equally by {chunks} chunks": (
-        "{total} 层{counted}无法由 {chunks} 个块均分"
+    "{total} layers{counted} cannot be split evenly into {chunks} chunks": (
+        "{total} 层{counted}无法均分为 {chunks} 个分块"
     ),
     " with the {name}": "（含{name}）",
     "{given} layers, but {model} has {count}": "给出 {given} 层，但 {model} 有 {count} 层",
-    "{given} layers for further tokens, not {count}": "预测更多 token 的层为 {given}，而非 {count}",
+    "{given} multi-token-prediction layers, expected {count}": "多 token 预测层为 {given}，应为 {count}",
     "the first chunk must have the one E, and the last the one L": "第一个块须有唯一的 E，最后一个须有唯一的 L",
     "expected E, t, m, L and |, with repetitions such as t*3 or (tt|)*4": (
         "应由 E、t、m、L 和 | 组成，可重复，如 t*3 或 (tt|)*4"
@@ -195,5 +195,5 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "{found} 个块，不是 {stages} 个阶段各 {each} 个"
     ),
     "expected an object, found {value}": "应为对象，实为 {value}",
-    "Llama 2's rule says {rule}, which would make {counted}": "按 Llama 2 的规则为 {rule}，合 {counted}",
+    "Llama 2's rule gives {rule}, for a total of {counted}": "按 Llama 2 的规则为 {rule}，合计 {counted}",
 }

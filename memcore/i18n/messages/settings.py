@@ -10,7 +10,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which {reason}": "值为 {value}，{reason}",
     "allowed: {values}": "允许：{values:s}",
     "allowed here: {values}": "此处允许：{values:s}",
-    "allowed: 0, or more": "允许：0，或更大的值",
+    "must be 0 or more": "须不小于 0",
     "allowed: false, or all layers": "允许：false，或所有层",
     "leave it out": "请去掉此项",
     "it may be {names}": "可能是 {names:s}",
@@ -45,7 +45,6 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "a number, or a size such as 80GiB": "数，或如 80GiB 的大小",
     "expected true or false, found {value}": "应为 true 或 false，实为 {value}",
     "expected true, false or a number of at least 2, found {value}": "应为 true、false 或不小于 2 的数，实为 {value}",
-    "{value} is not modelled yet": "{value} 尚未建模",
     "expected a release such as 0.19.0 or a whole number, found {value}": "应为版本号（如 0.19.0）或整数，实为 {value}",
     "expected a name or a list of names, found {value}": "应为名称或名称列表，实为 {value}",
     "expected a catalog id, a hub id or the content of a config.json, found {value}": (
@@ -74,11 +73,12 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "nothing": "空值",
     "true or false": "true 或 false",
     # Words that stand for nothing
-    "is no dtype of what learns": "不能作为可学习参数的 dtype",
-    "frozen weights in few bits are training.quantization, and products in FP8 are training.precision 'fp8-mixed'": (
-        "低比特冻结权重用 training.quantization，FP8 矩阵乘用 training.precision 'fp8-mixed'"
+    "is not a dtype for trainable parameters": "不能作为可训练参数的 dtype",
+    "for low-bit frozen weights use training.quantization, and for FP8 matrix products use "
+    "training.precision 'fp8-mixed'": (
+        "低比特冻结权重请用 training.quantization，FP8 矩阵乘请用 training.precision 'fp8-mixed'"
     ),
-    "is no dtype of master copies here": "此处不能作为主权重副本的 dtype",
+    "is not a supported dtype for master copies": "不能作为主权重副本的 dtype",
     "Megatron's precision-aware optimizer has engine.main_params_dtype": (
         "Megatron 的精度感知优化器用 engine.main_params_dtype"
     ),
@@ -123,28 +123,28 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "not JSON: {error}": "不是 JSON：{error}",
     "is not JSON: {error}": "不是 JSON：{error}",
     "is not TOML: {error}": "不是 TOML：{error}",
-    "is TOML, which takes Python 3.11 or newer to read": "是 TOML，需要 Python 3.11 或更新版本才能读取",
+    "is TOML, which needs Python 3.11 or newer": "是 TOML，需要 Python 3.11 或更新版本才能读取",
     "is not the content of a JSON file: {error}": "不是 JSON 文件的内容：{error}",
     "cannot be read: {error}": "无法读取：{error}",
     "holds no keys": "不含任何键",
     "allowed: JSON, YAML, TOML, or a command line": "允许：JSON、YAML、TOML 或命令行",
-    "is of no tool that is known": "不属于任何已知工具",
-    "known are {tools}, and config.json": "已知的有 {tools:s} 和 config.json",
-    "read are {values}": "可读取的值：{values:s}",
+    "does not match any supported tool": "不属于任何已支持的工具",
+    "supported: {tools}, and config.json": "支持：{tools:s} 和 config.json",
+    "supported: {values}": "支持：{values:s}",
     "{tool} is for {engines}": "{tool} 用于 {engines:s}",
     "{tool} has no key for it": "{tool} 没有对应的键",
-    "{tool} has no word for {value} next to the other settings": "{tool} 在当前设置下无法表示 {value}",
-    "found {value}, which has no file": "当前值为 {value}，没有对应的文件",
-    "exported are {engines}": "可导出的有 {engines:s}",
+    "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
+    "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
+    "engines that can be exported: {engines}": "可导出的引擎：{engines:s}",
     "No closing quotation": "引号未闭合",
     "No closing bracket": "括号未闭合",
     "Its variables never end": "变量无限展开",
     "not an integer": "不是整数",
-    "is indented unlike its neighbours": "缩进与相邻行不同",
+    "is indented differently from its neighbours": "缩进与相邻行不同",
     "is indented with a tab": "用制表符缩进",
     "is not `key: value`": "不是 `key: value`",
-    "is there twice, with other values": "出现两次且值不同",
-    "goes on after its end: {rest}": "结束后还有内容：{rest}",
+    "appears twice with different values": "出现两次且值不同",
+    "has text after its end: {rest}": "结束后还有内容：{rest}",
     "lacks its {closing}": "缺少 {closing}",
     "has {found} where a comma or {closing} belongs": "在应有逗号或 {closing} 处为 {found}",
     # What Python says of broken JSON

@@ -6,50 +6,56 @@ from collections.abc import Mapping
 
 OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     # The loss
-    "makes {count} chunks of the loss": "使损失分成 {count} 块",
-    "at most {most} are recorded": "最多记录 {most} 块",
+    "splits the loss into {count} chunks": "把损失分成 {count} 块",
+    "at most {most} are supported": "最多支持 {most} 块",
     # Adapters
     "'lora-fa' freezes LoRA's first matrices": "'lora-fa' 冻结 LoRA 的第一个矩阵",
     "needs training.adapter {kind}": "需要 training.adapter {kind}",
-    "the embedding and the head learn in {dtypes}": "嵌入与输出头以 {dtypes} 学习",
-    "FSDP2 takes one dtype for a group": "FSDP2 的一个组只能有一种 dtype",
-    "modelled beside adapters of linear layers, found {kind}": "仅与线性层的适配器一起建模，当前为 {kind}",
-    "modelled beside unquantized layers of transformers": "仅对 transformers 的未量化层建模",
-    "modelled beside unquantized layers of transformers, or those of bitsandbytes": (
-        "仅对 transformers 的未量化层或 bitsandbytes 的层建模"
+    "the embedding and the head are trained in {dtypes}": "嵌入与输出头以 {dtypes} 训练",
+    "FSDP2 needs a single dtype per group": "FSDP2 的一个组只能有一种 dtype",
+    "supported only with adapters of linear layers, found {kind}": "仅支持线性层的适配器，当前为 {kind}",
+    "supported only on unquantized transformers layers: use lora, or drop training.quantization and "
+    "set training.implementation to transformers": (
+        "仅支持 transformers 的未量化层：请改用 lora，或去掉 training.quantization 并将 training.implementa"
+        "tion 设为 transformers"
+    ),
+    "supported only on transformers layers, unquantized or quantized by bitsandbytes": (
+        "仅支持 transformers 的层：未量化，或由 bitsandbytes 量化"
     ),
     "{kind} adds no tokens": "{kind} 不添加 token",
-    "{model} has no linear layers beside which adapters are modelled": "{model} 没有可对适配器建模的线性层",
+    "{model} has no linear layers with supported adapters": "{model} 没有支持适配器的线性层",
     "as most recipes do": "与多数训练配方相同",
-    "found {loss}, which passes an adapter of the head by": "值为 {loss}，它会绕过输出头的适配器",
-    "of the output head modelled for lora, found {kind}": "输出头仅对 lora 建模，当前为 {kind}",
-    "trained copies are modelled of {names}": "仅对 {names:s} 的可训练副本建模",
+    "found {loss}, which bypasses an adapter on the head": "值为 {loss}，它会绕过输出头的适配器",
+    "on the output head only lora is supported, found {kind}": "输出头仅支持 lora，当前为 {kind}",
+    "trained copies are supported only for {names}": "可训练副本仅支持 {names:s}",
     "LitGPT's LoRA trains no copies of modules": "LitGPT 的 LoRA 不训练模块副本",
-    "a module has an adapter or learns as a whole, not both": "一个模块要么有适配器，要么整体学习，不能兼有",
-    "{name} is {width} wide, no whole number of blocks": "{name} 宽为 {width}，不是整数个块",
-    "not modelled for {kind}": "对 {kind} 未建模",
-    "OFT has either a rank, the number of blocks, or their size": "OFT 只能给出秩（块数）或块大小之一",
-    "modelled before transformers' decoders only": "仅在 transformers 的解码器之前建模",
-    "modelled with transformers' plain decoders only": "仅对 transformers 的普通解码器建模",
-    "modelled with transformers' layers only": "仅对 transformers 的层建模",
-    "modelled with sdpa, unquantized": "仅对 sdpa、未量化的情形建模",
-    "modelled with none and ddp": "仅对 none 和 ddp 建模",
+    "a module has an adapter or is trained in full, not both": "一个模块要么有适配器，要么完整训练，不能兼有",
+    "{name} has width {width}, which is not a multiple of the block size": "{name} 宽为 {width}，不是块大小的倍数",
+    "not supported yet for {kind}": "{kind} 暂不支持",
+    "OFT takes a rank (number of blocks) or a block size, not both": "OFT 只能给出秩（块数）或块大小之一",
+    "supported only with transformers' decoders": "仅支持 transformers 的解码器",
+    "supported only with transformers' plain decoders": "仅支持 transformers 的普通解码器",
+    "supported only with transformers' layers": "仅支持 transformers 的层",
+    "supported only with sdpa attention and without quantization": "仅支持 sdpa 注意力且不量化",
+    "supported only with engine.type none or ddp": "仅支持 engine.type none 或 ddp",
     "{kind} has none": "{kind} 没有此项",
     "{kind} has no rank": "{kind} 没有秩",
     "as in PEFT's examples": "与 PEFT 的示例相同",
-    "PEFT's prefix tuning works without checkpoints only": "PEFT 的 prefix tuning 只能在没有检查点时使用",
+    "PEFT's prefix tuning does not support activation checkpointing": (
+        "PEFT 的 prefix tuning 不支持激活检查点（重计算）"
+    ),
     "prefix tuning fills a cache": "prefix tuning 会填充缓存",
-    "not modelled where rows of the head learn": "输出头的行可学习时未建模",
-    "rows of {embedding} learn": "{embedding} 的行可学习",
-    "modelled with LitGPT's layers": "仅对 LitGPT 的层建模",
-    "{model} has several kinds of layers, or too few": "{model} 有多种层，或层数太少",
-    "with an adapter only the adapter learns": "有适配器时只有适配器学习",
+    "not supported yet when rows of the head are trainable": "输出头的行可训练时暂不支持",
+    "rows of {embedding} are trainable": "{embedding} 的行可训练",
+    "supported only with LitGPT's layers": "仅支持 LitGPT 的层",
+    "needs identical layers, and more than 2 of them, unlike {model}": "{model} 有多种层，或层数太少",
+    "with an adapter, only the adapter is trained": "有适配器时只训练适配器",
     "parts of parameter names: {names}, or all": "参数名的片段：{names:s}，或 all",
     "applies to lora and dora, found {kind}": "仅适用于 lora 和 dora，当前为 {kind}",
     # Optimizers
     "{optimizer} has {names}": "{optimizer} 可用 {names:s}",
-    "the step on the host comes after the backward pass": "在主机上的更新在反向传播之后进行",
-    "torch mixes no plain tensors with DTensors": "torch 不能混用普通张量与 DTensor",
+    "the step on the host runs after the backward pass": "在主机上的更新在反向传播之后进行",
+    "torch cannot mix plain tensors with DTensors": "torch 不能混用普通张量与 DTensor",
     "pytorch_optimizer's preconditioners are plain tensors, and {reason}": (
         "pytorch_optimizer 的预条件矩阵是普通张量，而{reason}"
     ),
@@ -57,35 +63,39 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "apollo_torch's projection is a plain tensor, and {reason}": "apollo_torch 的投影是普通张量，而{reason}",
     "its states are plain tensors, and {reason}": "其状态是普通张量，而{reason}",
     "'galore' projects DTensors": "'galore' 可投影 DTensor",
-    "its step needs whole matrices": "其更新需要完整矩阵",
-    "{engine} gives it pieces of one flat vector": "{engine} 交给它的是一个扁平向量的片段",
-    "engine.type ddp keeps them whole": "engine.type ddp 保持其完整",
-    "projecting those that tensor parallelism shards too is not modelled": "对同时被张量并行切分的矩阵做投影未建模",
-    "how it shares tiles among ranks of {engine} is not modelled": "它如何在 {engine} 的各 rank 间分配分块未建模",
+    "its step needs unsharded matrices": "其更新需要未切分的矩阵",
+    "{engine} passes it slices of one flat vector": "{engine} 交给它的是一个扁平向量的片段",
+    "engine.type ddp does not shard them": "engine.type ddp 不切分矩阵",
+    "projecting matrices that tensor parallelism also shards is not supported yet": (
+        "暂不支持投影同时被张量并行切分的矩阵"
+    ),
+    "splitting its tiles among ranks of {engine} is not supported yet": "暂不支持在 {engine} 的各 rank 间切分其分块",
     "engine.type: fsdp (FSDP2), none": "engine.type：fsdp（FSDP2）、none",
-    "how it shares tiles among replicas is not modelled": "它如何在副本间分配分块未建模",
+    "splitting its tiles among replicas is not supported yet": "暂不支持在副本间切分其分块",
     "leave parallelism.data_parallel_shard_size out": "请去掉 parallelism.data_parallel_shard_size",
     "found {optimizer} for parameters in {dtype}": "值为 {optimizer}，而参数为 {dtype}",
     "it factorizes matrices in fp32": "它分解 fp32 的矩阵",
-    "bf16-mixed keeps them so": "bf16-mixed 使其保持 fp32",
-    "{optimizer} projects no gradients": "{optimizer} 不投影梯度",
+    "bf16-mixed keeps parameters in fp32": "bf16-mixed 使参数保持 fp32",
+    "{optimizer} does not project gradients": "{optimizer} 不投影梯度",
     "{optimizer} keeps {dtype}": "{optimizer} 保持 {dtype}",
     # Precision, losses and kernels
     "found {compute} with parameters in {stored}": "值为 {compute}，而参数为 {stored}",
-    "only FSDP and autocast compute in another dtype": "只有 FSDP 和 autocast 以另一种 dtype 计算",
+    "only FSDP and autocast can compute in another dtype": "只有 FSDP 和 autocast 能以另一种 dtype 计算",
     "PyTorch's gradients have the parameter dtype {dtype}": "PyTorch 的梯度与参数 dtype 相同，为 {dtype}",
     "found true with {count} micro-batches": "值为 true，而有 {count} 个微批次",
-    "gradients are gone before they can add up": "梯度在累积之前就已释放",
-    "modelled on one GPU and with FSDP2, without a pipeline": "仅对单 GPU 与 FSDP2、无流水线建模",
-    "with {setting} no moment has all gradients": "有 {setting} 时没有一个时刻同时存在全部梯度",
-    "its fused loss makes no logits": "其融合损失不产生 logits",
+    "gradients are freed before they can accumulate": "梯度在累积之前就已释放",
+    "supported only on one GPU or with FSDP2, without a pipeline": "仅支持单 GPU 或 FSDP2，且无流水线",
+    "with {setting} all gradients never exist at once": "有 {setting} 时没有一个时刻同时存在全部梯度",
+    "its fused loss never creates logits": "其融合损失不产生 logits",
     "found {tokens}, which makes {count} chunks of {sequence} tokens": (
         "值为 {tokens}，会把 {sequence} 个 token 分成 {count} 块"
     ),
     "a pipeline's schedule computes the loss, outside the model": "流水线的调度在模型之外计算损失",
     "{layers} leaves the loss to the trainer": "{layers} 的损失由训练器计算",
-    "chunked is modelled inside the model only": "chunked 仅在模型内部建模",
-    "found {loss}, into which {tokens} tokens cannot be cut equally": "值为 {loss}，{tokens} 个 token 无法均分",
+    "chunked is supported only inside the model": "chunked 仅支持在模型内部计算",
+    "found {loss}, whose number of chunks does not divide {tokens} tokens": (
+        "值为 {loss}，其分块数不能整除 {tokens} 个 token"
+    ),
     "{loss} is part of the model": "{loss} 是模型的一部分",
     "the default of transformers 4": "transformers 4 的默认值",
     "the Trainer's choice before transformers 4.54": "transformers 4.54 之前 Trainer 的选择",
@@ -95,18 +105,18 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "leave out training.loss_shift": "请去掉 training.loss_shift",
     "found 'cut-cross-entropy' with hidden states in {dtype}": "值为 'cut-cross-entropy'，而隐藏状态为 {dtype}",
     "it takes bf16 and fp16": "它接受 bf16 和 fp16",
-    "training.loss {loss} has kernels of its own": "training.loss {loss} 有自己的内核",
+    "training.loss {loss} has its own kernels": "training.loss {loss} 有自己的 kernel",
     "{layers} has no SDPA for {family}": "{layers} 对 {family} 没有 SDPA",
     "{layers} has no {kernel} for this family": "{layers} 对该系列没有 {kernel}",
     "{reason}: its soft cap needs flash attention": "{reason}：其 soft cap 需要 flash attention",
     "{kernel} has no fp32 kernel": "{kernel} 没有 fp32 内核",
-    "expert parallelism is modelled with 'torchtitan'": "专家并行仅对 'torchtitan' 建模",
+    "expert parallelism is supported only with 'torchtitan'": "专家并行仅支持 'torchtitan'",
     "it runs with engine.type none or ddp, found {engine}": "它在 engine.type none 或 ddp 下运行，当前为 {engine}",
-    "'padded' with attention {kernel} is not modelled": "'padded' 与注意力 {kernel} 的组合未建模",
+    "'padded' is not supported yet with attention {kernel}": "'padded' 暂不支持注意力 {kernel}",
     "layers of {implementation}": "{implementation} 的层",
-    "compiled blocks are not modelled for {what}": "编译的块对{what}未建模",
-    "modelled for 'torchtitan' layers only, found {implementation}": (
-        "仅对 'torchtitan' 的层建模，当前为 {implementation}"
+    "compiled blocks are not supported yet for {what}": "{what}暂不支持编译",
+    "supported only for 'torchtitan' layers, found {implementation}": (
+        "仅支持 'torchtitan' 的层，当前为 {implementation}"
     ),
     "torchao has {recipes}": "torchao 可用 {recipes:s}",
     "torchao gathers in float8 with 'tensorwise' only, found {recipe}": (
@@ -115,59 +125,61 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "{model} has no recurrent mixers": "{model} 没有循环混合层",
     "{layers} has no KV cache in training": "{layers} 在训练中没有 KV 缓存",
     "transformers turns the cache off under checkpointing": "使用激活检查点时 transformers 会关闭缓存",
-    "found {value}, which is not modelled in a pipeline with expert parallelism": (
-        "值为 {value}，在带专家并行的流水线中未建模"
+    "found {value}, which is not supported yet in a pipeline with expert parallelism": (
+        "值为 {value}，在带专家并行的流水线中暂不支持"
     ),
     # nanotron
     "nanotron has: {values}": "nanotron 可用：{values:s}",
     "nanotron has {only} only": "nanotron 只有 {only:s}",
     "tied embeddings": "共享嵌入",
-    "nanotron's ranks have parts of the logits": "nanotron 的各 rank 只有部分 logits",
+    "nanotron's ranks each hold part of the logits": "nanotron 的各 rank 只持有部分 logits",
     "nanotron's pipeline needs at least {count} micro-batches": "nanotron 的流水线至少需要 {count} 个微批次",
     "engine.tp_mode is {mode}": "engine.tp_mode 为 {mode}",
     "nanotron has 0 and 1": "nanotron 可用 0 和 1",
     "nanotron's rows need tp_mode 'REDUCE_SCATTER'": "nanotron 的行切分需要 tp_mode 'REDUCE_SCATTER'",
-    "'nanotron' is modelled for Llamas": "'nanotron' 仅对 Llama 建模",
+    "'nanotron' is supported only for Llama models": "'nanotron' 仅支持 Llama 模型",
     "{model} lacks {what}": "{model} 缺少{what}",
-    "nanotron's heads are hidden size / heads wide, unlike {model}'s": (
-        "nanotron 的头宽为隐藏维度 / 头数，与 {model} 不同"
+    "nanotron requires head_dim = hidden_size / num_attention_heads, unlike {model}'s": (
+        "nanotron 要求 head_dim = hidden_size / num_attention_heads，{model} 不是这样"
     ),
-    "nanotron's balance leaves stage {number} of {model} without a layer or a loss": (
-        "nanotron 的均衡使 {model} 的阶段 {number} 没有层或损失"
+    "nanotron's load balancing leaves stage {number} of {model} without a layer or a loss": (
+        "nanotron 的负载均衡使 {model} 的阶段 {number} 没有层或损失"
     ),
     # Megatron-DeepSpeed
     "needs training.activation_checkpointing 'full'": "需要 training.activation_checkpointing 'full'",
-    "with {setting} ranks have parts of the sequence already": "有 {setting} 时各 rank 已只有序列的一部分",
+    "with {setting} each rank already holds only part of the sequence": "有 {setting} 时各 rank 已只持有序列的一部分",
     "Megatron-DeepSpeed has flash, math": "Megatron-DeepSpeed 可用 flash、math",
-    "DeepSpeed's pipelines take 0 and 1": "DeepSpeed 的流水线可用 0 和 1",
-    "found {value}, which is not modelled in DeepSpeed's pipelines": "值为 {value}，在 DeepSpeed 的流水线中未建模",
-    "DeepSpeed's is 1f1b": "DeepSpeed 的为 1f1b",
-    "Megatron-DeepSpeed has one of both": "Megatron-DeepSpeed 只能二选一",
-    "found {ranks}, which cannot share {model}'s {count} heads equally": (
-        "值为 {ranks}，无法均分 {model} 的 {count} 个头"
+    "DeepSpeed's pipelines support 0 and 1": "DeepSpeed 的流水线支持 0 和 1",
+    "found {value}, which is not supported yet in DeepSpeed's pipelines": (
+        "值为 {value}，在 DeepSpeed 的流水线中暂不支持"
     ),
+    "DeepSpeed's is 1f1b": "DeepSpeed 的为 1f1b",
+    "Megatron-DeepSpeed supports one or the other: set one of them to 1": (
+        "Megatron-DeepSpeed 只支持其一：请将其中之一设为 1"
+    ),
+    "found {ranks}, which does not divide {model}'s {count} heads": ("值为 {ranks}，不能整除 {model} 的 {count} 个头"),
     "Megatron-DeepSpeed's Ulysses needs as many key heads as query heads": (
         "Megatron-DeepSpeed 的 Ulysses 需要键头与查询头同样多"
     ),
-    "'megatron-deepspeed' is modelled for attention over heads and feed-forward layers": (
-        "'megatron-deepspeed' 建模了按头的注意力与前馈层"
+    "'megatron-deepspeed' is supported only for multi-head attention and feed-forward layers": (
+        "'megatron-deepspeed' 仅支持多头注意力与前馈层"
     ),
-    "'megatron-deepspeed' has experts that a softmax chooses, without groups, biases or shared ones": (
-        "'megatron-deepspeed' 的专家由 softmax 选择，没有分组、偏置或共享专家"
+    "'megatron-deepspeed' supports only softmax routing, without groups, biases or shared experts": (
+        "'megatron-deepspeed' 仅支持 softmax 路由，不支持分组、偏置或共享专家"
     ),
-    "found {value} with routed experts, which is not modelled with Megatron-DeepSpeed": (
-        "为 {value} 且有路由专家，Megatron-DeepSpeed 下未建模"
+    "found {value} with routed experts, which is not supported yet with Megatron-DeepSpeed": (
+        "值为 {value} 且有路由专家，Megatron-DeepSpeed 下暂不支持"
     ),
-    "DeepSpeed's mixture of experts takes 0, 1 and 2": "DeepSpeed 的混合专家可用 0、1 和 2",
-    "every token goes to {chosen} of {experts} experts": "每个 token 去往 {experts} 个专家中的 {chosen} 个",
+    "DeepSpeed's mixture of experts supports 0, 1 and 2": "DeepSpeed 的混合专家支持 0、1 和 2",
+    "each token is routed to {chosen} of {experts} experts": "每个 token 路由到 {experts} 个专家中的 {chosen} 个",
     "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows": (
         "'megatron-deepspeed' 没有查询和键的归一化，也没有滑动窗口"
     ),
     "needs {setting} 3, found {stage}": "需要 {setting} 3，当前为 {stage}",
     "applies to {setting} 3, found {stage}": "仅适用于 {setting} 3，当前为 {stage}",
-    "modelled with layers of transformers, found {value}": "仅对 transformers 的层 建模，当前为 {value}",
-    "modelled with {other}, found {engine}": "仅对 {other} 建模，当前为 {engine}",
-    "modelled with {other} only, found {engine}": "仅对 {other} 建模，当前为 {engine}",
+    "supported only with transformers' layers, found {value}": "仅支持 transformers 的层，当前为 {value}",
+    "supported with {other}, found {engine}": "支持 {other}，当前为 {engine}",
+    "supported only with {other}, found {engine}": "仅支持 {other}，当前为 {engine}",
     " times {others} ranks of other groups": "（乘以其他组的 {others} 个 rank）",
     "found {own}{times}, but hardware.num_gpus is {gpus}": "值为 {own}{times}，但 hardware.num_gpus 为 {gpus}",
     "LitGPT's are {names}, or {all}": "LitGPT 的有 {names:s}，或 {all:s}",

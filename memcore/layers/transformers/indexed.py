@@ -46,7 +46,9 @@ def attend_indexed(
         key_states, value_states = expand_kv(k_pass, k_rot, weights, part)
         topk_indices = _indexer(hidden_states, q_resid, weights, part, context) if part.indexer else context.chosen
         if topk_indices is None:
-            message = "a stage that begins with a layer sharing the indexer of the stage before is not modelled"
+            message = (
+                "a pipeline stage cannot start with a layer that reuses the previous stage's indexer: not supported yet"
+            )
             raise UnsupportedError("parallelism.pipeline_parallel_size", message)
         index_mask = _index_mask(topk_indices)
         sparse = replace(context, mask=_sparse_mask(context.mask, index_mask))

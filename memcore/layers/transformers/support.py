@@ -40,7 +40,7 @@ def check(network: Network) -> None:
     missing = list(dict.fromkeys(part for layer in network.kinds for part in _missing(layer)))
     if missing:
         raise UnsupportedError(
-            "model.model_type", "activations of {} are not modelled yet: {}", network.family, joined(", ", missing)
+            "model.model_type", "training {} is not supported yet: {}", network.family, joined(", ", missing)
         )
 
 

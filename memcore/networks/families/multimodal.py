@@ -193,7 +193,9 @@ def _qwen_images(default: str) -> Callable[[Reader, Reader], Images]:
         patch, merge = vision.integer("patch_size"), vision.integer("spatial_merge_size")
         window = vision.integer("window_size") if default in _WINDOWED else 0
         if default in _WINDOWED and window < patch * merge:
-            vision.refuse("window_size", "found {}; expected at least the {} pixels of a token", window, patch * merge)
+            vision.refuse(
+                "window_size", "found {}; expected at least {} pixels, the size of one token", window, patch * merge
+            )
         return Images(side=1024, patch=patch, merge=merge, resizes="near", window=window // patch)
 
     return read
@@ -204,7 +206,7 @@ def _no_towers(whole: Reader, text: Reader) -> tuple[Stack, ...]:
 
 
 _TOWER = "model.vision_tower."
-_TEXT_ONLY = "only the language model is counted: the vision and audio towers of this family are not described"
+_TEXT_ONLY = "only the language model is counted: this family's vision and audio towers are not supported yet"
 
 
 def _qwen(kind: str) -> Composite:

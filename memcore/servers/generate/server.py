@@ -104,7 +104,7 @@ def budget(job: ServingJob) -> Budget:
     return Budget(
         ranks=of_stages(groups, ranks, "GPU", "the GPU"),
         pool=None,
-        notes=(*notes, "layers are shared out over the GPUs, which work in turn") if several else tuple(notes),
+        notes=(*notes, "each GPU holds whole layers, and the GPUs take turns") if several else tuple(notes),
     )
 
 

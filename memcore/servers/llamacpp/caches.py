@@ -30,7 +30,7 @@ def cache_type(name: str) -> str:
     """The type of a cache in any spelling."""
     found = name.upper().replace("FP16", "F16").replace("FP32", "F32")
     if found not in BLOCK_TYPES:
-        raise ValueError(Message("{!r} is no type of a cache", name))
+        raise ValueError(Message("{!r} is not a cache type", name))
     return found
 
 

@@ -71,7 +71,9 @@ def options(read: Defaults, basics: Basics) -> Options:
     if basics.model.num_layers > LAYERS:
         raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
     if (read.given(Hardware.num_gpus) or 1) > DEVICES:
-        read.refuse(Hardware.num_gpus, "found {}; llama.cpp takes at most {}", read.given(Hardware.num_gpus), DEVICES)
+        read.refuse(
+            Hardware.num_gpus, "found {}; llama.cpp supports at most {}", read.given(Hardware.num_gpus), DEVICES
+        )
     sequences = read.take(Inference.batch_size, 1, "one sequence")
     given = read.given(Inference.quantization)
     name = str(given or read.take(Inference.quantization, "q4_k_m", "the most usual file")).upper()
@@ -164,7 +166,9 @@ def budget(job: ServingJob) -> Budget:
         entries = [*_entries(buffers, device), *surroundings(job.accelerator, 1)]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
-        [] if chosen.mixed else [Message("all matrices are taken as {}; mixes with it differ", chosen.file_type)]
+        []
+        if chosen.mixed
+        else [Message("all matrices are assumed to be {}; actual mixes may differ", chosen.file_type)]
     )
     host = ledger(_entries(buffers, HOST))
     if host.total:

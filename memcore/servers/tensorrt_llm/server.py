@@ -59,7 +59,7 @@ def budget(job: ServingJob) -> Budget:
         ranks=of_stages(groups, [_with_cache(job, rank, blocks) for rank in found]),
         pool=_pool(job, found, blocks),
         line_title=Message("free_gpu_memory_fraction {:g} of what is free after loading", chosen.fraction),
-        notes=("activation kernels and their workspaces are the builder's choice; a range covers them",),
+        notes=("the engine builder chooses activation kernels and their workspaces; the range allows for them",),
     )
 
 

@@ -451,7 +451,7 @@ def _profiled(job: ServingJob, chosen: Options) -> int:
 def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, ...]:
     notes = []
     if not chosen.facts.graphs_inside and not chosen.eager:
-        notes.append("CUDA graphs come on top of the budget before vLLM 0.20")
+        notes.append("before vLLM 0.20, CUDA graphs are not counted in the budget")
     if job.num_gpus > 1 and switched(job.accelerator):
         notes.append("with several ranks 2 GiB of communicators are observed, not derived")
     start = _start(job, chosen, found)

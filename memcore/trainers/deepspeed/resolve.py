@@ -64,7 +64,7 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
             read.refuse(path, "applies to {} 3, found {}", _STAGE, stage)
     if not read.take(DeepSpeedSettings.contiguous_gradients, True) and optimizer == "none" and stage:
         read.refuse(
-            DeepSpeedSettings.contiguous_gradients, "found {}, which is not modelled yet; allowed: {}", "false", "true"
+            DeepSpeedSettings.contiguous_gradients, "found {}, which is not yet supported; allowed: {}", "false", "true"
         )
     return ZeroPlan(
         stage=stage,
@@ -85,7 +85,7 @@ def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
     if given is None or given == precision.parameter:
         return False
     if (given, precision.parameter, stage) != ("fp32", "bf16", 1) or read.given(_OPTIMIZER) not in (None, "none"):
-        read.refuse(path, "found {!r}; modelled as fp32 with bf16 and {} 1, on the GPU", given, _STAGE)
+        read.refuse(path, "found {!r}; supported only as fp32, with bf16, {} 1 and no offloading", given, _STAGE)
     return True
 
 

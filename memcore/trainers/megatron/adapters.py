@@ -25,7 +25,7 @@ def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) ->
     model = trainable_parts(read, with_adapters(read, model, dtype))
     path, network = Training.trainable, model.network
     if not images and all(weight.kind in SEEING for weight, _, _ in model.tensors if learns(weight, network)):
-        read.refuse(path, "found {!r}; of text alone nothing that learns takes part", read.given(path))
+        read.refuse(path, "found {!r}; a text-only step uses no trainable parameters", read.given(path))
     swift = embedder(read.given(EngineSettings.framework), network) == "swift"
     if read.given(path) is not None or network.adapted or not swift:
         return model
@@ -60,7 +60,7 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
     if ALL in targets and any(isinstance(layer.mixer, SpecialMixer) for layer in model.network.kinds):
         raise UnsupportedError(
             Training.adapter.target_modules,
-            "found {!r}; adapters of Mamba's layers are not modelled; allowed: {}",
+            "found {!r}; adapters on Mamba layers are not supported yet; allowed: {}",
             ALL,
             joined(", ", known),
         )

@@ -102,11 +102,11 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     for name in _ANOTHER:
         if settled.get(name, False) not in (False, 0):
             raise UnsupportedError(
-                name, "found {!r}, which is not modelled; leave it out for a job without", settled[name]
+                name, "found {!r}, which is not supported; leave it out to run without it", settled[name]
             )
     if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
         settled.pop("--num-query-groups")
-        notes.append(Message("--num-query-groups counts with {} only, and is left out", _GROUPS))
+        notes.append(Message("--num-query-groups has no effect without {}, and is left out", _GROUPS))
     program = str(found.get("", ""))
     kind = next((kind for name, kind in _ARCHITECTURES.items() if name in program), None)
     kind = "t5" if any(name in settled for name in _OF_T5) else kind
@@ -120,7 +120,7 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     strategy = "--data-parallel-sharding-strategy"
     if strategy in settled and not settled.get("--use-megatron-fsdp"):
         settled.pop(strategy)
-        notes.append(Message("{} counts with --use-megatron-fsdp only, and is left out", strategy))
+        notes.append(Message("{} has no effect without --use-megatron-fsdp, and is left out", strategy))
     settled |= _uneven(settled)
     if _LAYOUT in settled:
         settled[_LAYOUT] = _counted(settled[_LAYOUT])

@@ -87,6 +87,6 @@ def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> N
     if experts is not None and not experts.padded and (not names or "moe" in names) and impl != "full_iteration":
         read.refuse(path, "graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity")
     if plan is not None and plan.offload is not None:
-        read.refuse(_IMPL, "found {!r} with fine-grained activation offloading, which is not modelled", impl)
+        read.refuse(_IMPL, "found {!r} with fine-grained activation offloading, which is not supported yet", impl)
     if recipe.network.ends.start not in ("megatron-gpt", "megatron-hybrid"):
-        read.refuse(_IMPL, "found {!r}; modelled for Megatron-Core's GPT and hybrid models", impl)
+        read.refuse(_IMPL, "found {!r}; supported only for Megatron-Core's GPT and hybrid models", impl)

@@ -49,22 +49,22 @@ def _check(read: Defaults, network: Network) -> None:
     if divided and strategy in ("optim_grads", "optim_grads_params"):
         raise UnsupportedError(
             MegatronSettings.data_parallel_sharding_strategy,
-            "found {!r}; a vision tower whose layers are units of Megatron-FSDP is not modelled",
+            "found {!r}; Megatron-FSDP is not supported yet for the layers of a vision tower",
             strategy,
         )
     if divided and read.given(Training.adapter.type) is not None:
-        message = "adapters beside a vision tower of Megatron-Core's layers, which they reach too, are not modelled"
+        message = "adapters would also reach the vision tower's Megatron-Core layers, which is not supported yet"
         raise UnsupportedError(Training.adapter.type, message)
     graphs = read.given(MegatronSettings.cuda_graph_impl)
     if graphs not in (None, "none"):
         raise UnsupportedError(
             MegatronSettings.cuda_graph_impl,
-            "found {!r}; CUDA graphs of a model for text and images are not modelled",
+            "found {!r}; CUDA graphs are not supported yet for models with images",
             graphs,
         )
     if read.given(EngineSettings.framework) is None:
         whose = {"bridge": "Megatron Bridge", "swift": "ms-swift"}[embedder(None, network) or "swift"]
-        reason = "who has this vision tower beside Megatron's layers"
+        reason = "the framework that provides this vision tower with Megatron's layers"
         read.assumptions.append(Assumption(EngineSettings.framework, whose, reason, notable=True))
 
 
@@ -74,10 +74,10 @@ def _check_context(read: Defaults, network: Network, ranks: int, images: int) ->
     if variant in DIVIDED_VARIANTS:
         return
     if embedder(read.given(EngineSettings.framework), network) == "bridge":
-        read.refuse(path, "found {}; Megatron Bridge's Qwen2.5-VL has sequences as a whole; allowed: {}", ranks, 1)
+        read.refuse(path, "found {}; Megatron Bridge's Qwen2.5-VL does not split sequences; allowed: {}", ranks, 1)
     elif images:
         raise UnsupportedError(
-            path, "found {}; sequences with images are not modelled with several context-parallel ranks", ranks
+            path, "found {}; sequences with images are not supported yet with context parallelism", ranks
         )
 
 
@@ -87,11 +87,11 @@ def _check_swift(read: Defaults, images: int) -> None:
     if images and named is not None:
         raise UnsupportedError(
             Training.trainable,
-            "found {!r}; with ms-swift a tower that learns has checkpoints, which are not modelled",
+            "found {!r}; ms-swift checkpoints a trainable tower, which is not supported yet",
             named,
         )
     if not images:
-        reason = "for text alone ms-swift runs the tower on a small blank image, which is not counted"
+        reason = "for text-only batches ms-swift runs the tower on a small blank image, which is not counted"
         read.assumptions.append(Assumption(_IMAGES, 0, reason, notable=True))
 
 
@@ -104,13 +104,16 @@ def _check_divided(read: Defaults) -> None:
     if read.given(Training.activation_checkpointing.policy) == "full" and (method, layers) != ("uniform", 1):
         raise UnsupportedError(
             Training.activation_checkpointing.method,
-            "found {!r} with {} layers; in a vision tower modelled: 'uniform' with 1",
+            "found {!r} with {} layers; for a vision tower, full recomputation is supported only with method "
+            "'uniform' and num_layers 1",
             method,
             layers,
         )
     for setting, value in ((Training.attention, "math"), (MegatronSettings.distribute_saved_activations, True)):
         if read.given(setting) == value:
-            raise UnsupportedError(setting, "found {!r}, which is not modelled in a vision tower; leave it out", value)
+            raise UnsupportedError(
+                setting, "found {!r}, which is not supported yet in a vision tower; leave it out", value
+            )
 
 
 def with_images(plan: MegatronPlan, embeds: str | None) -> MegatronPlan:

@@ -36,7 +36,7 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
     if virtual > 1 and stages == 1:
         read.refuse(_VIRTUAL, "found {}; needs {} above 1", virtual, _STAGES)
     if stages > 1 and any(layer.residual == ENCODER for layer in model.network.kinds):
-        raise UnsupportedError(_STAGES, "found {}; pipelines of an encoder and a decoder are not modelled", stages)
+        raise UnsupportedError(_STAGES, "found {}; pipelines are not supported yet for encoder-decoder models", stages)
     _check_schedule(read, virtual)
     try:
         found = _chunks(read, model, stages * virtual)
@@ -50,7 +50,7 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
     if found[0].layers < needed:  # modelling_qwen3_vl/model.py
         read.refuse(
             _STAGES,
-            "leaves {} layers in the first chunk; a vision tower's inner layers reach {}",
+            "leaves {} layers in the first chunk; intermediate vision features are needed up to layer {}",
             found[0].layers,
             needed,
         )

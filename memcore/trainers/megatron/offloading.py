@@ -55,8 +55,8 @@ def _check(read: Defaults, recipe: Recipe, names: frozenset[str]) -> None:
         needed = "training.implementation 'transformer-engine'"
         read.refuse(_SWITCH, "found {}; needs {}, not {!r}", "true", needed, recipe.implementation)
     if recompute.granularity == "full":
-        read.refuse(_SWITCH, "found {}; nothing of a layer is kept with full recomputation", "true")
+        read.refuse(_SWITCH, "found {}; full recomputation keeps no activations inside a layer", "true")
     if read.given(MegatronSettings.use_transformer_engine_op_fuser) and _OF_EXPERTS & names:
-        read.refuse(_NAMES, "found modules of experts that engine.use_transformer_engine_op_fuser makes one")
+        read.refuse(_NAMES, "found expert modules that engine.use_transformer_engine_op_fuser merges into one")
     if "moe" in recompute.modules and _OF_EXPERTS & names:
-        read.refuse(_NAMES, "found modules of experts that training.activation_checkpointing recomputes as a whole")
+        read.refuse(_NAMES, "found expert modules that training.activation_checkpointing recomputes as a whole")

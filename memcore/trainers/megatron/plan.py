@@ -45,7 +45,7 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
         value = read.given(path)
         if value is not None and value not in allowed:
             also = Message("; allowed: {}", allowed[0]) if allowed else "; leave it out"
-            raise UnsupportedError(path, "found {!r}, which is not modelled with Megatron yet{}", value, also)
+            raise UnsupportedError(path, "found {!r}, which is not supported yet with Megatron{}", value, also)
     for path in filter(read.given, _OF_TIME):
         reason = "counted as if it were off: how much longer tensors live is not modelled"
         read.assumptions.append(Assumption(path, True, reason, notable=True))

@@ -120,7 +120,7 @@ def recorded(job: ChunkJob) -> Recorded:
     """A chunk's pass, with its sizes put in."""
     if job.recipe.implementation not in registry.IMPLEMENTATIONS:
         raise UnsupportedError(
-            Training.implementation, "the activations of {!r} are not modelled yet", job.recipe.implementation
+            Training.implementation, "training with {!r} is not supported yet", job.recipe.implementation
         )
     code_of(job.recipe.implementation).check(job.recipe.network)
     program = program_of(job.recipe)

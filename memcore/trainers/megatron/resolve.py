@@ -265,9 +265,7 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
             shared["columns of a feed-forward layer"] = product(layer.feed_forward.down.inner, sizes)
     for name, size in shared.items():
         if size % ranks_of_tensors:
-            read.refuse(
-                path, "found {}, which cannot share {}'s {:,} {} equally", ranks_of_tensors, model.name, size, name
-            )
+            read.refuse(path, "found {}, which does not divide {}'s {:,} {}", ranks_of_tensors, model.name, size, name)
     if ranks.expert > 1 and "E" not in sizes:
         read.refuse(EXPERTS, "found {}; {} has no routed experts; allowed: {}", ranks.expert, model.name, 1)
 
@@ -281,7 +279,7 @@ def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
         read.refuse(Training.sequence_length, "found {}; {} has {} learned positions", sequence, model.name, most)
     parts = 2 * ranks.context if ranks.context > 1 else 1
     if sequence % (parts * (ranks.tensor if ranks.sequence else 1)):
-        read.refuse(Training.sequence_length, "found {}, which the ranks that share it cannot divide", sequence)
+        read.refuse(Training.sequence_length, "found {}, which is not divisible by the ranks that split it", sequence)
     batch = read.take(Training.micro_batch_size, 1, "one sequence")
     sizes = {
         **model.sizes,
@@ -307,9 +305,7 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
     if "E" not in sizes:
         return 0
     if sizes["E"] % ranks.expert:
-        read.refuse(
-            EXPERTS, "found {}, which cannot share {}'s {} experts equally", ranks.expert, model.name, sizes["E"]
-        )
+        read.refuse(EXPERTS, "found {}, which does not divide {}'s {} experts", ranks.expert, model.name, sizes["E"])
     tokens = sizes["b"] * sizes["s"] * ranks.expert_tensor // (ranks.tensor if ranks.sequence else 1)
     picks = tokens * sizes["e"]
     factor = read.given(MegatronSettings.moe_expert_capacity_factor)

@@ -60,13 +60,13 @@ def states_of(read: Defaults, precision: str) -> States:
     half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
     name = read.take(Training.optimizer.name, "adam", "Megatron's default")
     if name not in _MOMENTS:
-        read.refuse(Training.optimizer.name, "found {!r}; modelled with Megatron: {}", name, joined(", ", _MOMENTS))
+        read.refuse(Training.optimizer.name, "found {!r}; supported with Megatron: {}", name, joined(", ", _MOMENTS))
     if read.given(Training.optimizer.implementation) not in (None, "fused"):
         found = read.given(Training.optimizer.implementation)
         read.refuse(Training.optimizer.implementation, "found {!r}; Megatron's optimizers are 'fused'", found)
     momentum = read.given(Training.optimizer.momentum)
     if momentum is not None and (name != "sgd" or not momentum):
-        has = "modelled above 0" if name == "sgd" else Message("applies to {}, found {!r}", "sgd", name)
+        has = "must be above 0" if name == "sgd" else Message("applies to {}, found {!r}", "sgd", name)
         read.refuse(Training.optimizer.momentum, "found {}; {}", momentum, has)
     strategy = _strategy(read)
     whole = _whole(read, name, strategy)
@@ -114,11 +114,7 @@ def _check_dtypes(read: Defaults, half: str, master: str | None) -> None:
     own = {Training.parameter_dtype: half, Training.compute_dtype: half, Training.master_dtype: master or "none"}
     for path, dtype in own.items():
         if read.given(path) not in (None, dtype):
-            why = (
-                "which training.precision decides"
-                if path != Training.master_dtype
-                else "by its precision and optimizer"
-            )
+            why = "set by training.precision" if path != Training.master_dtype else "by its precision and optimizer"
             read.refuse(path, "found {!r}; Megatron's is {!r} here, {}", read.given(path), dtype, why)
 
 

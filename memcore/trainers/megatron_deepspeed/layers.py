@@ -58,10 +58,10 @@ def check(network: Network) -> None:
     """
     for layer in network.kinds:
         if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward | Experts)):
-            message = "'megatron-deepspeed' is modelled for attention over heads and feed-forward layers"
+            message = "'megatron-deepspeed' is supported only for multi-head attention and feed-forward layers"
             raise UnsupportedError(EngineSettings.type, message)
         if isinstance(layer.feed_forward, Experts) and not _is_plain(layer.feed_forward):
-            message = "'megatron-deepspeed' has experts that a softmax chooses, without groups, biases or shared ones"
+            message = "'megatron-deepspeed' supports only softmax routing, without groups, biases or shared experts"
             raise UnsupportedError(EngineSettings.type, message)
         if layer.mixer.query_norm is not None or layer.mixer.mask != "full":
             message = "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows"

@@ -115,7 +115,7 @@ def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bo
         return None
     partitioned = bool(read.take(parts, False))
     if partitioned and sharded:
-        read.refuse(parts, "found {}; with {} ranks have parts of the sequence already", "true", _SEQUENCE)
+        read.refuse(parts, "found {}; with {} each rank already holds only part of the sequence", "true", _SEQUENCE)
     hosted = bool(read.take(host, False))
     return replace(checkpoints, reentrant=True, inputs_learn=True, partitioned=partitioned, hosted=hosted)
 
@@ -138,7 +138,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
         if value is not None and value not in allowed:
             names = ", ".join(map(str, allowed))
             read.refuse(
-                path, "found {!r}, which is not modelled with {}; allowed: {}", value, "Megatron-DeepSpeed", names
+                path, "found {!r}, which is not supported yet with {}; allowed: {}", value, "Megatron-DeepSpeed", names
             )
     read.refuse_all(_ABSENT, "Megatron-DeepSpeed")
     if any(experts_of(model.network)):
@@ -146,11 +146,9 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
     ranks = sizes["tp"]
     for axis in _divided(model):
         if sizes[axis] % ranks:
-            read.refuse(
-                _TENSOR, "found {}; {}'s {} = {} cannot be shared equally", ranks, model.name, axis, sizes[axis]
-            )
+            read.refuse(_TENSOR, "found {}; {}'s {} = {} cannot be split evenly", ranks, model.name, axis, sizes[axis])
     if sizes["s"] % ranks and read.given(_SEQUENCE):
-        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sizes["s"], ranks)
+        read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sizes["s"], ranks)
 
 
 def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
@@ -161,12 +159,14 @@ def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
     for path in (_TENSOR, STAGES, ULYSSES):
         if (read.given(path) or 1) > 1:
             raise UnsupportedError(
-                path, "found {} with routed experts, which is not modelled with Megatron-DeepSpeed", read.given(path)
+                path,
+                "found {} with routed experts, which is not supported yet with Megatron-DeepSpeed",
+                read.given(path),
             )
     if read.given(DeepSpeedSettings.zero_stage) == 3:
-        read.refuse(DeepSpeedSettings.zero_stage, "found {}; DeepSpeed's mixture of experts takes 0, 1 and 2", 3)
+        read.refuse(DeepSpeedSettings.zero_stage, "found {}; DeepSpeed's mixture of experts supports 0, 1 and 2", 3)
     if sizes["e"] > sizes["E"]:
-        read.refuse("model", "every token goes to {} of {} experts", sizes["e"], sizes["E"])
+        read.refuse("model", "each token is routed to {} of {} experts", sizes["e"], sizes["E"])
 
 
 def _divided(model: Model) -> Iterator[str]:
@@ -186,14 +186,14 @@ def _pipeline(read: Defaults) -> Pipeline | None:
     if (read.given(DeepSpeedSettings.zero_stage) or 0) > 1:
         read.refuse(
             DeepSpeedSettings.zero_stage,
-            "found {}; DeepSpeed's pipelines take 0 and 1",
+            "found {}; DeepSpeed's pipelines support 0 and 1",
             read.given(DeepSpeedSettings.zero_stage),
         )
     for path in (ULYSSES, DeepSpeedSettings.cpu_checkpointing, DeepSpeedSettings.partition_activations, _CONTIGUOUS):
         value = read.given(path)
         if value is True or value not in (None, False, 1):
             raise UnsupportedError(
-                path, "found {}, which is not modelled in DeepSpeed's pipelines; leave it out", value
+                path, "found {}, which is not supported yet in DeepSpeed's pipelines; leave it out", value
             )
     schedule = read.given(Parallelism.pipeline_schedule)
     if schedule not in (None, "1f1b"):
@@ -211,16 +211,20 @@ def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses 
         return None
     if sizes["tp"] > 1:
         raise UnsupportedError(
-            ULYSSES, "found {} with {} {}; Megatron-DeepSpeed has one of both", ranks, _TENSOR, sizes["tp"]
+            ULYSSES,
+            "found {} with {} {}; Megatron-DeepSpeed supports one or the other: set one of them to 1",
+            ranks,
+            _TENSOR,
+            sizes["tp"],
         )
     own = next(layer.mixer for layer in model.network.kinds if isinstance(layer.mixer, Attention))
     query = sizes[str(own.heads.query)]
     if query % ranks:
-        read.refuse(ULYSSES, "found {}, which cannot share {}'s {} heads equally", ranks, model.name, query)
+        read.refuse(ULYSSES, "found {}, which does not divide {}'s {} heads", ranks, model.name, query)
     if own.grouped:
         read.refuse(ULYSSES, "found {}; Megatron-DeepSpeed's Ulysses needs as many key heads as query heads", ranks)
     if read.given(Training.attention) == "math":
-        read.refuse(Training.attention, "found {!r}; Ulysses takes {}", "math", "flash")
+        read.refuse(Training.attention, "found {!r}; Ulysses supports {}", "math", "flash")
     return Ulysses()
 
 

@@ -25,10 +25,10 @@ _DIMENSIONS = (
 _CONFIG = "model.model_config."
 _WORDS, _MULTIPLE = f"{_CONFIG}vocab_size", "model.make_vocab_size_divisible_by"
 _OTHERS: Mapping[str, str] = {
-    "is_qwen2_config": "its Qwen2 has layers of its own",
-    "is_starcoder2_config": "its StarCoder2 has layers of its own",
-    "moe_config": "its experts have layers of their own",
-    "z_loss_enabled": "a loss with that term keeps more",
+    "is_qwen2_config": "its Qwen2 has different layers",
+    "is_starcoder2_config": "its StarCoder2 has different layers",
+    "moe_config": "its experts have different layers",
+    "z_loss_enabled": "a loss with that term keeps more tensors",
 }
 """Keys of a model_config that ask for other code than its Llama's (models/llama.py), and why that matters."""
 
@@ -39,7 +39,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         asked = name.removeprefix(_CONFIG).split(".")[0]
         if name.startswith(_CONFIG) and asked in _OTHERS and value not in (None, False):
             raise UnsupportedError(
-                f"{_CONFIG}{asked}", "found {!r}; nanotron is modelled with its Llama: {}", value, _OTHERS[asked]
+                f"{_CONFIG}{asked}", "found {!r}; only nanotron's Llama is supported: {}", value, _OTHERS[asked]
             )
     words, multiple = found.get(_WORDS), found.get(_MULTIPLE)
     if not isinstance(words, int) or not isinstance(multiple, int) or multiple <= 1:

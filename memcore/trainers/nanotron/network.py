@@ -78,10 +78,15 @@ def check(model: Model) -> None:
     missing = [name for name, has in wanted.items() if not has]
     if missing:
         raise UnsupportedError(
-            "engine.type", "'nanotron' is modelled for Llamas; {} lacks {}", model.name, joined(" and ", missing)
+            "engine.type",
+            "'nanotron' is supported only for Llama models; {} lacks {}",
+            model.name,
+            joined(" and ", missing),
         )
     if model.sizes["a"] * model.sizes["d"] != model.sizes["h"]:
-        raise UnsupportedError("engine.type", "nanotron's heads are hidden size / heads wide, unlike {}'s", model.name)
+        raise UnsupportedError(
+            "engine.type", "nanotron requires head_dim = hidden_size / num_attention_heads, unlike {}'s", model.name
+        )
 
 
 def uneven(model: Model, ranks: int) -> Iterator[Axis]:
@@ -139,7 +144,7 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
     if head == cast < loss or number > loss:
         raise ConfigError.at(
             "parallelism.pipeline_parallel_size",
-            "found {}; nanotron's balance leaves stage {} of {} without a layer or a loss",
+            "found {}; nanotron's load balancing leaves stage {} of {} without a layer or a loss",
             stages,
             number,
             model.name,

@@ -123,9 +123,9 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
     read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
-        read.refuse(_TENSOR, "found {}; {}'s {} cannot be shared equally", ranks, model.name, axis)
+        read.refuse(_TENSOR, "found {}; {}'s {} cannot be split evenly", ranks, model.name, axis)
     if ranks > 1 and read.given(Parallelism.loss_parallel) is False:
-        read.refuse(Parallelism.loss_parallel, "found {}; nanotron's ranks have parts of the logits", "false")
+        read.refuse(Parallelism.loss_parallel, "found {}; nanotron's ranks each hold part of the logits", "false")
     stages = read.given(STAGES) or 1
     if micro_batches < stages - 1:
         path = Training.gradient_accumulation_steps
@@ -159,7 +159,7 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -
     if tensor and by_sequence is not None and by_sequence != scatters:
         read.refuse(_SEQUENCE, "found {}; engine.tp_mode is {!r}", by_sequence, mode)
     if tensor and scatters and sizes["s"] % sizes["tp"]:
-        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sizes["s"], sizes["tp"])
+        read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sizes["s"], sizes["tp"])
     stage = read.take(DeepSpeedSettings.zero_stage, 0)
     if stage > 1:
         read.refuse(DeepSpeedSettings.zero_stage, "found {}; nanotron has 0 and 1", stage)

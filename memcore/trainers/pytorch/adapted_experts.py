@@ -64,14 +64,16 @@ def converted(
     named = {*targets, *every, *(table if ALL in targets else ())} - ({ALL} if every else set())
     fitting = [each for each in table if each in named]
     if before(read, STARTS_NEW) and (fitting or ALL in targets):
-        message = "transformers 4 has an nn.Linear for each expert, beside which adapters are not modelled; name others"
+        message = (
+            "transformers 4 has one nn.Linear per expert, for which adapters are not supported yet; name other modules"
+        )
         raise UnsupportedError(path, message)
     if not fitting:
         return targets, parameters, ()
     halves = [each for each, holder in table.items() if holder == _FUSED]
     missing = [each for each in halves if each not in named]
     if 0 < len(missing) < len(halves):
-        read.refuse(path, "{} holds {}; PEFT takes both or neither", _FUSED, joined(" and ", halves))
+        read.refuse(path, "{} holds {}; PEFT adapts both or neither", _FUSED, joined(" and ", halves))
     _refuse_at_experts(read, kind, path)
     found = dict.fromkeys((*parameters, *(table[each] for each in fitting)))
     if read.given(Training.adapter.target_parameters) is None:
@@ -82,7 +84,9 @@ def converted(
 
 def _refuse_at_experts(read: Defaults, kind: str, path: str) -> None:
     if kind != "lora" or bool(read.given(Training.adapter.dropout)):
-        read.refuse(path, "reaches routed experts, where PEFT's lora.ParamWrapper takes LoRA without dropout alone")
+        read.refuse(
+            path, "includes routed experts, for which PEFT's lora.ParamWrapper supports only LoRA without dropout"
+        )
 
 
 def expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
@@ -93,8 +97,8 @@ def expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
         return ()
     known = {matrix.rpartition(".")[2] for each in experts_of(model.network) for matrix in each.stacked}
     for unknown in [each for each in names if each not in known]:
-        read.refuse(path, "found {!r}; matrices of experts: {}", unknown, joined(", ", sorted(known)) or "none")
+        read.refuse(path, "found {!r}; expert matrices: {}", unknown, joined(", ", sorted(known)) or "none")
     _refuse_at_experts(read, kind, path)
     if layer_code(read) != "transformers":
-        raise UnsupportedError(path, "modelled with layers of transformers, found {!r}", layer_code(read))
+        raise UnsupportedError(path, "supported only with transformers' layers, found {!r}", layer_code(read))
     return names

@@ -36,15 +36,19 @@ def with_budget(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Rec
     if budget is None or not recipe.compiled:
         return recipe
     if recipe.checkpoints is not None:
-        read.refuse(BUDGET, "found {} beside activation checkpoints; needs policy 'none'", budget)
+        read.refuse(BUDGET, "found {} together with activation checkpointing; needs policy 'none'", budget)
         return recipe
     if budget == 1:
         return recipe
     if found := list(dict.fromkeys(_obstacles(read, recipe))):
-        raise UnsupportedError(BUDGET, "found {}; not modelled with {}; allowed: {}", budget, joined(", ", found), 1)
+        raise UnsupportedError(
+            BUDGET, "found {}; not supported yet with {}; allowed: {}", budget, joined(", ", found), 1
+        )
     chosen = {_chosen(layer, recipe, sizes, budget) for layer in recipe.network.kinds}
     if len(chosen) > 1:
-        raise UnsupportedError(BUDGET, "found {}; modelled for layers of one shape; allowed: {}", budget, 1)
+        raise UnsupportedError(
+            BUDGET, "found {}; supported only if all layers have the same shape; allowed: {}", budget, 1
+        )
     selection = Selection(frozenset(), chosen=chosen.pop())
     return replace(recipe, checkpoints=Checkpoints(early_stop=True, selection=selection, skipped=frozenset()))
 
@@ -82,7 +86,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
         if mixer.norm_place != "head" and mixer.query_norm is not None:
             yield "norms after the rotation"
         if mixer.heads.wide or mixer.heads.unaligned:
-            yield "heads that kernels pad or refuse"
+            yield "attention heads that kernels pad or reject"
         if mixer.dropout:
             yield "dropout"
     if not isinstance(feed, FeedForward):
@@ -114,7 +118,9 @@ def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: floa
     if recipe.float8 is not None and 0 < sum(each.runtime for each in results if each.name in chosen) < _EXACT:
         # Scales of float8, a single operation each in the knapsack, would count beside so little.
         raise UnsupportedError(
-            BUDGET, "found {}, which leaves room for no product; not modelled with float8; allowed: 0, or more", budget
+            BUDGET,
+            "found {}, too small to keep any matrix product; not supported yet with float8; must be 0 or more",
+            budget,
         )
     return chosen
 

@@ -29,8 +29,8 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     budget = read.given(BUDGET)
     if budget is not None:
         if budget != 1 and not read.given(Training.compile):
-            read.refuse(BUDGET, "found {}; the compiler decides by it, so it needs training.compile true", budget)
-        usual = "none", "the compiler decides what is computed again"
+            read.refuse(BUDGET, "found {}; only the compiler uses it: set training.compile to true", budget)
+        usual = "none", "the compiler decides what to recompute"
     policy = read.take(Training.activation_checkpointing.policy, *usual)
     mode, every = _mode(read, policy)
     if policy == "none":
@@ -83,16 +83,17 @@ def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
     path = Training.activation_checkpointing.use_reentrant
     found = bool(read.take(path, *_usual_form(read, mode)))
     if found and (mode == "op" or read.given(Training.activation_checkpointing.early_stop) is not None):
-        read.refuse(path, "found {}; reentrant checkpoints run layers again as a whole", "true")
+        read.refuse(path, "found {}; reentrant checkpointing recomputes whole layers", "true")
     mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
     if found and every > 1 and any(isinstance(mixer, Attention) and mixer.shares_cache for mixer in mixers):
         message = Message(
-            "later layers of {} attend to an earlier one's keys, whose graph PyTorch goes through once", model.name
+            "later layers of {} reuse an earlier layer's keys, and PyTorch runs backward through that graph only once",
+            model.name,
         )
         read.refuse(path, "found {}; {}; allowed: false, or all layers", "true", message)
     engine = read.given(EngineSettings.type)
     if found and extension_of(read).job is not None:
-        read.refuse(path, "found {}; engine.type {!r} has checkpoints of its own; leave it out", "true", engine)
+        read.refuse(path, "found {}; engine.type {!r} has its own checkpointing; leave it out", "true", engine)
     return found
 
 

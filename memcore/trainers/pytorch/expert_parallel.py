@@ -39,7 +39,7 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     ranks = int(read.given(SIZE) or 1)
     tensor, capacity = read.given(TENSOR), extension_of(read).capacity
     if tensor not in (None, 1):
-        read.refuse(TENSOR, "found {}; experts are not divided further; allowed: {}", tensor, 1)
+        read.refuse(TENSOR, "found {}; experts are not split further; allowed: {}", tensor, 1)
     if read.given(CAPACITY) is not None and "E" not in model.sizes and capacity:
         read.refuse(CAPACITY, "{} has no routed experts", model.name)
     if ranks == 1:
@@ -50,9 +50,9 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     if not list(experts_of(model.network)):
         read.refuse(SIZE, "found {}; {} has no routed experts", ranks, model.name)
     elif not engine.shards and not capacity:
-        read.refuse(SIZE, "found {}; modelled with {}, found {!r}", ranks, "engine.type 'fsdp'", engine.name)
+        read.refuse(SIZE, "found {}; supported with {}, found {!r}", ranks, "engine.type 'fsdp'", engine.name)
     elif many % ranks:
-        read.refuse(SIZE, "found {}, which cannot share {}'s {} experts equally", ranks, model.name, many)
+        read.refuse(SIZE, "found {}, which does not divide {}'s {} experts", ranks, model.name, many)
         raise ConfigError(read.problems)
     elif shards % ranks:
         over_all = Message("it must divide the {} data-parallel ranks", shards)
@@ -76,7 +76,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
         uneven = read.take(
             IMBALANCE,
             1.0,
-            Message("every rank's experts are chosen equally often; at worst it is {:g}", worst),
+            Message("all ranks receive equally many tokens for their experts; at worst it is {:g}", worst),
         )
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
     return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}

@@ -126,7 +126,7 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     if str(read.given(EngineSettings.framework)).lower() == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
     if before(read, STARTS_NEW):
-        return "fp32", "transformers 4 loads in fp32; since 5 in the checkpoint's dtype"
+        return "fp32", "transformers 4 loads in fp32; transformers 5 uses the checkpoint's dtype"
     return None
 
 
@@ -153,7 +153,7 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
     if kind == "chunked":
         return True, "torchtitan compiles it, too"
     if version is None:
-        return False, "torchtitan compiles it since April 2, 2025; engine.framework_version says which one runs"
+        return False, "torchtitan compiles it since April 2, 2025; set engine.framework_version to choose one"
     return not is_early_titan(read, COMPILES_NO_LOSS), "what this version of torchtitan does"
 
 

@@ -30,11 +30,16 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
             read.refuse(TorchSettings.prepare_model_for_kbit_training, "prepares quantized models; needs {}", path)
         return model
     if not model.network.adapted:
-        read.refuse(path, "found {!r}; quantized weights are frozen, and nothing learns without an adapter", storage)
+        read.refuse(
+            path,
+            "found {!r}; quantized weights are frozen, so nothing is trainable without an adapter: set "
+            "training.adapter",
+            storage,
+        )
     if model.network.towers:
-        raise UnsupportedError(path, "found {!r}; of models with vision towers it is not modelled yet", storage)
+        raise UnsupportedError(path, "found {!r}; not supported yet for models with vision towers", storage)
     if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
-        raise UnsupportedError(path, "found {!r}; only attention and feed-forward layers are modelled yet", storage)
+        raise UnsupportedError(path, "found {!r}; so far only attention and feed-forward layers are supported", storage)
     model = _with_experts(read, model)
     row = STORAGES[storage]
     bits = row.bits
@@ -45,7 +50,7 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
         return quantized(model, storage, row.dtype, 8 // bits, head=head)
     if bits == 8:
         read.refuse(
-            path, "found {!r}; FSDP shards no 8-bit matrices of bitsandbytes; allowed: {}", storage, "nf4, nf4-double"
+            path, "found {!r}; FSDP cannot shard bitsandbytes' 8-bit matrices; allowed: {}", storage, "nf4, nf4-double"
         )
     dtype = stored_dtype(read, engine)
     return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
@@ -62,12 +67,18 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     if not found:
         return model
     if before(read, STARTS_NEW):
-        raise UnsupportedError(path, "quantizes each expert's nn.Linear with transformers 4; modelled as 5 stacks them")
+        raise UnsupportedError(
+            path,
+            "transformers 4 quantizes each expert's nn.Linear, which is not supported yet; transformers 5, "
+            "which stacks experts, is supported",
+        )
     if any(feed.variant == "llama4" for feed in found):
-        raise UnsupportedError(path, "transformers takes Llama 4's experts apart to quantize them: not modelled")
+        raise UnsupportedError(
+            path, "transformers splits Llama 4's experts to quantize them, which is not supported yet"
+        )
     warning = (
-        "its routed experts are not quantized: transformers 5 stacks their matrices, and bitsandbytes finds nn.Linear "
-        "alone (transformers 4 had one for each expert)"
+        "its routed experts are not quantized: transformers 5 stacks their matrices, and bitsandbytes "
+        "replaces only nn.Linear (transformers 4 had one per expert)"
     )
     return replace(model, warnings=(*model.warnings, warning))
 
@@ -78,15 +89,15 @@ def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
     if engine.name not in ("none", "ddp") or layer_code(read) not in ("transformers", "liger"):
         found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))
         raise UnsupportedError(
-            path, "'fp8' is modelled with engine.type none and ddp, and layers of transformers; {}", found
+            path, "'fp8' is supported only with engine.type none or ddp and transformers' layers; {}", found
         )
     if any(not isinstance(feed, FeedForward) for layer in model.network.kinds for feed in layer.feeds):
-        raise UnsupportedError(path, "'fp8' would quantize {}'s experts too, which is not modelled", model.name)
+        raise UnsupportedError(path, "'fp8' would also quantize {}'s experts, which is not supported yet", model.name)
     if any(linear.transposed for linear in targeted(model.network, (ALL,))):
-        read.refuse(path, "'fp8' replaces nn.Linear alone, which {} has none of", model.name)
+        read.refuse(path, "'fp8' replaces only nn.Linear, and {} has none", model.name)
     for other in (Training.compute_dtype, TorchSettings.prepare_model_for_kbit_training):
         if read.given(other):
-            read.refuse(other, "concerns weights that bitsandbytes quantizes; leave it out with 'fp8'")
+            read.refuse(other, "applies to weights quantized by bitsandbytes; leave it out with 'fp8'")
 
 
 def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:

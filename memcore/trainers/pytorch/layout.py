@@ -35,13 +35,13 @@ def context_ranks(read: Defaults, engine: Engine) -> int:
     path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
     if contexts > 1 and engine.name != "fsdp":
-        read.refuse(path, "found {}; modelled with {} only, found {!r}", contexts, "engine.type 'fsdp'", engine.name)
+        read.refuse(path, "found {}; supported only with {}, found {!r}", contexts, "engine.type 'fsdp'", engine.name)
     sequence = read.given(Training.sequence_length)
     if sequence is not None and sequence % (2 * contexts) and contexts > 1:
-        read.refuse(Training.sequence_length, "found {}, which twice {} ranks cannot share equally", sequence, contexts)
+        read.refuse(Training.sequence_length, "found {}, which is not divisible by 2 × {} ranks", sequence, contexts)
     ulysses = ulysses_ranks(read)
     if sequence is not None and sequence % ulysses:
-        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sequence, ulysses)
+        read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sequence, ulysses)
     return contexts * ulysses
 
 
@@ -58,12 +58,12 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
         return 0
     if not all(isinstance(layer.mixer, Attention | LatentAttention) for layer in model.network.kinds):
         raise UnsupportedError(
-            path, "found {}; modelled for attention over heads, which {} lacks", contexts, model.name
+            path, "found {}; supported only for multi-head attention, which {} does not have", contexts, model.name
         )
     kernels = ("sdpa", "flash", "efficient", "cudnn")
     if implementation != "torchtitan" or kernel not in kernels:
         among = ", ".join(kernels)
-        read.refuse(path, "found {}; modelled for torchtitan's layers with attention {} only", contexts, among)
+        read.refuse(path, "found {}; supported only for torchtitan's layers with attention {}", contexts, among)
     return min(contexts, TURNS)
 
 
@@ -83,17 +83,17 @@ def ulysses(
     mixers = [layer.mixer for layer in model.network.kinds]
     if implementation not in ("transformers", "liger") or not all(isinstance(mixer, Attention) for mixer in mixers):
         raise UnsupportedError(
-            ULYSSES, "found {}; modelled for attention over heads of transformers' and Liger's layers", ranks
+            ULYSSES, "found {}; supported only for multi-head attention in transformers' or Liger's layers", ranks
         )
     if kernel == "math":
-        read.refuse(Training.attention, "found {!r}; Ulysses takes {}", "math", "flash, sdpa")
+        read.refuse(Training.attention, "found {!r}; Ulysses supports {}", "math", "flash, sdpa")
     if any(mixer is not None and mixer.mask != "full" for mixer in mixers) and kernel != "flash":
-        read.refuse(Training.attention, "Ulysses with sliding windows is modelled for 'flash' only")
+        read.refuse(Training.attention, "Ulysses with sliding windows is supported only with 'flash'")
     if padded:
-        read.refuse(Training.attention_mask, "a mask of the whole sequence is not modelled with Ulysses")
+        read.refuse(Training.attention_mask, "a mask over the whole sequence is not supported yet with Ulysses")
     for path in (Training.use_cache, Training.compile, Training.images_per_sequence):
         if read.given(path):
-            read.refuse(path, "found {}, which is not modelled with {}; leave it out", read.given(path), "Ulysses")
+            read.refuse(path, "found {}, which is not supported yet with {}; leave it out", read.given(path), "Ulysses")
     return _exchanges(read, model, ranks, sizes)
 
 
@@ -103,7 +103,7 @@ def _exchanges(read: Defaults, model: Model, ranks: int, sizes: Mapping[str, int
     query, key = sizes[str(own.heads.query)], sizes[str(own.heads.key)]
     if query % ranks or (key % ranks and ranks % key):
         heads = Message("{} query and {} key heads of {}", query, key, model.name)
-        read.refuse(ULYSSES, "found {}, which cannot share {} equally", ranks, heads)
+        read.refuse(ULYSSES, "found {}, which does not divide {}", ranks, heads)
         return Ulysses()
     return Ulysses(replicated=ranks > key, shared=query // ranks > max(key // ranks, 1))
 
@@ -130,11 +130,14 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
     if total % least:
         groups = {"{} pipeline": stages, "{} tensor": tensors, "{} Ulysses": ulysses_ranks(read)}
         product = joined(" × ", (Message(group, size) for group, size in groups.items() if size > 1))
-        read.refuse(Hardware.num_gpus, "found {}, which groups of {}-parallel ranks cannot share", total, product)
+        read.refuse(Hardware.num_gpus, "found {}, which is not a multiple of the {}-parallel ranks", total, product)
     ranks = max(total // (stages * tensors), 1)
     if not engine.distributed and tensors > 1 and ranks > 1:
         read.refuse(
-            EngineSettings.type, "'none' runs one group of tensor-parallel GPUs, found {}; allowed: {}", ranks, "fsdp"
+            EngineSettings.type,
+            "'none' has no data parallelism, but the layout has {} data-parallel groups; allowed: {}",
+            ranks,
+            "fsdp",
         )
     elif not engine.distributed and ranks > 1:
         read.refuse(
@@ -178,7 +181,7 @@ def unscheduled(read: Defaults, model: Model, engine: Engine) -> Model:
     schedule = read.given(_SCHEDULE)
     if pipelined(read) or schedule in (None, "1f1b") or engine.name not in ("none", "fsdp"):
         return model
-    warning = Message("{} {!r} changes nothing: there is no pipeline ({} 1)", _SCHEDULE, schedule, STAGES)
+    warning = Message("{} {!r} has no effect without a pipeline ({} is 1)", _SCHEDULE, schedule, STAGES)
     return replace(model, warnings=(*model.warnings, warning))
 
 
@@ -189,7 +192,7 @@ def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake:
     """
     given = read.given(_LAYOUT)
     if given is not None and (isinstance(given, str) or len(given) != total or sum(given) != model.num_layers):
-        message = Message("a count for each of {} stages, in the order of layers, {} together", total, model.num_layers)
+        message = Message("one layer count for each of the {} stages, in order, {} in total", total, model.num_layers)
         read.refuse(_LAYOUT, "found {!r:.80}; allowed: {}", given, message)
         return None
     named = None if fake else _partition(read, engine)
@@ -197,7 +200,7 @@ def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake:
     if found is not None and 0 in found(model.num_layers, total):
         path = STAGES if given is None else _LAYOUT
         shares = list(found(model.num_layers, total))
-        read.refuse(path, "found {}; {} layers would leave a stage with none", read.given(path), shares)
+        read.refuse(path, "found {}; {} layers would leave a stage empty", read.given(path), shares)
     return found
 
 
@@ -224,15 +227,19 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     chunks = _chunks(read, schedule, stages)
     _refuse_schedule(read, schedule, stages, chunks, micro_batches)
     if (read.given(EngineSettings.version) or 2) == 1:
-        raise UnsupportedError(path, "found {}; pipelines are modelled with FSDP2, found engine.version 1", stages)
+        raise UnsupportedError(
+            path, "found {}; pipelines are supported only with FSDP2, found engine.version 1", stages
+        )
     if layer_code(read) == "lit-gpt":
-        raise UnsupportedError(path, "found {}; LitGPT's scripts run no pipelines; leave it out", stages)
+        raise UnsupportedError(path, "found {}; LitGPT's scripts have no pipeline parallelism; leave it out", stages)
     if engine.name in ("ddp", "deepspeed"):
-        read.refuse(path, "found {}; modelled with {}, found {!r}", stages, "engine.type 'none' or 'fsdp'", engine.name)
+        read.refuse(
+            path, "found {}; supported with {}, found {!r}", stages, "engine.type 'none' or 'fsdp'", engine.name
+        )
     elif engine.name == "fsdp" and chunks > _ACTIVE:
         raise UnsupportedError(
             CHUNKS,
-            "found {}; PyTorch's schedules keep {} stages gathered, so that more are not modelled",
+            "found {}; PyTorch's schedules keep {} stages gathered, more are not supported yet",
             chunks,
             _ACTIVE,
         )
@@ -243,9 +250,9 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
     ends = model.network.ends
     extension = extension_of(read)
     if (ends.tied and not extension.ties_stages) or ends.start != extension.start or model.network.towers:
-        what = "a tied head" if ends.tied else "towers" if model.network.towers else "such a beginning"
+        what = "a tied head" if ends.tied else "towers" if model.network.towers else "such first layers"
         raise UnsupportedError(
-            path, "found {}; {} has {}, which is not modelled in a pipeline", stages, model.name, what
+            path, "found {}; {} has {}, which is not supported yet in a pipeline", stages, model.name, what
         )
     return stages, schedule, chunks
 
@@ -260,9 +267,7 @@ def delays_experts(read: Defaults, *, parallel: bool) -> bool:
     path = MegatronSettings.delay_wgrad_compute
     found = bool(read.given(path))
     if found and not (parallel and pipelined(read)):
-        read.refuse(
-            path, "found {}; modelled with expert parallelism in a pipeline, as PithTrain delays experts'", "true"
-        )
+        read.refuse(path, "found {}; supported only with expert parallelism in a pipeline, as in PithTrain", "true")
     return found
 
 
@@ -271,7 +276,9 @@ def _named_schedule(read: Defaults, *, looped: bool) -> str:
     usual = only or ("interleaved-1f1b" if looped else "1f1b")
     schedule: str = read.take(_SCHEDULE, usual, "its own schedule" if only else "as in torchtitan")
     if only is not None and schedule != only:
-        read.refuse(_SCHEDULE, "found {!r}; {} runs {!r} alone", schedule, read.given(EngineSettings.framework), only)
+        read.refuse(
+            _SCHEDULE, "found {!r}; {} supports only {!r}", schedule, read.given(EngineSettings.framework), only
+        )
     return schedule
 
 
@@ -283,11 +290,11 @@ def _chunks(read: Defaults, schedule: str, stages: int) -> int:
     """Stages on each rank."""
     if schedule == BOTH_WAYS:
         if stages % 2:
-            read.refuse(STAGES, "found {}; 'dualpipe' needs an even number of ranks; 'dualpipev' takes any", stages)
-        if (read.given(CHUNKS) or 2) > 2:
             read.refuse(
-                CHUNKS, "found {}; each rank of 'dualpipe' has 2 stages, one of each direction", read.given(CHUNKS)
+                STAGES, "found {}; 'dualpipe' needs an even number of ranks; 'dualpipev' supports any number", stages
             )
+        if (read.given(CHUNKS) or 2) > 2:
+            read.refuse(CHUNKS, "found {}; each 'dualpipe' rank has 2 stages, one per direction", read.given(CHUNKS))
         return 2
     usual = 2 if schedule in V_SHAPED or schedule == "interleaved-1f1b" else 1
     chunks: int = read.take(CHUNKS, usual, "as in torchtitan" if usual > 1 else None)
@@ -316,8 +323,8 @@ _BOTH_COPIES = (
     Assumption(
         _SCHEDULE,
         BOTH_WAYS,
-        "ranks r and PP - 1 - r have the same two stages, whose gradients the caller sums in place; data parallelism "
-        "as in PyTorch's pipelines",
+        "ranks r and PP - 1 - r hold the same two stages, and the caller sums their gradients in place; "
+        "data parallelism as in PyTorch's pipelines",
         notable=True,
     ),
 )
@@ -337,5 +344,7 @@ def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
                 read.refuse(each, "found {!r}; 'dualpipe' has DeepSeek's own, which returns none", read.given(each))
         return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
     runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own")
-    returns = read.take(TorchSettings.return_outputs, code.computes_loss, "PyTorch's default; torchtitan asks for none")
+    returns = read.take(
+        TorchSettings.return_outputs, code.computes_loss, "PyTorch's default; torchtitan does not request them"
+    )
     return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=runtime, returns_outputs=returns)

@@ -60,7 +60,7 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
     if len(dtypes) > 1:
         raise UnsupportedError(
             Training.adapter.dtype,
-            "the embedding and the head learn in {}; FSDP2 takes one dtype for a group",
+            "the embedding and the head are trained in {}; FSDP2 needs a single dtype per group",
             joined(" and ", sorted(dtypes)),
         )
 
@@ -69,7 +69,7 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
     """The model with an adapter that is no matrix beside linear layers."""
     for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters) if kind in _ALONE else ():
         if read.given(each) is not None:
-            read.refuse(each, "modelled beside adapters of linear layers, found {!r}", kind)
+            read.refuse(each, "supported only with adapters of linear layers, found {!r}", kind)
     if kind.startswith("llama-adapter"):
         return _prompted(read, model)
     if kind in PREPENDED:
@@ -92,8 +92,11 @@ def _refuse_layers(read: Defaults, kind: str) -> None:
     storage = read.given(Training.quantization)
     modelled = storage is None or (kind == "dora" and not STORAGES[storage].floating)
     if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
-        also = "found {!r}; modelled beside unquantized layers of transformers, or those of bitsandbytes"
-        beside = "found {!r}; modelled beside unquantized layers of transformers"
+        also = "found {!r}; supported only on transformers layers, unquantized or quantized by bitsandbytes"
+        beside = (
+            "found {!r}; supported only on unquantized transformers layers: use lora, or drop "
+            "training.quantization and set training.implementation to transformers"
+        )
         raise UnsupportedError(Training.adapter.type, also if kind == "dora" else beside, kind)
 
 
@@ -125,7 +128,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
     if not read.problems and not parameters and not targeted(model.network, targets):
         raise UnsupportedError(
             Training.adapter.target_modules,
-            "found {}; {} has no linear layers beside which adapters are modelled",
+            "found {}; {} has no linear layers with supported adapters",
             joined(", ", targets),
             model.name,
         )
@@ -156,10 +159,10 @@ def _refuse_at_head(read: Defaults, kind: str) -> None:
     """Kernels of a loss are given the head's matrix, and no adapter beside it."""
     loss = read.given(Training.loss)
     if loss in KERNELS:
-        read.refuse(Training.loss, "found {!r}, which passes an adapter of the head by; leave one of them out", loss)
+        read.refuse(Training.loss, "found {!r}, which bypasses an adapter on the head; leave one of them out", loss)
     if kind != "lora" or layer_code(read) == "lit-gpt":
         raise UnsupportedError(
-            Training.adapter.target_modules, "of the output head modelled for lora, found {!r}", kind
+            Training.adapter.target_modules, "on the output head only lora is supported, found {!r}", kind
         )
 
 
@@ -179,11 +182,11 @@ def _with_saved(read: Defaults, model: Model) -> Model:
         return model
     known = around(model.network)
     for unknown in [each for each in names if each not in known]:
-        read.refuse(path, "found {!r}; trained copies are modelled of {}", unknown, joined(" and ", known))
+        read.refuse(path, "found {!r}; trained copies are supported only for {}", unknown, joined(" and ", known))
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, "LitGPT's LoRA trains no copies of modules; leave it out")
     if set(names) & set(names_of(read.given(Training.adapter.target_modules) or ())):
-        read.refuse(path, "found {}; a module has an adapter or learns as a whole, not both", joined(", ", names))
+        read.refuse(path, "found {}; a module has an adapter or is trained in full, not both", joined(", ", names))
     return model if read.problems else with_saved(model, names)
 
 
@@ -231,7 +234,11 @@ def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> i
     for name, width in widths.items() if kind == "boft" else ():
         if width % side:
             read.refuse(
-                Training.adapter.block_size, "found {}; {} is {} wide, no whole number of blocks", side, name, width
+                Training.adapter.block_size,
+                "found {}; {} has width {}, which is not a multiple of the block size",
+                side,
+                name,
+                width,
             )
     return side
 
@@ -244,13 +251,13 @@ def _refuse_foreign(read: Defaults, kind: str) -> None:
     if kind in _UNDROPPED and read.given(Training.adapter.dropout) not in (None, 0):
         raise UnsupportedError(
             Training.adapter.dropout,
-            "found {}; not modelled for {}; allowed: {}",
+            "found {}; not supported yet for {}; allowed: {}",
             read.given(Training.adapter.dropout),
             kind,
             0,
         )
     if kind == "oft" and None not in (read.given(Training.adapter.rank), read.given(Training.adapter.block_size)):
-        read.refuse(Training.adapter.block_size, "OFT has either a rank, the number of blocks, or their size")
+        read.refuse(Training.adapter.block_size, "OFT takes a rank (number of blocks) or a block size, not both")
 
 
 PREPENDED = ("prompt-tuning", "p-tuning")
@@ -266,7 +273,7 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
     """
     ends = model.network.ends
     if layer_code(read) != "transformers" or ends.start != "decoder" or model.network.towers:
-        raise UnsupportedError(Training.adapter.type, "found {!r}; modelled before transformers' decoders only", kind)
+        raise UnsupportedError(Training.adapter.type, "found {!r}; supported only with transformers' decoders", kind)
     for each in (_OF.rank, _OF.init_r, _OF.target_modules, _OF.dropout):
         if read.given(each) is not None:
             read.refuse(each, "{!r} has none; leave it out", kind)
@@ -287,23 +294,28 @@ def _prefixed(read: Defaults, model: Model) -> Model:
     simple = [each for each in mixers if isinstance(each, Attention) and (each.variant, each.mask) == _SIMPLE]
     if layer_code(read) != "transformers" or len(simple) < len(mixers) or model.network.ends.start != "decoder":
         raise UnsupportedError(
-            Training.adapter.type, "found {!r}; modelled with transformers' plain decoders only", "prefix-tuning"
+            Training.adapter.type, "found {!r}; supported only with transformers' plain decoders", "prefix-tuning"
         )
     if read.given(Training.attention) in ("flash", "flex") or read.given(Training.quantization) is not None:
         found = read.given(Training.quantization) or read.given(Training.attention)
         raise UnsupportedError(
-            Training.adapter.type, "found {!r} with {!r}; modelled with sdpa, unquantized", "prefix-tuning", found
+            Training.adapter.type,
+            "found {!r} with {!r}; supported only with sdpa attention and without quantization",
+            "prefix-tuning",
+            found,
         )
     if read.given(EngineSettings.type) not in (None, "none", "ddp"):
         raise UnsupportedError(
             Training.adapter.type,
-            "found {!r} with {} {!r}; modelled with none and ddp",
+            "found {!r} with {} {!r}; supported only with engine.type none or ddp",
             "prefix-tuning",
             "engine.type",
             read.given(EngineSettings.type),
         )
     if read.given(Training.activation_checkpointing.policy) not in (None, "none"):
-        read.refuse("training.activation_checkpointing", "PEFT's prefix tuning works without checkpoints only")
+        read.refuse(
+            "training.activation_checkpointing", "PEFT's prefix tuning does not support activation checkpointing"
+        )
     if read.given(Training.use_cache) is False:
         read.refuse(Training.use_cache, "prefix tuning fills a cache; leave it out")
     for each in (_OF.rank, _OF.dropout, _OF.target_modules, _OF.init_r, *_OWN):
@@ -321,18 +333,18 @@ def _with_rows(read: Defaults, model: Model) -> Model:
     embedding = model.network.ends.embedding.name.removesuffix(".weight")
     if layer_code(read) != "transformers" or read.given(Training.quantization) is not None:
         raise UnsupportedError(
-            Training.adapter.type, "found {!r}; modelled with transformers' layers only", "trainable-tokens"
+            Training.adapter.type, "found {!r}; supported only with transformers' layers", "trainable-tokens"
         )
     loss = read.given(Training.loss)
     if model.network.ends.tied and loss in KERNELS:
-        raise UnsupportedError(Training.loss, "found {!r}; not modelled where rows of the head learn", loss)
+        raise UnsupportedError(Training.loss, "found {!r}; not supported yet when rows of the head are trainable", loss)
     for each in (_OF.rank, _OF.dropout, *(own for own, kinds in _OWN.items() if kinds != _ROWS)):
         if read.given(each) is not None:
             read.refuse(each, "{} has none; leave it out", "trainable-tokens")
     for target in names_of(read.given(Training.adapter.target_modules) or embedding):
         if target.rpartition(".")[2] != embedding.rpartition(".")[2]:
             read.refuse(
-                Training.adapter.target_modules, "found {!r}; rows of {} learn; leave it out", target, embedding
+                Training.adapter.target_modules, "found {!r}; rows of {} are trainable; leave it out", target, embedding
             )
     tokens = read.take(Training.adapter.num_trainable_tokens, 2, "the tokens that begin and end a sequence")
     return with_trained_rows(model, tokens, read.take(Training.adapter.dtype, "fp32"))
@@ -359,14 +371,17 @@ def _prompted(read: Defaults, model: Model) -> Model:
     kind = str(read.given(Training.adapter.type))
     if layer_code(read) != "lit-gpt":
         raise UnsupportedError(
-            Training.adapter.type, "found {!r}; modelled with LitGPT's layers; allowed: {}", kind, "lora"
+            Training.adapter.type, "found {!r}; supported only with LitGPT's layers; allowed: {}", kind, "lora"
         )
     for each in (_OF.rank, _OF.target_modules, _OF.dropout):
         if read.given(each) is not None:
             read.refuse(each, "{!r} has none; leave it out", kind)
     if [len(run) for run in model.network.runs] != [1] or model.num_layers <= FIRST_PROMPTED:
         raise UnsupportedError(
-            Training.adapter.type, "found {!r}; {} has several kinds of layers, or too few", kind, model.name
+            Training.adapter.type,
+            "found {!r}; needs identical layers, and more than 2 of them, unlike {}",
+            kind,
+            model.name,
         )
     fused = litgpt(model, ())
     check_litgpt(fused.network)
@@ -393,7 +408,7 @@ def trainable_parts(read: Defaults, model: Model) -> Model:
         return model
     parts = tuple(names_of(given))
     if model.network.adapted:
-        read.refuse(path, "found {!r}; with an adapter only the adapter learns", given)
+        read.refuse(path, "found {!r}; with an adapter, only the adapter is trained", given)
     known = {part for weight, _, _ in model.tensors for part in weight.name.split(".")}
     known |= {weight.kind for weight, _, _ in model.tensors}
     for unknown in [each for each in parts if each not in known]:

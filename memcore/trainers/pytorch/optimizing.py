@@ -63,7 +63,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
             TorchSettings.optimizer_in_bwd
         ) else how
     if read.given(TorchSettings.optimizer_in_bwd):
-        read.refuse(Training.offload.optimizer, "the step on the host comes after the backward pass")
+        read.refuse(Training.offload.optimizer, "the step on the host runs after the backward pass")
     return replace(row, on_host=True, maps=0), Implementation()
 
 
@@ -76,7 +76,7 @@ def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
 
 
 _ON_TILES = "distributed-shampoo"
-_PLAIN = "torch mixes no plain tensors with DTensors"
+_PLAIN = "torch cannot mix plain tensors with DTensors"
 _PRECONDITIONERS = Message(
     "pytorch_optimizer's preconditioners are plain tensors, and {}; implementation {!r} steps", _PLAIN, _ON_TILES
 )
@@ -99,15 +99,17 @@ def _refuse_sharded(read: Defaults, engine: Engine, row: Optimizer, how: Impleme
     flat = partitioned or engine.flat
     if not (engine.shards or partitioned) or not (row.whole or (how.matrix and flat)):
         return
-    found = Message("found {!r}; its step needs whole matrices", name)
+    found = Message("found {!r}; its step needs unsharded matrices", name)
     if flat:
         raise UnsupportedError(
-            path, "{}; {} gives it pieces of one flat vector; engine.type ddp keeps them whole", found, engine.title
+            path, "{}; {} passes it slices of one flat vector; engine.type ddp does not shard them", found, engine.title
         )
     if name in _ON_SHARDS:
-        raise UnsupportedError(path, "{}; {}; engine.type ddp keeps them whole", found, _ON_SHARDS[name])
+        raise UnsupportedError(path, "{}; {}; engine.type ddp does not shard them", found, _ON_SHARDS[name])
     if (read.given(Parallelism.tensor_parallel_size) or 1) > 1:
-        raise UnsupportedError(path, "{}; projecting those that tensor parallelism shards too is not modelled", found)
+        raise UnsupportedError(
+            path, "{}; projecting matrices that tensor parallelism also shards is not supported yet", found
+        )
 
 
 def _refuse_tiles(read: Defaults, engine: Engine) -> None:
@@ -119,12 +121,14 @@ def _refuse_tiles(read: Defaults, engine: Engine) -> None:
     if engine.name not in ("fsdp", "none") or engine.key:
         raise UnsupportedError(
             path,
-            "found {!r}; how it shares tiles among ranks of {} is not modelled; engine.type: fsdp (FSDP2), none",
+            "found {!r}; splitting its tiles among ranks of {} is not supported yet; engine.type: fsdp (FSDP2), none",
             _ON_TILES,
             engine.title,
         )
     if shards is not None and ranks is not None and shards < ranks:
-        message = "how it shares tiles among replicas is not modelled; leave parallelism.data_parallel_shard_size out"
+        message = (
+            "splitting its tiles among replicas is not supported yet; leave parallelism.data_parallel_shard_size out"
+        )
         raise UnsupportedError(path, "found {!r}; {}", _ON_TILES, message)
 
 
@@ -134,7 +138,7 @@ def _refuse_half(read: Defaults, engine: Engine, row: Optimizer) -> None:
         found = joined(" and ", sorted(_learned(read, engine)))
         raise UnsupportedError(
             Training.optimizer.name,
-            "found {} for parameters in {}; it factorizes matrices in fp32; bf16-mixed keeps them so",
+            "found {} for parameters in {}; it factorizes matrices in fp32; bf16-mixed keeps parameters in fp32",
             row.title,
             found,
         )
@@ -145,7 +149,7 @@ def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
     path = Training.optimizer.rank
     if not row.rank:
         if read.given(path) is not None:
-            read.refuse(path, "{} projects no gradients; leave it out", row.title)
+            read.refuse(path, "{} does not project gradients; leave it out", row.title)
         return row
     kept = "square" if "fp32" in _learned(read, engine) else "thin"
     states = tuple(replace(state, of=kept) if state.of == "basis" else state for state in row.states)

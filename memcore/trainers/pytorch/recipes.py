@@ -64,7 +64,7 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
     if engine.name != "fsdp" and compute != stored:
         read.refuse(
             Training.compute_dtype,
-            "found {!r} with parameters in {!r}; only FSDP and autocast compute in another dtype",
+            "found {!r} with parameters in {!r}; only FSDP and autocast can compute in another dtype",
             compute,
             stored,
         )
@@ -88,11 +88,13 @@ def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
     if not read.given(path):
         return None
     if micro_batches > 1:
-        read.refuse(path, "found true with {} micro-batches; gradients are gone before they can add up", micro_batches)
+        read.refuse(
+            path, "found true with {} micro-batches; gradients are freed before they can accumulate", micro_batches
+        )
     if (read.given(EngineSettings.version) or 2) == 1 or pipelined(read):
-        read.refuse(path, "found {}; modelled on one GPU and with FSDP2, without a pipeline", "true")
+        read.refuse(path, "found {}; supported only on one GPU or with FSDP2, without a pipeline", "true")
     if read.given(Training.gradient_clipping):
-        read.refuse(Training.gradient_clipping, "found {}; with {} no moment has all gradients", "true", path)
+        read.refuse(Training.gradient_clipping, "found {}; with {} all gradients never exist at once", "true", path)
     name = read.given(Training.optimizer.name) or "adamw"
     row = OPTIMIZERS[name]
     how = row.implementations.get(read.given(Training.optimizer.implementation) or row.default)
@@ -129,7 +131,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
     if history is not None and history.kind != code.loss:
         usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
     else:
-        usual, own = code.loss, "its fused loss makes no logits" if code.loss in KERNELS else None
+        usual, own = code.loss, "its fused loss never creates logits" if code.loss in KERNELS else None
     kind = read.take(Training.loss, usual, own)
     word, _, chunks = kind.partition(":")
     tokens = read.given(TorchSettings.lm_head_chunk_size)
@@ -147,7 +149,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
     if word == "chunked" and code.default_wrap != "torchtitan" and int(chunks or 1) > CHUNKS:
         read.refuse(
             TorchSettings.lm_head_chunk_size,
-            "makes {:,} chunks of the loss; at most {:,} are recorded",
+            "splits the loss into {:,} chunks; at most {:,} are supported",
             int(chunks),
             CHUNKS,
         )
@@ -165,11 +167,13 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         )
     if word == "chunked" and (outside or (shift != "model" and code.default_wrap != "torchtitan")):
         read.refuse(
-            Training.loss, "chunked is modelled inside the model only; allowed: {}", "cross-entropy-fp32, cross-entropy"
+            Training.loss,
+            "chunked is supported only inside the model; allowed: {}",
+            "cross-entropy-fp32, cross-entropy",
         )
     if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
         read.refuse(
-            Training.loss, "found {!r}, into which {} tokens cannot be cut equally", kind, sizes["s"] * sizes["b"]
+            Training.loss, "found {!r}, whose number of chunks does not divide {} tokens", kind, sizes["s"] * sizes["b"]
         )
     if word in KERNELS and shift != "model":
         read.refuse(Training.loss, "{!r} is part of the model; leave out training.loss_shift", word)
@@ -196,7 +200,7 @@ def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
     path = Training.compile_loss
     found: bool = read.take(path, *compiles_loss(read, kind, family))
     if found and kind in KERNELS:
-        read.refuse(path, "found {}; training.loss {!r} has kernels of its own", "true", kind)
+        read.refuse(path, "found {}; training.loss {!r} has its own kernels", "true", kind)
     return found
 
 
@@ -229,7 +233,7 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
     path, reason = Training.implementation, "its layers share routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
-        read.refuse(path, "found {!r}; expert parallelism is modelled with 'torchtitan'", found)
+        read.refuse(path, "found {!r}; expert parallelism is supported only with 'torchtitan'", found)
     code_of(found).check(model.network)
     if found == "unsloth" and engine.name not in ("none", "ddp"):
         read.refuse(path, "found {!r}; it runs with engine.type none or ddp, found {!r}", found, engine.name)
@@ -298,7 +302,10 @@ def _padded(read: Defaults, kernel: str) -> bool:
     packed = bool(read.take(Training.packed_sequences, False))
     if padded and kernel in ("flash", "cudnn"):
         read.refuse(
-            Training.attention_mask, "'padded' with attention {!r} is not modelled; allowed: {}", kernel, "sdpa, math"
+            Training.attention_mask,
+            "'padded' is not supported yet with attention {!r}; allowed: {}",
+            kernel,
+            "sdpa, math",
         )
     return padded or (packed and kernel not in ("flash", "cudnn"))
 
@@ -314,7 +321,7 @@ def _compiled(read: Defaults, model: Model, implementation: str, precision: Prec
     found += [Message("attention {!r}", "math")] if kernel == "math" else []
     if found:
         raise UnsupportedError(
-            path, "compiled blocks are not modelled for {}; allowed: {}", joined(", ", found), "false"
+            path, "compiled blocks are not supported yet for {}; allowed: {}", joined(", ", found), "false"
         )
     return True
 
@@ -330,7 +337,7 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
     if implementation != "torchtitan":
         raise UnsupportedError(
             Training.precision,
-            "found {!r}; modelled for 'torchtitan' layers only, found {!r}",
+            "found {!r}; supported only for 'torchtitan' layers, found {!r}",
             "fp8-mixed",
             implementation,
         )
@@ -418,7 +425,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
     if piped and parallel and reshards is not False:
         read.refuse(
             path,
-            "found {}, which is not modelled in a pipeline with expert parallelism; allowed: {}",
+            "found {}, which is not supported yet in a pipeline with expert parallelism; allowed: {}",
             reshards,
             "false",
         )

@@ -184,16 +184,14 @@ def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> t
         return 0, 0
     if not code.sees(model.network):
         if read.given(paths[0]):
-            message = Message("what the towers of {} do is not modelled; allowed: 0, text alone", model.name)
+            message = Message("the towers of {} are not supported yet; allowed: 0 (text only)", model.name)
             raise UnsupportedError(paths[0], "found {}; {}", read.given(paths[0]), message)
-        return read.take(paths[0], 0, "its towers' activations are not modelled yet"), 0
+        return read.take(paths[0], 0, "its towers' activations are not counted yet"), 0
     fits = read.given(paths[1]) is not None or model.images.sizes(model.images.usual)["nm"] <= sequence
-    reason = (
-        "one image; 0 for sequences of text alone" if fits else "text alone: an image has more tokens than a sequence"
-    )
+    reason = "one image; 0 for text-only sequences" if fits else "text only: an image has more tokens than a sequence"
     images = read.take(paths[0], int(fits), reason)
     least, most = model.images.allowed
-    why = None if least == most else "what the model is made for; its processor takes other sizes too"
+    why = None if least == most else "the model's native size; its processor also accepts other sizes"
     side = read.take(paths[1], model.images.usual, why)
     if side < least or (most is not None and side > most):
         made = (
@@ -206,7 +204,7 @@ def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> t
     tokens = images * model.images.sizes(side)["nm"]
     if tokens > sequence:
         where = Training.sequence_length if images == 1 else paths[0]
-        read.refuse(where, "found {}; the images alone are {} tokens", sequence if images == 1 else images, tokens)
+        read.refuse(where, "found {}; the images alone take {} tokens", sequence if images == 1 else images, tokens)
     return images, side
 
 
@@ -258,7 +256,7 @@ def _engine(read: Defaults) -> Engine:
     if read.given(TorchSettings.limit_all_gathers) is False:
         raise UnsupportedError(
             TorchSettings.limit_all_gathers,
-            "how far ahead of the GPU all-gathers are issued is not modelled; allowed: {}",
+            "all-gathers issued ahead of the GPU are not supported yet; allowed: {}",
             "true",
         )
     return engine
@@ -268,7 +266,7 @@ def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
     """Settings of other engines, and layers that this one cannot shard."""
     if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
         read.refuse(
-            EngineSettings.type, "fully_shard takes no parameters that several layers use, as in {}", model.name
+            EngineSettings.type, "fully_shard cannot handle parameters shared by several layers, as in {}", model.name
         )
     read.refuse_foreign(engine.name)
 

@@ -42,7 +42,7 @@ def understood(config: Config) -> tuple[Config, Defaults]:
     noted = []
     for path, value in said.items():
         if value is not None and config.get(path) != value:
-            noted.append(Assumption(path, value, "what the config says in other words", notable=True))
+            noted.append(Assumption(path, value, "the config states this differently", notable=True))
         config = config.replaced(path, value)
     read = Defaults(config)
     read.assumptions += noted
@@ -95,7 +95,7 @@ def _in_fp8(config: Config, problems: list[Problem]) -> Mapping[str, object]:
         return {}
     recipe, preset = _FP8[dtype], config.get(_PRECISION)
     if preset not in (None, "bf16-mixed", "fp8-mixed"):
-        message = Message("found {!r} with {} {!r}; products in FP8 are 'fp8-mixed'", dtype, _PRECISION, preset)
+        message = Message("found {!r} with {} {!r}; for FP8 matrix products use 'fp8-mixed'", dtype, _PRECISION, preset)
         problems.append(Problem(_COMPUTE, message))
     if recipe is not None and config.get(_RECIPE) not in (None, recipe):
         problems.append(
@@ -116,10 +116,12 @@ def _masters(config: Config) -> Iterator[Problem]:
     if wanted is None:
         return
     if wanted != "none" and (engine is None or engine in _COPIES_NOTHING):
-        own = "PyTorch's optimizers read the parameters themselves, which 'bf16-mixed' has in fp32"
+        own = "PyTorch's optimizers update the parameters directly, and 'bf16-mixed' keeps those in fp32"
         yield Problem(
             _MASTER,
-            Message("found {!r}; {}; allowed: {}; engines with a copy: deepspeed, megatron", wanted, own, "none"),
+            Message(
+                "found {!r}; {}; allowed: {}; engines with a master copy: deepspeed, megatron", wanted, own, "none"
+            ),
         )
     halves = config.get(_PRECISION) not in ("fp32", "tf32")
     if engine == "deepspeed" and (wanted == "fp32") != (halves or (config.get(DeepSpeedSettings.zero_stage) or 0) > 0):

@@ -38,56 +38,60 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
         _refuse_adapters(read, engine, model)
     by_sequence = read.take(_SEQUENCE, True, "as torchtitan does")
     if by_sequence and sequence % ranks:
-        read.refuse(Training.sequence_length, "found {}, which {} ranks cannot share equally", sequence, ranks)
+        read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sequence, ranks)
     titan = read.given(Training.implementation) == "torchtitan"
-    by_vocabulary = read.take(_LOSS, titan, "torchtitan's default" if titan else "the loss takes all logits")
+    by_vocabulary = read.take(_LOSS, titan, "torchtitan's default" if titan else "the loss runs on full logits")
     return TensorParallel(sequence=by_sequence, loss=by_vocabulary)
 
 
 def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
     if engine.name not in ("none", "fsdp"):
         read.refuse(
-            _SIZE, "found {}; modelled with {}, found {!r}", ranks, "engine.type 'none' and 'fsdp'", engine.name
+            _SIZE, "found {}; supported with {}, found {!r}", ranks, "engine.type 'none' and 'fsdp'", engine.name
         )
     titan = read.given(Training.implementation) == "torchtitan"
     found = obstacles(model.network, titan=titan)
     if found:
         raise UnsupportedError(
-            _SIZE, "found {}; tensor parallelism is not modelled for {} ({})", ranks, joined(", ", found), model.name
+            _SIZE,
+            "found {}; tensor parallelism is not supported yet for {} ({})",
+            ranks,
+            joined(", ", found),
+            model.name,
         )
     routed = any(isinstance(layer.feed_forward, Experts) for layer in model.network.kinds)
     if routed and ((read.given(_EXPERTS) or 1) == 1 or read.given(_SEQUENCE) is False):
         raise UnsupportedError(
             _SIZE,
-            "found {}; routed experts are modelled with {} of 2 or more and sequence parallelism",
+            "found {}; routed experts are supported only with {} of 2 or more and sequence parallelism",
             ranks,
             _EXPERTS,
         )
     for axis in uneven(model.network, model.sizes, ranks):
         read.refuse(
-            _SIZE, "found {}; {}'s {} = {} cannot be shared equally", ranks, model.name, axis, model.sizes[str(axis)]
+            _SIZE, "found {}; {}'s {} = {} cannot be split evenly", ranks, model.name, axis, model.sizes[str(axis)]
         )
     for path, value in (
         (Training.attention_mask, "padded"),
         (Training.attention, "math"),
     ):
         if read.given(path) == value:
-            read.refuse(path, "found {!r}, which is not modelled under tensor parallelism", value)
+            read.refuse(path, "found {!r}, which is not supported yet with tensor parallelism", value)
     reshard = read.given(TorchSettings.reshard_after_forward)
     if isinstance(reshard, int) and not isinstance(reshard, bool):
         read.refuse(
             TorchSettings.reshard_after_forward,
-            "found {}; FSDP2 cannot with DTensors; allowed: {}",
+            "found {}; FSDP2 does not support this with DTensors; allowed: {}",
             reshard,
             "true, false",
         )
     loss = str(read.given(Training.loss))
     chunked = loss.startswith("chunked") and not titan
     if chunked or loss.startswith("fused"):
-        read.refuse(Training.loss, "found {!r}, which is not modelled under tensor parallelism", loss)
+        read.refuse(Training.loss, "found {!r}, which is not supported yet with tensor parallelism", loss)
     masks = {mixer.mask for layer in model.network.kinds for mixer in layer.mixers}
     if masks != {"full"} and read.given(Training.attention) != "flash":
-        read.refuse(Training.attention, "tensor parallelism with sliding windows is modelled for 'flash' only")
+        read.refuse(Training.attention, "tensor parallelism with sliding windows is supported only with 'flash'")
 
 
 def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
@@ -96,17 +100,15 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
     PEFT's follows transformers' own plan, which sums over ranks behind each matrix of a pair.
     """
     if read.given(Training.implementation) != "torchtitan" or engine.name != "fsdp":
-        modelled = "under tensor parallelism modelled as torchtitan has it, with engine.type fsdp"
+        modelled = "with tensor parallelism, supported only with torchtitan's layers and engine.type fsdp"
         message = Message("{}: PEFT hangs hooks of transformers' own plan on its matrices, which are not", modelled)
         raise UnsupportedError(Training.adapter.type, "found {!r}; {}", read.given(Training.adapter.type), message)
     if read.given(Training.adapter.type) not in ("lora", "rslora") or bool(read.given(Training.adapter.dropout)):
-        read.refuse(Training.adapter.type, "torchtitan has LoRA without dropout; allowed: {}", "lora")
+        read.refuse(Training.adapter.type, "torchtitan's LoRA has no dropout; allowed: {}", "lora")
     for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters):
         if read.given(each):
-            read.refuse(each, "torchtitan's LoRA has none; leave it out")
+            read.refuse(each, "torchtitan's LoRA does not have this; leave it out")
     parts = [part for layer in model.network.kinds for part in (layer.mixer, layer.feed_forward)]
     if model.network.ends.head.adapter_dtype or not all(isinstance(part, Attention | FeedForward) for part in parts):
-        where = "attention over heads and dense feed-forward layers"
-        raise UnsupportedError(
-            Training.adapter.target_modules, "under tensor parallelism modelled beside {} alone", where
-        )
+        where = "multi-head attention and dense feed-forward layers"
+        raise UnsupportedError(Training.adapter.target_modules, "with tensor parallelism, supported only for {}", where)

@@ -43,7 +43,7 @@ def check(network: Network) -> None:
         missing += [] if one.residual in _WIRINGS else [Message("layers wired as {!r}", one.residual)]
         if missing:
             raise UnsupportedError(
-                Training.implementation, "Megatron's activations are not modelled yet for {}", joined(" and ", missing)
+                Training.implementation, "Megatron is not supported yet for {}", joined(" and ", missing)
             )
 
 

@@ -254,7 +254,7 @@ def _hybrid(reader: Reader, rows: _Rows) -> Runs:
         return []
     main, *depths = text.replace("|", "").split("/")
     if len(set(depths)) > 1:
-        reader.refuse(key, "every depth of further tokens must have the same layers")
+        reader.refuse(key, "every multi-token-prediction depth must have the same layers")
     made: dict[str, Layer] = {}
     for letter in dict.fromkeys(main + "".join(depths)):
         mixer = {"M": lambda: _mamba(reader), "*": rows.attention}.get(letter)

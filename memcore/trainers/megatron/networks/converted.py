@@ -43,7 +43,7 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
     )
     if obstacles:
         raise UnsupportedError(
-            "engine.type", "Megatron is not modelled for {} ({})", joined(", ", obstacles), model.name
+            "engine.type", "Megatron does not support {} yet ({})", joined(", ", obstacles), model.name
         )
     sizes = dict(model.sizes)
     sizes.setdefault("vd", 128)
@@ -97,7 +97,7 @@ def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
     if model.network.towers and model.network.family not in towers:
         family, known = model.network.family, " / ".join(sorted(towers))
         own = Message("towers of family {!r}", family)
-        yield Message("towers of family {!r} [modelled: {}]", family, known) if known else own
+        yield Message("towers of family {!r} [supported: {}]", family, known) if known else own
     if model.network.adapted:
         yield "adapters"
     if ends_.project_in or ends_.project_out or ends_.embedding_norm or ends_.others:
@@ -111,7 +111,7 @@ def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
 def _of_layer(layer: Layer) -> Iterator[str]:
     mixer, feed = layer.mixer, layer.feed_forward
     if "parallel" in layer.residual:
-        yield "attention beside the feed-forward layer"
+        yield "attention in parallel with the feed-forward layer"
     if layer.second_mixer or layer.second_feed_forward or layer.extra:
         yield "layers of several mixers"
     if len(layer.norms) != (mixer is not None) + (feed is not None):

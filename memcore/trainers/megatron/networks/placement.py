@@ -55,7 +55,7 @@ def even(count: int, chunks: int, *, embedding: bool, loss: bool) -> list[int]:
     if total % chunks:
         also = [name for name, given in (("embedding", embedding), ("loss", loss)) if given]
         counted = joined("", (Message(" with the {}", name) for name in also))
-        raise LayoutError(Message("{} layers{} cannot be shared equally by {} chunks", total, counted, chunks))
+        raise LayoutError(Message("{} layers{} cannot be split evenly into {} chunks", total, counted, chunks))
     found = [total // chunks] * chunks
     found[0] -= embedding
     found[-1] -= loss
@@ -91,7 +91,7 @@ def laid_out(model: Model, text: str, depth: int = 1) -> Sequence[Chunk]:
         raise LayoutError(Message("{} layers, but {} has {}", start, model.name, model.num_layers - further))
     if sum(chunk.predicts for chunk in found) != further:
         raise LayoutError(
-            Message("{} layers for further tokens, not {}", sum(chunk.predicts for chunk in found), further)
+            Message("{} multi-token-prediction layers, expected {}", sum(chunk.predicts for chunk in found), further)
         )
     if not found[0].embeds or not found[-1].loss or sum(chunk.embeds + chunk.loss for chunk in found) != 2:
         raise LayoutError("the first chunk must have the one E, and the last the one L")

@@ -87,7 +87,7 @@ def _stages(of: MegatronArguments) -> list[list[int]] | None:
     if count < 2 or sum(found) != of.num_layers or any(each < 1 or each % chunks for each in found):
         raise ConfigError.at(
             Parallelism.pipeline_layout,
-            "found {} layers, which must be {} together, in {} equal chunks for each",
+            "found {} layers, expected {} in total, in {} equal chunks per stage",
             found,
             of.num_layers,
             chunks,
