@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NamedTuple
 
 from memcore import __version__
@@ -43,13 +44,14 @@ COMMANDS: Mapping[str, Listed] = {
     "models": Listed("models", "the catalog of models, or those that match a query"),
     "gpus": Listed("answers", "how many of each accelerator a server needs"),
     "hardware": Listed("hardware", "the catalog of accelerators"),
+    "completion": Listed("completing", "print a completion script for bash, zsh or fish"),
 }
 """Every command, in the order of the overview."""
 
 _FIRST = """\
 How much GPU memory a training or serving job takes, when, and because of which tensors. To begin with:
 
-  memcore estimate --model llama-3.1-8b --adapter lora --seq 4096 --accelerator rtx4090-24gb
+  memcore estimate --model llama-3.1-8b --adapter lora --seq 4096 --accelerator rtx-4090
   memcore estimate --model qwen3-32b --engine vllm --max-len 8192 --accelerator h100-sxm-80gb
   memcore estimate train.sh --gpus 64      a file of the tool that runs the job
 
@@ -60,6 +62,9 @@ How much GPU memory a training or serving job takes, when, and because of which 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, TextIOWrapper):
+        # An encoding without `×` or `·` prints `?` for them, and the answer all the same.
+        sys.stdout.reconfigure(errors="replace")
     try:
         return _run(given)
     except MemcoreError as error:

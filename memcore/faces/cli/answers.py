@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from memcore.columns import table
 from memcore.config.engine import EngineSettings
@@ -19,6 +22,9 @@ from memcore.memory.places import PHASES
 from memcore.questions.quick import MEMORY, quick
 from memcore.trace.program import Moment
 
+if TYPE_CHECKING:
+    from memcore.serving.estimate import ServingEstimate
+
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
@@ -28,7 +34,7 @@ def _estimate(options: argparse.Namespace) -> int:
     if options.json:
         print_json(data.summary(found))
     else:
-        print(text.summary(found), end="")
+        print(text.summary(found, _picture(found)), end="")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 
@@ -40,8 +46,18 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
     if options.json:
         print_json(serving_summary_data(found))
     else:
-        print(serving_summary(found), end="")
+        print(serving_summary(found, _picture(found)), end="")
     return DOES_NOT_FIT if found.fits is False else FITS
+
+
+def _picture(found: Estimate | ServingEstimate) -> list[str]:
+    """The bar and the sparkline, if standard output is a terminal."""
+    from memcore.faces.cli.terminal import serving_picture, style_of, training_picture  # noqa: PLC0415 - seldom
+
+    style = style_of(sys.stdout, os.environ)
+    if style is None:
+        return []
+    return training_picture(found, style) if isinstance(found, Estimate) else serving_picture(found, style)
 
 
 def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
@@ -60,7 +76,7 @@ def _quick(options: argparse.Namespace) -> int:
     if options.json:
         print_json({**data.summary(found), "assumed_from_size": list(assumed)})
     else:
-        print(text.summary(found), end="")
+        print(text.summary(found, _picture(found)), end="")
         print("\nFrom the size alone it is assumed:", *(f"  {each}" for each in assumed), sep="\n")
     return DOES_NOT_FIT if found.fits is False else FITS
 

@@ -78,7 +78,8 @@ def print_json(found: object) -> None:
     """An object as JSON on standard output."""
     import json  # noqa: PLC0415 - most commands print text
 
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+    wide = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    print(json.dumps(found, indent=2, ensure_ascii=not wide))
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

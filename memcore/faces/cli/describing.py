@@ -44,7 +44,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         groups[section].add_argument(f"--{setting.flag}", dest=path, metavar=metavar, help=shown, **optional)  # type: ignore[arg-type]
     if not whole:
         parser.usage = f"{parser.prog} [CONFIG] [--FLAG VALUE ...]"
-        parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx4090-24gb"
+        parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx-4090"
 
 
 def _help(setting: Setting[object], *, whole: bool) -> str:

@@ -17,11 +17,11 @@ from memcore.serving.presets import question_parts
 from memcore.units import format_bytes, format_count
 
 
-def serving_summary(found: ServingEstimate) -> str:
-    """What `memcore estimate` prints for a server."""
+def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
+    """What `memcore estimate` prints for a server; a picture comes after the verdict."""
     verdict = serving_verdict(found)
     warnings = [f"warning: {each}" for each in found.job.model.warnings]
-    lines = [serving_title(found), "", verdict.headline, verdict.reason, *warnings, ""]
+    lines = [serving_title(found), "", verdict.headline, verdict.reason, *warnings, "", *picture]
     lines += section(where(found), table(_breakdown(found), right=(1, 2)))
     lines += section(
         "Parts", [*table(((part.name, format_bytes(part.bytes)) for part in question_parts(found)), right=(1,))]

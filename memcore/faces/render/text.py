@@ -30,11 +30,11 @@ def title(job: Job) -> str:
     return " · ".join(parts)
 
 
-def summary(estimate: Estimate) -> str:
-    """What `memcore estimate` prints."""
+def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
+    """What `memcore estimate` prints; a picture comes after the verdict."""
     found: Verdict = verdict(estimate)
     warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
-    lines = [title(estimate.job), "", found.headline, found.reason, *warnings, ""]
+    lines = [title(estimate.job), "", found.headline, found.reason, *warnings, "", *picture]
     lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
     lines += section("Readings", table(_readings(estimate), right=(1,)))
     lines += section("One step", table(_phases(estimate), right=(1,)))

@@ -1,0 +1,116 @@
+"""The memory bar and the sparkline of a terminal: when they are printed, in which characters, and how long they are."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from memcore.faces.cli import main
+from memcore.faces.cli.terminal import WIDTH, Slice, Style, bar, sparkline, style_of
+
+TRAINING = ["estimate", "--model", "gpt2", "--seq", "512", "--accelerator", "rtx-4090"]
+SERVING = ["estimate", "--model", "gpt2", "--engine", "vllm", "--max-len", "512", "--accelerator", "rtx-4090"]
+
+
+class Stream(io.TextIOWrapper):
+    """A stream in an encoding that may be a terminal."""
+
+    def __init__(self, encoding="utf-8", *, terminal=True):
+        super().__init__(io.BytesIO(), encoding=encoding)
+        self.terminal = terminal
+
+    def isatty(self):
+        """As it was made."""
+        return self.terminal
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "style"),
+    [
+        (Stream(), {}, Style(colours=True, blocks=True)),
+        (Stream(), {"NO_COLOR": "1"}, Style(colours=False, blocks=True)),
+        (Stream(), {"NO_COLOR": ""}, Style(colours=True, blocks=True)),
+        (Stream(), {"TERM": "dumb"}, Style(colours=False, blocks=True)),
+        (Stream("ascii"), {}, Style(colours=True, blocks=False)),
+        (Stream("latin-1"), {"NO_COLOR": "1"}, Style(colours=False, blocks=False)),
+        (Stream(terminal=False), {}, None),
+        (Stream(terminal=False), {"NO_COLOR": "1"}, None),
+        (Stream(terminal=False), {"FORCE_COLOR": "1"}, Style(colours=True, blocks=True)),
+        (Stream(), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, Style(colours=False, blocks=True)),
+    ],
+)
+def test_what_a_stream_can_show(stream, environment, style):
+    """Pictures for terminals alone, colours unless NO_COLOR says otherwise, blocks if the encoding has them."""
+    assert style_of(stream, environment) == style
+
+
+@pytest.mark.parametrize("given", [TRAINING, SERVING], ids=["training", "serving"])
+def test_a_terminal_sees_what_a_pipe_does_and_a_picture(given, monkeypatch):
+    """The picture is added; no other line changes."""
+    printed = {}
+    for terminal in (False, True):
+        stream = Stream(terminal=terminal)
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert main(given) == 0
+        stream.flush()
+        printed[terminal] = stream.buffer.getvalue().decode().splitlines()
+    added = [line for line in printed[True] if line not in printed[False]]
+    assert "\033" not in "".join(printed[True])
+    assert added[0].startswith("  [")
+    assert [line for line in printed[True] if line not in added][:4] == printed[False][:4]
+    assert set(printed[False]) <= set(printed[True])
+    assert all(len(line) <= 80 for line in added)
+
+
+@pytest.mark.parametrize("sizes", [[1], [10, 20, 30], [1, 1, 1, 97], [33, 33, 34], [5] * 20])
+@pytest.mark.parametrize("capacity", [None, 50, 100, 1000])
+@pytest.mark.parametrize("blocks", [True, False])
+def test_the_bar_is_as_long_as_it_is_wide(sizes, capacity, blocks):
+    """Whatever the parts, one bar of WIDTH characters, and one line for each part."""
+    slices = [Slice(f"part {number}", size) for number, size in enumerate(sizes)]
+    lines = list(bar(slices, capacity, Style(colours=True, blocks=blocks)))
+    plain = re.sub("\033\\[[0-9]*m", "", lines[0])
+    assert len(plain.partition("[")[2].rpartition("]")[0]) == WIDTH
+    assert [line for line in lines if "capacity" in line] == lines[1:2] * (
+        capacity is not None and sum(sizes) > capacity
+    )
+    assert sum(": " in line for line in lines) == len(sizes)
+
+
+@pytest.mark.parametrize(("blocks", "drawn"), [(True, "▁▄█▄"), (False, "_-@=")])
+def test_the_sparkline_rises_and_falls(blocks, drawn):
+    """A column for each sample while there is room, the peak the highest."""
+    (line,) = sparkline([1, 40, 100, 50], Style(colours=False, blocks=blocks))
+    assert line.split()[0][0] == drawn[0]
+    assert line.split()[0][2] == drawn[2]
+    assert len(line.split()[0]) == len(drawn)
+    (long,) = sparkline(range(1, 1000), Style(colours=False, blocks=blocks))
+    assert len(long.split()[0]) == WIDTH
+    assert list(sparkline([], Style(colours=False, blocks=blocks))) == []
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+def test_a_stream_without_the_characters_still_gets_the_answer(more):
+    """ASCII standard output, forced to pictures: an answer, no error."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "FORCE_COLOR": "1"}
+    command = [sys.executable, "-m", "memcore", *TRAINING, *more]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    printed = done.stdout.decode("ascii")
+    assert json.loads(printed)["fits"] is True if more else "  [\033[" in printed
+
+
+def test_the_example_of_the_help_is_a_job(capsys):
+    """What `memcore` alone proposes is computed: each command names models and accelerators that exist."""
+    main([])
+    proposed = [line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.startswith("  memcore")]
+    answered = [main(each) for each in proposed if "--model" in each]
+    assert len(answered) == 2
+    assert set(answered) <= {0, 1}
