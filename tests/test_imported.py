@@ -140,7 +140,7 @@ def test_groups_of_engines_that_divide_no_layers(sizes, engine, model, taken, le
     found = imported(described)
     assert found.config["engine"]["type"] == taken
     assert tuple(found.config["parallelism"].get(name, 1) for name in names) == left
-    assert any("divide" in note for note in found.notes) == (engine["type"] != "fsdp" or model is ROUTED)
+    assert any("split" in note for note in found.notes) == (engine["type"] != "fsdp" or model is ROUTED)
     assert estimate_training(Config.from_dict(described)).rank.most > 0
 
 

@@ -197,7 +197,7 @@ def test_an_unknown_family_is_read_like_llama_with_a_warning():
     """Its keys decide; what they leave open widens the range of the estimate."""
     model = read_model({key: value for key, value in UNKNOWN.items() if key != "tie_word_embeddings"})
     assert model.parameters == read_model(TINY).parameters
-    assert "'brand-new' is not known" in model.warnings[0]
+    assert "'brand-new' is unknown" in model.warnings[0]
     assert [read_model(other).parameters for other in model.alternatives] == [
         read_model({**TINY, "model_type": "arcee"}).parameters,
         read_model({**TINY, "tie_word_embeddings": True}).parameters,
@@ -214,7 +214,7 @@ def test_an_unknown_family_is_read_like_llama_with_a_warning():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden_size": None, "vocab_size": None}, "it lacks hidden_size, vocab_size"),
+        ({"hidden_size": None, "vocab_size": None}, "missing hidden_size, vocab_size"),
         ({"num_experts": 8}, "it has parts that Llama does not have: num_experts"),
         ({"kv_lora_rank": 512, "ssm_cfg": {"a": 1}}, "it has parts that Llama does not have: kv_lora_rank, ssm_cfg"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "it has parts that Llama does not have: layer_types"),

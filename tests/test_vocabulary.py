@@ -131,7 +131,7 @@ BAD = {
     "swift rlhf --rlhf_type ppo --model a/b --tuner_type lora": "rlhf_type: found 'ppo'",
     "swift infer --model a/b": "which does not train",
     "vllm serve a/b --max-model-lenn 4": "did you mean '--max-model-len'",
-    "vllm serve a/b --port 1 &\nvllm serve a/c --port 2": "2 commands, which are 2 jobs",
+    "vllm serve a/b --port 1 &\nvllm serve a/c --port 2": "2 commands for 2 jobs",
     "model: a/b\nmodel_class: llm\ncp_size: 2\n": "cp_size: found 2",
     "model_name_or_path: a/b\nexport_dir: x\ntemplate: y\n": "export_dir",
 }

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TextIO
 
-from memcore.faces.render.svg import TITLES, parts
 from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import question_parts
@@ -62,6 +61,8 @@ def _carries(stream: TextIO, text: str) -> bool:
 
 def training_picture(found: Estimate, style: Style) -> list[str]:
     """The peak against the GPU's capacity, and one step as a sparkline."""
+    from memcore.faces.render.svg import TITLES, parts  # noqa: PLC0415 - a pipe has no pictures
+
     sizes = [sum(each.levels) for each in found.rank.profile for _ in range(max(1, each.layers))]
     return [
         *bar([Slice(TITLES.get(each.name, each.name), each.size) for each in parts(found)], found.capacity, style),

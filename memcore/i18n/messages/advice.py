@@ -24,7 +24,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "No KV cache while training": "训练时不用 KV 缓存",
     "nobody reads it": "无人读取",
     "Free gradients after each step": "每步之后释放梯度",
-    "the next backward pass makes them anew": "下一次反向传播会重新生成",
+    "the next backward pass recreates them": "下一次反向传播会重新生成",
     "Fused optimizer": "融合优化器",
     "one kernel instead of lists of temporaries": "一个 kernel 代替成列的临时张量",
     "Gradients as views of DDP's buckets": "梯度作为 DDP 桶的视图",

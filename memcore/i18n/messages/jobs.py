@@ -197,7 +197,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "pipelines are supported only with FSDP2, found engine.version 1": "流水线仅支持 FSDP2，当前 engine.version 为 1",
     "LitGPT's scripts have no pipeline parallelism": "LitGPT 的脚本没有流水线并行",
     "PyTorch's schedules keep {stages} stages gathered, more are not supported yet": (
-        "PyTorch 的调度保持 {stages} 个阶段处于聚合状态，更多则未建模"
+        "PyTorch 的调度保持 {stages} 个阶段处于聚合状态，更多则暂不支持"
     ),
     "found {stages} with {chunks} stages each": "值为 {stages}，每个有 {chunks} 个阶段",
     "{model} has {layers} layers": "{model} 有 {layers} 层",
@@ -238,8 +238,8 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "with tensor parallelism, supported only with torchtitan's layers and engine.type fsdp": (
         "在张量并行下仅支持 torchtitan 的层与 engine.type fsdp"
     ),
-    "{modelled}: PEFT hangs hooks of transformers' own plan on its matrices, which are not": (
-        "{modelled}：PEFT 在其矩阵上挂接 transformers 方案的钩子，未建模"
+    "{where}: PEFT hangs hooks of transformers' own plan on its matrices, which are not": (
+        "{where}：PEFT 在其矩阵上挂接 transformers 方案的钩子，暂不支持"
     ),
     "torchtitan's LoRA has no dropout": "torchtitan 的 LoRA 没有 dropout",
     "torchtitan's LoRA does not have this": "torchtitan 的 LoRA 没有此项",

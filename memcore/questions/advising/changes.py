@@ -133,7 +133,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         title="Free gradients after each step",
         kind="free",
-        note="the next backward pass makes them anew",
+        note="the next backward pass recreates them",
         to={Training.zero_grad: "set-to-none"},
         when={Training.zero_grad: ("keep",)},
     ),

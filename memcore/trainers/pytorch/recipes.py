@@ -133,6 +133,26 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
     else:
         usual, own = code.loss, "its fused loss never creates logits" if code.loss in KERNELS else None
     kind = read.take(Training.loss, usual, own)
+    word, chunks = _in_chunks(read, code, sizes, kind)
+    shift = _shift(read, code, word)
+    if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
+        read.refuse(
+            Training.loss, "found {!r}, whose number of chunks does not divide {} tokens", kind, sizes["s"] * sizes["b"]
+        )
+    return Loss(
+        kind=word,
+        chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
+        compiled=_compiles_loss(read, word, family),
+        model_upcasts=upcasts_logits(read, word)
+        or (word == "cross-entropy-fp32" and bool(history and history.model_upcasts)),
+        slices_logits=shift == "model" and bool(history and history.slices_logits),
+        shifts_labels=shift == "model",
+        keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
+    )
+
+
+def _in_chunks(read: Defaults, code: LayerCode, sizes: Mapping[str, int], kind: str) -> tuple[str, str]:
+    """The kind of a loss, and the number of its chunks as text, which is empty without any."""
     word, _, chunks = kind.partition(":")
     tokens = read.given(TorchSettings.lm_head_chunk_size)
     if tokens is not None:
@@ -153,6 +173,11 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
             int(chunks),
             CHUNKS,
         )
+    return word, chunks
+
+
+def _shift(read: Defaults, code: LayerCode, word: str) -> str:
+    """Who shifts the labels; what the loss then cannot be is refused."""
     outside = pipelined(read)
     shift = read.take(Training.loss_shift, "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:
@@ -171,22 +196,9 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
             "chunked is supported only inside the model; allowed: {}",
             "cross-entropy-fp32, cross-entropy",
         )
-    if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
-        read.refuse(
-            Training.loss, "found {!r}, whose number of chunks does not divide {} tokens", kind, sizes["s"] * sizes["b"]
-        )
     if word in KERNELS and shift != "model":
         read.refuse(Training.loss, "{!r} is part of the model; leave out training.loss_shift", word)
-    return Loss(
-        kind=word,
-        chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
-        compiled=_compiles_loss(read, word, family),
-        model_upcasts=upcasts_logits(read, word)
-        or (word == "cross-entropy-fp32" and bool(history and history.model_upcasts)),
-        slices_logits=shift == "model" and bool(history and history.slices_logits),
-        shifts_labels=shift == "model",
-        keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
-    )
+    return shift
 
 
 def _refuse_cut(read: Defaults, precision: Precision) -> None:
