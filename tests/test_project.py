@@ -38,6 +38,7 @@ FLOORS = (
             "dtypes",
             "tally",
             "columns",
+            "shown",
             "escaping",
             "hardware",
         ),

@@ -13,12 +13,13 @@ from memcore.memory.ledger import Ledger
 from memcore.memory.rank import Rank
 from memcore.memory.readings import Reading
 from memcore.messages import Message
+from memcore.shown import Shown
 from memcore.trace.job import Job
 from memcore.trace.program import Moment
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """The answer for one job; bytes are of the worst rank. What is costly is computed when it is asked for."""
 
     job: Job

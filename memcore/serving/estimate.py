@@ -13,6 +13,7 @@ from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.entries import Ledger
 from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob, resolve
+from memcore.shown import Shown
 
 
 def estimate(config: Config) -> ServingEstimate:
@@ -27,8 +28,8 @@ def estimate(config: Config) -> ServingEstimate:
 _BEYOND = "servers reject that, or warn, unless its rotary positions are scaled (vLLM: VLLM_ALLOW_LONG_MAX_MODEL_LEN)"
 
 
-@dataclass(frozen=True)
-class ServingEstimate:
+@dataclass(frozen=True, repr=False)
+class ServingEstimate(Shown):
     """The answer for one server; bytes are of the rank that holds most."""
 
     job: ServingJob

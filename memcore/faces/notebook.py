@@ -1,0 +1,63 @@
+"""Answers in notebooks: a line, rows for a table, and pictures that nothing on the page can reach into."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+import memcore
+from memcore.faces.render.data import explanation, summary
+from memcore.faces.render.poster import WIDTH, poster
+from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
+from memcore.faces.render.serving_svg import users_chart
+from memcore.faces.render.svg import standalone, timeline
+from memcore.memory.estimate import Estimate
+from memcore.questions.describe import verdict
+from memcore.questions.describe_serving import serving_verdict
+from memcore.serving.estimate import ServingEstimate
+
+Answer = Estimate | ServingEstimate
+
+
+def data_of(found: Answer) -> dict[str, Any]:
+    """Return an answer as plain data."""
+    return serving_summary_data(found) if isinstance(found, ServingEstimate) else summary(found)
+
+
+def rows_of(found: Answer) -> list[dict[str, Any]]:
+    """Return the tensors at the peak as flat dicts, the largest first."""
+    if isinstance(found, ServingEstimate):
+        entries = serving_explanation_data(found)["entries"]
+    else:
+        entries = explanation(found, found.peak)["entries"]
+    flat = [
+        {name: ", ".join(value) if isinstance(value, list) else value for name, value in entry.items()}
+        for entry in entries
+    ]
+    return sorted(flat, key=lambda each: -each["bytes"])
+
+
+def line_of(found: Answer) -> str:
+    """Return model, engine and verdict in a line."""
+    said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
+    return f"{found.job.model.name} on {found.job.engine.title}: {said.headline}"
+
+
+def html_of(found: Answer) -> str:
+    """Return the pictures of an answer as images, in the order in which they are read."""
+    return "".join(
+        f'<img alt="{escape(line_of(found))}" style="max-width:100%;display:block" width="{WIDTH}" '
+        f'src="data:image/svg+xml;base64,{b64encode(each.encode()).decode()}">'
+        for each in _pictures(found)
+    )
+
+
+def _pictures(found: Answer) -> Iterator[str]:
+    yield poster(found, f"memcore {memcore.__version__}", "")[0]
+    if isinstance(found, ServingEstimate):
+        if found.pool is not None:
+            yield standalone(users_chart(found))
+    else:
+        yield standalone(timeline(found))
