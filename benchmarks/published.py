@@ -67,7 +67,7 @@ RUNS = (
                        "account_for_loss_in_pipeline_split": True},
             "hardware": {**H100, "num_gpus": 8192},
         },
-        note="its own trainer; Megatron stands for it, with a layer less on the first and the last stage "
+        note="its own trainer; Megatron stands for it, with one layer fewer on the first and last stages "
         "as in the paper, whose schedule keeps fewer micro-batches in flight than interleaved 1F1B",
     ),
     Run(

@@ -66,9 +66,9 @@ sends of a tensor:
 | host | P/(t·p·z) · 4 · (gathers + reductions) over `host`; 28 bytes for each parameter of Adam's step over `host_memory` | `host`, `host_memory` |
 | bubble | (p - 1) / (m · chunks) × the schedule's share | |
 
-*Gathers* and *reductions* are those of the engine: FSDP gathers for each micro-batch, twice if it has let go in between;
+*Gathers* and *reductions* are those of the engine: FSDP gathers for each micro-batch, twice if it frees them in between;
 stages of a pipeline reduce once; DeepSpeed's stages 1 and 2 gather once for the step, and so does Megatron's distributed
-optimizer. Data and context communication are hidden behind computing as far as that takes longer; all else waits.
+optimizer. Data- and context-parallel communication overlaps with compute; all other communication is exposed.
 Ranks are placed as torchtitan places them: tensor parallelism innermost, then context, data, and pipelines outermost; a group
 that fits into the `domain` of the fast links uses them, all others the network.
 

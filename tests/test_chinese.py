@@ -31,6 +31,7 @@ SILENT = (
         "__init__",
         "__main__",
         "faces/cli",
+        "faces/notebook",
         "trainers/pytorch/torchtitan_commits",
         "i18n",
         "registry",
@@ -139,7 +140,7 @@ NOT_SAID = {
     "part of an id, of a hub id or of a family, or a size such as >30b or <=9b",
     *("{v0} ({v2} parameters)", "{v0} on {v2} × {v4}", "{v0} on one {v2}", "{v0} ({v2}): {v4} parameters"),
     *(
-        "Time is GPU-seconds for a token by a roofline.",
+        "Time: relative GPU time per token (roofline estimate, for ranking only).",
         "{v0} It ranks, and promises no speed.",
         "then fits",
         "then needs",

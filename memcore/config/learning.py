@@ -203,7 +203,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     decompose_factor = setting(
         Integer(),
         "Factor",
-        "LoKr: the first matrix is so wide where that divides the layer's width.",
+        "LoKr: width of the first matrix, if it divides the layer's width.",
         flag="adapter-factor",
         default="near the root of the width, as in PEFT",
         advanced=True,

@@ -97,7 +97,7 @@ class Parallelism(Section, path="parallelism"):
     expert_parallel_size = setting(
         Integer(unit="GPUs"),
         "Expert parallel",
-        "Ranks among which routed experts are divided; they are taken from those of data and context parallelism.",
+        "Expert-parallel size. These ranks come out of the data- and context-parallel ranks.",
         flag="ep",
         default="1",
         advanced=True,

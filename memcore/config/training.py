@@ -147,7 +147,7 @@ class Training(Section, path="training"):
     gradient_accumulation_steps = setting(
         Integer(unit="micro-batches"),
         "Gradient accumulation",
-        "Micro-batches for each optimizer step on one GPU. From the second one on gradients are there from the start.",
+        "Micro-batches per optimizer step on one GPU. From the second micro-batch on, gradients are already allocated.",
         flag="grad-accum",
         common=True,
         default="1",

@@ -36,7 +36,7 @@ WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
         "本页所知的改动都不会改变此任务的显存。",
     ),
     "advice-note": (
-        "Time: GPU-seconds for a token by a roofline, which ranks and promises no speed.",
+        "Relative time per token (roofline estimate, for ranking only).",
         "时间：按 roofline 估算的每 token GPU 秒，仅用于排序，不承诺速度。",
     ),
     "advice-useless": ("Saves nothing here: {reason}", "此处不节省：{reason}"),
@@ -166,7 +166,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "vision tower": "视觉塔",
     "projector": "投影器",
     "others": "其他",
-    "attention to everything": "对全部的注意力",
+    "full attention": "全注意力",
     "attention to a window": "对窗口的注意力",
     "recurrent mixer": "循环混合层",
     "dense feed-forward": "稠密前馈层",
@@ -199,8 +199,8 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "nccl 2.30 and public reports": "nccl 2.30 与公开报告",
     "NCCL 2.30: peers, channels and buffers": "NCCL 2.30：对端、通道与缓冲区",
     # Ranges
-    "what published jobs had, in other releases of the libraries": "已发表作业在其他库版本下的实测",
-    "one workspace less or more": "多或少一个工作区",
+    "spread of published runs (other library versions)": "已发布任务的离散范围（其他库版本）",
+    "workspace sizes": "工作区大小",
     "what published jobs had": "已发表作业的实测",
     "from no fragmentation to as much as simulated jobs had": "从没有碎片到模拟作业所见的最多碎片",
     "the range of reserved, and of what lies outside the allocator": "reserved 的范围，加上分配器之外部分的范围",

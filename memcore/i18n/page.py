@@ -195,7 +195,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "cost": ("Costs", "代价"),
     "curve": ("Sensitivity", "敏感度"),
     "earlier": (
-        "This is of the job as it was before it was edited; the button above works it out anew.",
+        "Out of date since your last edit. Press the button to recompute.",
         "这是作业修改之前的结果；点上方按钮可重新计算。",
     ),
     "curve-of": ("Memory against", "显存随以下参数变化"),
@@ -216,7 +216,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "search-none": ("No layout fits on these GPUs.", "这些 GPU 上没有可行布局。"),
     "search-caption": (
-        "Time: GPU-seconds for a token by a roofline, against the best; it ranks and promises no speed.",
+        "Relative time per token against the best (roofline estimate, for ranking only).",
         "时间：按 roofline 估算的每 token GPU 秒，相对最佳值；仅用于排序，不承诺速度。",
     ),
     "search-picture": ("Time against memory that is left", "时间与剩余显存"),
@@ -295,7 +295,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     # Form
     "quick": ("Start here", "从这里开始"),
     "task": ("Task", "任务类型"),
-    "task-help": ("What the GPUs do; settings that do not apply are put away.", "GPU 的用途；不适用的设置会被收起。"),
+    "task-help": ("Choose a task. Irrelevant settings are hidden.", "选择任务，无关的设置会隐藏。"),
     "task-full": ("Train or fine-tune all weights", "训练或全参数微调"),
     "task-lora": ("Fine-tune with LoRA", "LoRA 微调"),
     "task-qlora": ("Fine-tune with QLoRA (4-bit base)", "QLoRA 微调（4 位基座）"),

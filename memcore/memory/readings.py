@@ -48,7 +48,7 @@ def allocated(rank: Rank) -> Reading:
         low=min(low, peak - rank.persistent.workspaces),
         expected=peak,
         high=max(high, peak + workspaces),
-        range_because="what published jobs had, in other releases of the libraries; one workspace less or more",
+        range_because="spread of published runs (other library versions); workspace sizes",
     )
 
 

@@ -17,7 +17,7 @@ from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 
-_TRAINED = "Time is GPU-seconds for a token by a roofline."
+_TRAINED = "Time: relative GPU time per token (roofline estimate, for ranking only)."
 _SERVED = "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits."
 _FITS = {True: "yes", False: "no", None: "-"}
 

@@ -128,7 +128,7 @@ def _sums(model: Model) -> list[tuple[str, ...]]:
 
 
 _KINDS = {
-    "strip-attention": "attention to everything",
+    "strip-attention": "full attention",
     "strip-window": "attention to a window",
     "strip-recurrent": "recurrent mixer",
     "strip-dense": "dense feed-forward",

@@ -20,7 +20,7 @@ from memcore.questions.searching.layouts import changes_of
 from memcore.questions.searching.records import record
 from memcore.units import GiB, format_bytes, format_count
 
-NOTE = "Cost is GPU-seconds for a token by a roofline, relative to the cheapest; it ranks and promises no speed."
+NOTE = "Cost: relative GPU time per token (roofline estimate, for ranking only)."
 
 
 def search_text(progress: Progress, base: Config) -> str:
