@@ -94,7 +94,7 @@ def test_a_start_that_fails_says_so(context, page, site, file, how, said):
     trouble(page, "memcore could not start.", said, "Try again reloads the files")
     expect(page.locator("#verdict")).to_have_text("No answer for this job: memcore did not start.")
     assert set(numbers(page).values()) == {None}
-    context.unroute(f"**/{file}")
+    context.unroute_all(behavior="ignoreErrors")  # a request that the page gave up may still be on its way
     page.locator("#retry").click()
     expect(page.locator("html")).to_have_attribute("data-state", "live")
     expect(page.locator("#trouble")).to_be_hidden()

@@ -60,9 +60,9 @@ def test_torchtitan_shares_layers_out(layers, stages, version, shares):
     ("layout", "said"),
     [
         ([5, 6, 6, 5], None),
-        ([5, 6, 6, 6], "22 together"),
+        ([5, 6, 6, 6], "22 in total"),
         ([0, 8, 8, 6], "a stage empty"),
-        ("Et*5|t*17L", "a count for each of 4 stages"),
+        ("Et*5|t*17L", "one layer count for each of the 4 stages"),
     ],
 )
 def test_a_job_may_list_its_stages(layout, said):

@@ -153,7 +153,7 @@ def test_contradictions(config, message):
 
 def test_parallelism_that_a_server_lacks():
     """Pipelines of llama.cpp are not silently ignored."""
-    with pytest.raises(UnsupportedError, match="not supported yet with found 2; llama.cpp"):
+    with pytest.raises(UnsupportedError, match="found 2; not supported yet with llama.cpp"):
         estimate({"model": "gpt2", "engine": {"type": "llama.cpp"}, "parallelism": {"pipeline_parallel_size": 2}})
 
 
@@ -238,4 +238,4 @@ def test_lengths_beyond_the_model_are_named():
     """A server takes such a length only with scaled positions or when it is told to; the numbers stand, with a note."""
     usual, beyond = serve(inference={"max_model_len": 131_072}), serve(inference={"max_model_len": 131_073})
     assert not [note for note in usual.notes if "positions" in note]
-    assert [note for note in beyond.notes if "131,073 tokens are more than the 131,072 positions" in note]
+    assert [note for note in beyond.notes if "131,073 tokens exceed the 131,072 positions" in note]

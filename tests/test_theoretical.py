@@ -110,7 +110,7 @@ def test_megatron_lm_has_a_formula_for_other_jobs():
 
 def test_layouts_that_do_not_add_up():
     """Bridge refuses stages that do not have all layers."""
-    with pytest.raises(memcore.ConfigError, match="must be 8 together"):
+    with pytest.raises(memcore.ConfigError, match="expected 8 in total"):
         compute_weight_and_optimizer_memory(arguments(**UNEVEN | {"num_layers_in_last_pipeline_stage": 2}))
 
 
