@@ -143,6 +143,7 @@ def edited(visit, **texts):
     return {"do": "edit", "texts": {**visit.texts, **texts}, "entry": 1}
 
 
+@pytest.mark.machine  # it tries what the build works out ahead, natively
 def test_steps_of_first_edits_are_recorded_ahead(monkeypatch):
     """What a build works out ahead leaves a first edit nothing to record, whatever number is typed."""
     monkeypatch.setattr(ahead, "presets", dict)
