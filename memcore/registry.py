@@ -25,7 +25,7 @@ class Home(NamedTuple):
 
 
 TRAINERS: Mapping[str, Home] = {
-    "none": Home("pytorch", "one GPU"),
+    "none": Home("pytorch", "single GPU"),
     "ddp": Home("pytorch", "DistributedDataParallel: a full copy on every GPU"),
     "fsdp": Home("pytorch", "FSDP2: fully sharded"),
     "deepspeed": Home("deepspeed", "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded", "pytorch"),
@@ -33,12 +33,12 @@ TRAINERS: Mapping[str, Home] = {
         "megatron_deepspeed", "Megatron-DeepSpeed: tensor parallelism or Ulysses under ZeRO", "pytorch"
     ),
     "megatron": Home("megatron", "Megatron-Core: tensor, pipeline, context and expert parallelism"),
-    "megatron-fsdp": Home("megatron", "the same with parameters sharded by Megatron-FSDP"),
+    "megatron-fsdp": Home("megatron", "Megatron-Core with parameters sharded by Megatron-FSDP"),
     "nanotron": Home("nanotron", "nanotron: tensor, pipeline and data parallelism with ZeRO-1", "pytorch"),
 }
 """Engines that train, by the value of `engine.type`."""
 SERVERS: Mapping[str, Home] = {
-    "transformers": Home("generate", "serving with generate() of transformers, or a script like it"),
+    "transformers": Home("generate", "inference with transformers' generate() or a similar script"),
     "vllm": Home("vllm", "serving with vLLM"),
     "sglang": Home("sglang", "serving with SGLang"),
     "tensorrt-llm": Home("tensorrt_llm", "serving with TensorRT-LLM"),

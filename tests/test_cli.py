@@ -221,7 +221,7 @@ def test_help_shows_what_people_use_and_everything_on_demand():
     assert "--bucket-cap" not in short
     whole = memcore("estimate", "--help-all")[1]
     assert [setting.flag for setting in SETTINGS.values() if f"--{setting.flag} " not in whole] == []
-    assert "Tokens in a sequence. (default: the model's maximum, at most 4096)" in " ".join(whole.split())
+    assert "Tokens per sequence. (default: the model's maximum, at most 4096)" in " ".join(whole.split())
     assert memcore("--version")[1].startswith("memcore 0.")
 
 

@@ -318,6 +318,6 @@ def test_readings_reach_to_all_tokens_choosing_the_experts_of_one_rank():
     found, worst = job(), job(engine={"moe_load_imbalance": 4})
     for own, other in zip(found.readings, worst.readings, strict=True):
         assert own.high == other.high > own.expected
-        assert own.range_because.endswith("up to all tokens choosing the experts of one rank")
+        assert own.range_because.endswith("up to all tokens routed to one rank's experts")
     assert worst.worst_routing is None
     assert job(experts=1).worst_routing is None

@@ -219,7 +219,7 @@ def test_generation_by_hand():
 def test_four_bits_are_unpacked_to_be_used():
     """NF4 keeps the head in bf16; the largest other matrix exists once unpacked while a prompt is computed."""
     found = generate({"prompt_length": 64, "output_length": 8, "quantization": "nf4"})
-    unpacked = next(entry for entry in found.ledger.entries if entry.title == "the largest matrix, unpacked")
+    unpacked = next(entry for entry in found.ledger.entries if entry.title == "the largest matrix, dequantized")
     assert unpacked.bytes == 2560 * 10_240 * 2
     head = next(entry for entry in found.ledger.entries if entry.module == "lm_head.weight")
     assert head.bytes == 51_200 * 2560 * 2

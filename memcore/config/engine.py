@@ -15,32 +15,33 @@ class EngineSettings(Section, path="engine"):
     type = setting(
         Choice(tuple(ENGINES), {name: home.meaning for name, home in ENGINES.items()}),
         "Engine",
-        "Who shares out the work: DDP replicates everything, FSDP shards parameters, gradients and optimizer.",
+        "Training engine or server. DDP replicates everything; FSDP shards parameters, gradients and optimizer states.",
         flag="engine",
         common=True,
-        default="none on one GPU, fsdp on several",
+        default="none on 1 GPU, fsdp on several",
     )
     version = setting(
         Version(),
         "Engine version",
-        "FSDP: 2 is FSDP2. Servers: their release, such as 0.19.0, by which defaults and budgets differ. "
-        "Megatron: that of Megatron-Core, such as 0.14.",
+        "FSDP: 1 or 2 (FSDP2). Servers: the release, such as 0.19.0, which sets defaults and budgets. "
+        "Megatron: Megatron-Core's release, such as 0.14.",
         flag="engine-version",
-        default="2 for FSDP; the newest release that is known",
+        default="2 for FSDP; otherwise the newest known release",
         advanced=True,
     )
     expandable_segments = setting(
         Flag(),
         "Expandable segments",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: less memory reserved and unused.",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces fragmentation.",
         flag="expandable-segments",
         default="false",
     )
     framework = setting(
         Text(),
         "Framework",
-        "Who drives the engine. A loop of one's own (peft, accelerate, lit-gpt) holds the model's outputs through the "
-        "backward pass; LitGPT and torchtune keep no embedding's moments in 32 bits; TRL loads in fp32.",
+        "Training loop around the engine. Custom loops (peft, accelerate, lit-gpt) hold the model's "
+        "outputs through the backward pass; LitGPT and torchtune do not keep embedding moments in 32 bits; "
+        "TRL loads in fp32.",
         flag="framework",
         default="transformers' Trainer",
         advanced=True,
@@ -48,16 +49,17 @@ class EngineSettings(Section, path="engine"):
     framework_version = setting(
         Text(),
         "Framework version",
-        "Its version or commit: transformers 4 loads in fp32, and torchtitan's layers and losses changed.",
+        "Version or commit of the framework: transformers 4 loads in fp32, and torchtitan's layers and "
+        "losses have changed.",
         flag="framework-version",
         advanced=True,
     )
     moe_load_imbalance = setting(
         Number(),
         "Load imbalance",
-        "Rows that the fullest rank's experts are given, over those of an even distribution.",
+        "Tokens routed to the busiest rank's experts, relative to an even distribution.",
         flag="moe-load-imbalance",
-        default="1, an even distribution",
+        default="1, even",
         advanced=True,
     )
 

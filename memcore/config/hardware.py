@@ -14,15 +14,15 @@ class Hardware(Section, path="hardware"):
     accelerator = setting(
         Listed("accelerators", {each.id: each.name for each in ACCELERATORS}),
         "Accelerator",
-        "The GPU, by its id in the catalog.",
+        "GPU model, by its id in the catalog.",
         flag="accelerator",
         common=True,
-        default="none: no verdict whether it fits",
+        default="none, so no verdict",
     )
     num_gpus = setting(
         Integer(maximum=GPUS),
         "GPUs",
-        "GPUs of the whole job.",
+        "Total number of GPUs.",
         flag="gpus",
         common=True,
         default="the product of the parallel sizes",
@@ -30,7 +30,7 @@ class Hardware(Section, path="hardware"):
     gpus_per_node = setting(
         Integer(maximum=GPUS),
         "GPUs in a node",
-        "Those that reach each other without a network; decides how many connections Megatron's ranks open.",
+        "GPUs connected without a network; determines how many connections Megatron's ranks open.",
         flag="gpus-per-node",
         default="8",
         advanced=True,
@@ -38,7 +38,7 @@ class Hardware(Section, path="hardware"):
     gpu_memory_gb = setting(
         Number(0.1, 10000, unit="GiB"),
         "GPU memory",
-        "Overrides the catalog's capacity, in GiB as nvidia-smi counts.",
+        "Memory per GPU in GiB, as nvidia-smi counts; overrides the catalog.",
         flag="gpu-memory",
         default="the catalog's",
         advanced=True,

@@ -22,14 +22,14 @@ DTYPE = Choice(FLOATING, impossible=dict.fromkeys(("fp8", "mxfp8", *_FEW_BITS), 
 """A dtype that parameters can have."""
 COMPUTE = Choice(
     (*FLOATING, "fp8", "mxfp8"),
-    {"fp8": "matrix products in FP8: the precision fp8-mixed", "mxfp8": "the same in blocks of 32"},
+    {"fp8": "FP8 matrix products (the preset fp8-mixed)", "mxfp8": "MXFP8: FP8 matrix products scaled in blocks of 32"},
     impossible=dict.fromkeys(_FEW_BITS, f"{_STORED}, fp8, mxfp8"),
     also=TF32,
 )
 """A dtype that layers can compute in."""
 MASTER = Choice(
     ("none", "fp32"),
-    {"none": "the optimizer reads the parameters themselves", "fp32": "it has a copy in fp32"},
+    {"none": "no master weights: the optimizer updates the parameters directly", "fp32": "fp32 master weights"},
     impossible=dict.fromkeys(
         ("bf16", "fp16", "fp8", "mxfp8", *_FEW_BITS),
         Message(
@@ -67,15 +67,15 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
             ("fused", "foreach", "for-loop", "bitsandbytes", "torchao", "distributed-shampoo"),
             {
                 "fused": "one kernel, no temporaries",
-                "foreach": "lists of tensors: a temporary as large as all parameters of this rank",
+                "foreach": "multi-tensor operations with a temporary the size of this rank's parameters",
                 "for-loop": "one parameter at a time",
-                "bitsandbytes": "a kernel of bitsandbytes, in place",
-                "torchao": "a compiled kernel of torchao for each parameter",
-                "distributed-shampoo": "Meta's Shampoo and SOAP, on tiles of what a rank has",
+                "bitsandbytes": "bitsandbytes kernel, in place",
+                "torchao": "torchao: one compiled kernel per parameter",
+                "distributed-shampoo": "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters",
             },
         ),
         "Implementation",
-        "How the step is computed; it decides the memory that the step itself needs.",
+        "Implementation of the optimizer step; it determines how much temporary memory the step needs.",
         flag="optimizer-implementation",
         default="fused, as in the Hugging Face Trainer and torchtitan; foreach for SGD, as in torch.optim",
         advanced=True,
@@ -83,7 +83,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     state_dtype = setting(
         DTYPE,
         "State dtype",
-        "The dtype of Adam's moments; PyTorch keeps them like the parameters, its fused kernel also in bf16.",
+        "Dtype of Adam's moments. PyTorch uses the parameters' dtype; its fused kernel also supports bf16.",
         flag="state-dtype",
         default="the parameters'",
         advanced=True,
@@ -91,7 +91,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     rank = setting(
         Integer(),
         "Rank of gradients",
-        "GaLore and APOLLO: dimensions to which gradients are projected; moments are kept of the projection.",
+        "GaLore and APOLLO: rank of the projected gradient, for which moments are kept.",
         flag="optimizer-rank",
         default="128 for GaLore, 256 for APOLLO, 1 for APOLLO-Mini",
         advanced=True,
@@ -99,7 +99,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     momentum = setting(
         Number(0, 1),
         "Momentum",
-        "SGD and RMSprop: above zero it keeps one number for each parameter.",
+        "SGD and RMSprop: above zero, one momentum value is kept per parameter.",
         flag="momentum",
         default="0",
         advanced=True,
@@ -130,29 +130,29 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
                 *("llama-adapter", "llama-adapter-v2"),
             ),
             {
-                "lora": "two low-rank matrices beside each targeted linear layer",
-                "rslora": "the same, scaled by the root of the rank",
-                "dora": "the same with a magnitude for each row; the whole weight is made in every forward pass",
-                "adalora": "three factors, whose ranks are cut while training",
-                "vera": "two vectors for each layer, around frozen matrices that all share",
-                "loha": "the elements' product of two low-rank matrices, made dense",
-                "lokr": "the Kronecker product of two matrices, made dense",
-                "oft": "blocks of the input are turned",
-                "boft": "the whole input is turned by a matrix of blocks",
-                "tinylora": "a vector for each layer between frozen singular vectors",
-                "miss": "one matrix over sums of groups of elements",
-                "ia3": "a factor for each row, or for each element of the input of a feed-forward layer's last matrix",
-                "ln-tuning": "the norms",
-                "trainable-tokens": "rows of the embedding",
-                "prefix-tuning": "learned keys and values before every layer's own",
-                "prompt-tuning": "learned tokens before the sequence",
-                "p-tuning": "the same, made by a small network",
-                "llama-adapter": "learned tokens that attention sees too, with a gate (LitGPT)",
-                "llama-adapter-v2": "the same, with a factor and a bias for each matrix, and trained norms (LitGPT)",
+                "lora": "LoRA: two low-rank matrices next to each targeted linear layer",
+                "rslora": "rsLoRA: LoRA scaled by the square root of the rank",
+                "dora": "DoRA: LoRA with a magnitude per row; every forward pass builds the full weight",
+                "adalora": "AdaLoRA: three factors whose rank shrinks during training",
+                "vera": "VeRA: two vectors per layer around frozen matrices shared by all layers",
+                "loha": "LoHa: Hadamard product of two low-rank matrices, as a dense matrix",
+                "lokr": "LoKr: Kronecker product of two matrices, as a dense matrix",
+                "oft": "OFT: block-wise rotation of the input",
+                "boft": "BOFT: rotation of the whole input by butterfly factors",
+                "tinylora": "TinyLoRA: one small vector per layer between frozen singular vectors",
+                "miss": "MiSS: one matrix over sums of input groups",
+                "ia3": "IA3: a factor per output row, or per input element of the last feed-forward matrix",
+                "ln-tuning": "trains the norms only",
+                "trainable-tokens": "trains chosen rows of the embedding",
+                "prefix-tuning": "trainable keys and values prepended in every layer",
+                "prompt-tuning": "trainable tokens prepended to the sequence",
+                "p-tuning": "trainable tokens generated by a small network",
+                "llama-adapter": "trainable tokens with gated attention (LitGPT)",
+                "llama-adapter-v2": "LLaMA-Adapter plus a scale and bias per matrix and trainable norms (LitGPT)",
             },
         ),
         "Adapter",
-        "Everything but the adapter is frozen: no gradients and no optimizer states for it.",
+        "Adapter to train. All other parameters are frozen: no gradients, no optimizer states.",
         flag="adapter",
         common=True,
         default="none",
@@ -160,7 +160,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     rank = setting(
         Integer(),
         "Rank",
-        "Width between the two matrices of an adapter.",
+        "Rank of the adapter's two matrices.",
         flag="adapter-rank",
         common=True,
         aliases=("r",),
@@ -169,7 +169,8 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     target_modules = setting(
         Names(),
         "Targets",
-        "Linear layers that get an adapter, by the last part of their names, or `all-linear`: all but the output head.",
+        "Linear layers that get an adapter, by the last part of their names; `all-linear` means all but "
+        "the output head.",
         flag="adapter-targets",
         default="all-linear; PEFT's for the family where engine.framework is peft, transformers, trl or accelerate",
         advanced=True,
@@ -177,8 +178,8 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     modules_to_save = setting(
         Names(),
         "Trained copies",
-        "Modules that learn as a whole beside the adapters, in a copy: the embedding (`embed_tokens`), the head "
-        "(`lm_head`). Their frozen originals stay.",
+        "Modules trained in full next to the adapters: the embedding (`embed_tokens`) or the head "
+        "(`lm_head`). PEFT trains a copy and keeps the frozen original.",
         flag="adapter-saved",
         default="none",
         advanced=True,
@@ -186,8 +187,8 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     target_parameters = setting(
         Names(),
         "Adapted experts",
-        "Stacked matrices of routed experts that get LoRA, such as `gate_up_proj`; every forward pass makes and keeps "
-        "copies of them.",
+        "Stacked expert matrices that get LoRA, such as `gate_up_proj`. Each forward pass creates copies "
+        "of them and keeps these.",
         flag="adapter-experts",
         default="none",
         advanced=True,
@@ -195,7 +196,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     use_rslora = setting(
         Flag(),
         "Rank-stabilized",
-        "LoRA's product is scaled by the root of the rank (rsLoRA), which takes no memory.",
+        "Scale LoRA's product by the square root of the rank (rsLoRA); takes no memory.",
         flag="adapter-rslora",
         default="false",
         advanced=True,
@@ -205,13 +206,13 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
         "Factor",
         "LoKr: width of the first matrix, if it divides the layer's width.",
         flag="adapter-factor",
-        default="near the root of the width, as in PEFT",
+        default="near the square root of the width, as in PEFT",
         advanced=True,
     )
     block_size = setting(
         Integer(),
         "Block size",
-        "OFT and BOFT: the side of the blocks that turn the input (`oft_block_size`, `boft_block_size`).",
+        "OFT and BOFT: size of the rotation blocks (`oft_block_size`, `boft_block_size`).",
         flag="adapter-block",
         default="32 for OFT without a rank, 4 for BOFT, as in PEFT",
         advanced=True,
@@ -219,15 +220,15 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     num_trainable_tokens = setting(
         Integer(unit="tokens"),
         "Trained tokens",
-        "Rows of the embedding that learn (PEFT's `token_indices`).",
+        "Number of trainable embedding rows (PEFT's `token_indices`).",
         flag="adapter-rows",
-        default="2: the tokens that begin and end a sequence",
+        default="2, for the tokens that begin and end a sequence",
         advanced=True,
     )
     u = setting(
         Integer(),
         "Projections",
-        "TinyLoRA: trainable numbers of each layer.",
+        "TinyLoRA: trainable values per layer.",
         flag="adapter-projections",
         default="64, as in PEFT",
         advanced=True,
@@ -235,7 +236,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     init_r = setting(
         Integer(),
         "Initial rank",
-        "AdaLoRA begins with this rank.",
+        "AdaLoRA: initial rank.",
         flag="adapter-init-rank",
         default="12, as in PEFT",
         advanced=True,
@@ -243,15 +244,16 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     num_virtual_tokens = setting(
         Integer(unit="tokens"),
         "Learned tokens",
-        "Tokens that an adapter adds.",
+        "Virtual tokens added by the adapter.",
         flag="adapter-tokens",
-        default="10, as in LitGPT; 20 before the sequence",
+        default="10 inside the layers, as in LitGPT; 20 prepended to the sequence",
         advanced=True,
     )
     dtype = setting(
         DTYPE,
         "Adapter dtype",
-        "PEFT makes adapters fp32 beside half-precision weights; TRL casts those of quantized models to bf16.",
+        "Dtype of the adapter. PEFT uses fp32 next to half-precision weights; TRL casts adapters of "
+        "quantized models to bf16.",
         flag="adapter-dtype",
         default="fp32, as in PEFT",
         advanced=True,
@@ -259,14 +261,14 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     dropout = setting(
         Number(0, 1),
         "Adapter dropout",
-        "Above zero every target keeps its own input and a mask.",
+        "Adapter dropout. Above zero, every target layer saves its dropped-out input and a mask.",
         flag="adapter-dropout",
         default="0",
         advanced=True,
     )
 
 
-_DEVICES: Mapping[str, str] = {"cpu": "on the host", "nvme": "on a disk (DeepSpeed's ZeRO-3)"}
+_DEVICES: Mapping[str, str] = {"cpu": "on the host", "nvme": "on NVMe (DeepSpeed ZeRO-3)"}
 
 
 class Offload(Section, path="training.offload"):
@@ -275,7 +277,7 @@ class Offload(Section, path="training.offload"):
     optimizer = setting(
         Choice(("cpu", "nvme"), _DEVICES),
         "Offloaded optimizer",
-        "Optimizer states, and the step itself, on the host (Megatron's HybridDeviceOptimizer, torchao's "
+        "Keep optimizer states and run the step on the host (Megatron's HybridDeviceOptimizer, torchao's "
         "CPUOffloadOptimizer, DeepSpeed's offload_optimizer).",
         flag="offload-optimizer",
         default="none",
@@ -284,7 +286,7 @@ class Offload(Section, path="training.offload"):
     optimizer_fraction = setting(
         Number(0, 1),
         "Offloaded share",
-        "The share of parameters whose optimizer is on the host.",
+        "Fraction of the parameters whose optimizer states are on the host.",
         flag="offload-fraction",
         default="1",
         advanced=True,
@@ -292,8 +294,8 @@ class Offload(Section, path="training.offload"):
     parameters = setting(
         Choice(("cpu", "nvme"), _DEVICES),
         "Offloaded parameters",
-        "FSDP keeps shards, gradients and optimizer on the host: the same as its CPU offload. DeepSpeed's ZeRO-3 keeps "
-        "the parameters there: its offload_param.",
+        "Keep parameters on the host. FSDP's CPU offload moves shards, gradients and optimizer; DeepSpeed "
+        "ZeRO-3's offload_param moves parameters.",
         flag="offload-parameters",
         default="none",
         advanced=True,
@@ -301,7 +303,7 @@ class Offload(Section, path="training.offload"):
     activations = setting(
         Choice(("cpu",)),
         "Offloaded activations",
-        "What layers save for the backward pass goes to the host and comes back (torchtune, TRL, save_on_cpu).",
+        "Move activations saved for the backward pass to the host and back (torchtune, TRL, save_on_cpu).",
         flag="offload-activations",
         default="none",
     )
@@ -313,7 +315,7 @@ class Dropout(Section, path="training.dropout"):
     hidden = setting(
         Number(0, 1),
         "Hidden dropout",
-        "Probability of dropping elements of the residual branches; above zero a mask of one byte per element is kept.",
+        "Dropout probability of the residual branches; above zero, a mask of one byte per element is saved.",
         flag="hidden-dropout",
         default="what the model's config.json says",
         advanced=True,
@@ -321,7 +323,7 @@ class Dropout(Section, path="training.dropout"):
     attention = setting(
         Number(0, 1),
         "Attention dropout",
-        "Probability of dropping attention weights; only eager attention keeps a mask for it.",
+        "Dropout probability of attention weights; only eager attention saves a mask for it.",
         flag="attention-dropout",
         default="what the model's config.json says",
         advanced=True,

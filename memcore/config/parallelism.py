@@ -13,7 +13,7 @@ class Parallelism(Section, path="parallelism"):
     data_parallel_size = setting(
         Integer(unit="GPUs"),
         "Data parallel",
-        "Ranks that work on different sequences.",
+        "Data-parallel size: ranks that process different sequences.",
         flag="dp",
         common=True,
         default="all GPUs; 1 for servers",
@@ -21,14 +21,14 @@ class Parallelism(Section, path="parallelism"):
     data_parallel_shard_size = setting(
         Integer(unit="GPUs"),
         "Shard group",
-        "Ranks over which FSDP shards; fewer than all means hybrid sharding with replicas (HSDP).",
+        "Ranks over which FSDP shards; fewer than all gives hybrid sharding (HSDP).",
         flag="dp-shard",
         default="all data-parallel ranks",
     )
     tensor_parallel_size = setting(
         Integer(unit="GPUs"),
         "Tensor parallel",
-        "Ranks that share every layer.",
+        "Tensor-parallel size: ranks over which every layer is split.",
         flag="tp",
         common=True,
         default="1",
@@ -37,7 +37,7 @@ class Parallelism(Section, path="parallelism"):
     sequence_parallel = setting(
         Flag(),
         "Sequence parallel",
-        "Tensor-parallel ranks share the sequence between attention and feed-forward layers.",
+        "Split the sequence over tensor-parallel ranks outside attention and feed-forward layers.",
         flag="sequence-parallel",
         default="true with tensor parallelism",
         advanced=True,
@@ -45,7 +45,7 @@ class Parallelism(Section, path="parallelism"):
     loss_parallel = setting(
         Flag(),
         "Loss parallel",
-        "Tensor-parallel ranks compute the loss on their part of the vocabulary.",
+        "Compute the loss on vocabulary-parallel logits, without gathering them.",
         flag="loss-parallel",
         default="true with torchtitan's layers",
         advanced=True,
@@ -53,7 +53,7 @@ class Parallelism(Section, path="parallelism"):
     pipeline_parallel_size = setting(
         Integer(unit="stages"),
         "Pipeline parallel",
-        "Stages of consecutive layers, each on GPUs of its own; micro-batches pass through them.",
+        "Pipeline-parallel size: stages of consecutive layers, each on its own GPUs.",
         flag="pp",
         common=True,
         default="1",
@@ -62,7 +62,7 @@ class Parallelism(Section, path="parallelism"):
     virtual_pipeline_parallel_size = setting(
         Integer(unit="chunks"),
         "Virtual stages",
-        "Chunks of layers that each pipeline rank has, far apart in the model.",
+        "Virtual stages (layer chunks) per pipeline rank.",
         flag="vpp",
         default="1; 2 with PyTorch's interleaved-1f1b, zbv and dualpipev",
         advanced=True,
@@ -79,17 +79,17 @@ class Parallelism(Section, path="parallelism"):
         Choice(
             ("1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zbv", "dualpipev", "dualpipe"),
             {
-                "1f1b": "a backward pass after every forward pass once the pipeline is full",
-                "gpipe": "all forward passes before all backward passes",
-                "interleaved-1f1b": "1F1B with several chunks of layers on each rank",
-                "zb-h1": "backward passes for inputs and for weights apart (PyTorch's InterleavedZeroBubble)",
-                "zbv": "the same, with two stages on each rank, there and back",
-                "dualpipev": "two stages on each rank, there and back, forward and backward passes overlapped",
-                "dualpipe": "DeepSeek's DualPipe: a rank has a stage of either direction, and each stage is twice",
+                "1f1b": "1F1B: alternate forward and backward passes once the pipeline is full",
+                "gpipe": "GPipe: all forward passes before all backward passes",
+                "interleaved-1f1b": "interleaved 1F1B with several virtual stages per rank",
+                "zb-h1": "zero bubble: separate input and weight backward passes (PyTorch's InterleavedZeroBubble)",
+                "zbv": "zero bubble with two stages per rank in a V shape",
+                "dualpipev": "two stages per rank in a V shape, forward and backward passes overlapped",
+                "dualpipe": "DeepSeek's DualPipe: each rank holds a stage per direction, so each stage exists twice",
             },
         ),
         "Pipeline schedule",
-        "The order of forward and backward passes on a stage.",
+        "Order of forward and backward passes on each stage.",
         flag="schedule",
         default="1f1b",
         advanced=True,
@@ -105,18 +105,24 @@ class Parallelism(Section, path="parallelism"):
     expert_tensor_parallel_size = setting(
         Integer(unit="GPUs"),
         "Expert tensor parallel",
-        "Ranks that share each routed expert's matrices; torchtitan has given it up, so that only 1 is modelled there.",
+        "Ranks over which each routed expert's matrices are split. torchtitan has removed it: only 1 is "
+        "supported there.",
         flag="etp",
         default="1",
         advanced=True,
     )
     context_parallel_size = setting(
-        Integer(unit="GPUs"), "Context parallel", "Ranks that share a sequence.", flag="cp", default="1", advanced=True
+        Integer(unit="GPUs"),
+        "Context parallel",
+        "Context-parallel size: ranks over which each sequence is split.",
+        flag="cp",
+        default="1",
+        advanced=True,
     )
     ulysses_parallel_size = setting(
         Integer(unit="GPUs"),
         "Ulysses",
-        "Ranks that share a sequence, and in attention its heads instead (DeepSpeed-Ulysses).",
+        "DeepSpeed-Ulysses size: ranks over which the sequence is split, and in attention the heads.",
         flag="ulysses",
         default="1",
         advanced=True,

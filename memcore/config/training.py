@@ -15,13 +15,13 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
         Choice(
             ("none", "full", "selective"),
             {
-                "none": "keep what the backward pass needs",
-                "full": "keep each layer's input and compute the rest again",
-                "selective": "keep the results of some operations too, or checkpoint only some layers",
+                "none": "save everything the backward pass needs",
+                "full": "save each layer's input and recompute the rest",
+                "selective": "also save the results of some operations, or checkpoint only some layers",
             },
         ),
         "Activation checkpointing",
-        "Full checkpointing keeps only the input of each layer and runs the layer again in the backward pass.",
+        "Full checkpointing saves only each layer's input and recomputes the layer in the backward pass.",
         flag="checkpointing",
         common=True,
         default="none",
@@ -30,20 +30,20 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
         Choice(
             ("op", "layer"),
             {
-                "op": "keep the results of attention and of every second matrix product too, as torchtitan does",
+                "op": "also save attention outputs and every second matrix product, as torchtitan does",
                 "layer": "checkpoint only every n-th layer",
             },
         ),
         "Selective mode",
-        "What selective checkpointing selects.",
+        "What selective checkpointing selects: operations or layers.",
         flag="checkpoint-mode",
-        default="op; layer where a period is given",
+        default="op; layer if every is given",
         advanced=True,
     )
     every = setting(
         Integer(unit="layers"),
         "Checkpoint period",
-        "Every n-th layer is checkpointed in full, the others not at all.",
+        "Checkpoint every n-th layer in full and the others not at all.",
         flag="checkpoint-every",
         default="2, as in torchtitan",
         advanced=True,
@@ -51,7 +51,10 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
     method = setting(
         Choice(
             ("uniform", "block"),
-            {"uniform": "groups of equally many layers", "block": "the first layers of each pipeline chunk"},
+            {
+                "uniform": "checkpoint groups of layers of equal size",
+                "block": "checkpoint the first layers of each pipeline chunk",
+            },
         ),
         "Recomputation method",
         "Which layers Megatron recomputes in full.",
@@ -62,7 +65,7 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
     num_layers = setting(
         Integer(unit="layers"),
         "Recomputed layers",
-        "Layers of each group, or of each pipeline chunk.",
+        "Layers per group (uniform) or per pipeline chunk (block).",
         flag="recompute-layers",
         default="1",
         advanced=True,
@@ -70,7 +73,8 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
     modules = setting(
         Names(),
         "Recomputed modules",
-        "What Megatron recomputes selectively: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, shared_experts.",
+        "Modules that Megatron recomputes selectively: core_attn, moe_act, layernorm, mla_up_proj, mlp, "
+        "moe, shared_experts.",
         flag="recompute-modules",
         default="core_attn",
         advanced=True,
@@ -78,7 +82,7 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
     early_stop = setting(
         Flag(),
         "Early stop",
-        "The second run of a layer ends as soon as everything the backward pass needs exists again.",
+        "Stop recomputing a layer as soon as everything its backward pass needs exists again.",
         flag="early-stop",
         default="true, as in torch.utils.checkpoint",
         advanced=True,
@@ -86,7 +90,8 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
     use_reentrant = setting(
         Flag(),
         "Reentrant checkpoints",
-        "The old form of torch.utils.checkpoint: no graph before the backward pass, and the whole layer again in it.",
+        "Reentrant form of torch.utils.checkpoint: builds no graph in the forward pass and recomputes the "
+        "whole layer in the backward pass.",
         flag="reentrant",
         default="false",
         advanced=True,
@@ -95,12 +100,12 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
         Choice(
             ("checkpoint_wrapper", "gradient_checkpointing_enable"),
             {
-                "checkpoint_wrapper": "PyTorch's wrapper around each layer",
-                "gradient_checkpointing_enable": "the switch of transformers",
+                "checkpoint_wrapper": "PyTorch's checkpoint_wrapper around each layer",
+                "gradient_checkpointing_enable": "transformers' own switch",
             },
         ),
         "Checkpoint entry",
-        "How checkpointing is switched on; both keep the same tensors.",
+        "How checkpointing is enabled; both save the same tensors.",
         flag="checkpoint-entry",
         default="checkpoint_wrapper",
         advanced=True,
@@ -113,7 +118,7 @@ class Training(Section, path="training"):
     sequence_length = setting(
         Integer(unit="tokens"),
         "Sequence length",
-        "Tokens in a sequence.",
+        "Tokens per sequence.",
         flag="seq",
         common=True,
         default="the model's maximum, at most 4096",
@@ -121,24 +126,24 @@ class Training(Section, path="training"):
     images_per_sequence = setting(
         Integer(0, unit="images"),
         "Images",
-        "Images in a sequence of a model with a vision tower; their tokens are part of the sequence's length. Without "
-        "images the tower does not run: its parameters get no gradients and no optimizer states, but Megatron's have "
-        "theirs all the same.",
+        "Images per sequence, for a model with a vision tower; image tokens count toward the sequence "
+        "length. With no images the tower does not run, so its parameters get no gradients or optimizer "
+        "states (Megatron allocates them anyway).",
         flag="images",
         default="1 for a model with a vision tower",
     )
     image_size = setting(
         Integer(unit="pixels"),
         "Image size",
-        "Pixels along one side of a square image.",
+        "Side length of a square image, in pixels.",
         flag="image-size",
-        default="what the tower is made for; 1024 where it takes any size (Qwen-VL), rounded to whole tokens",
+        default="the tower's native size; 1024 for towers that take any size (Qwen-VL), rounded to whole tokens",
         advanced=True,
     )
     micro_batch_size = setting(
         Integer(unit="sequences"),
         "Micro-batch size",
-        "Sequences in one forward pass on one GPU.",
+        "Sequences per forward pass on one GPU.",
         flag="micro-batch",
         common=True,
         aliases=("batch_size",),
@@ -157,25 +162,25 @@ class Training(Section, path="training"):
             ("fp32", "tf32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "bf16-autocast"),
             {
                 "fp32": "everything in fp32",
-                "tf32": "the same in memory; tensor cores read 19 bits of each number",
+                "tf32": "same memory as fp32; tensor cores use 19 bits of each value",
                 "bf16": "parameters, gradients and optimizer states in bf16, no fp32 copy",
                 "fp16": "parameters, gradients and optimizer states in fp16",
-                "bf16-mixed": "fp32 parameters, computed in bf16: by FSDP's policy, else by autocast",
-                "fp16-mixed": "fp32 parameters, computed in fp16: by FSDP's policy, else by autocast",
+                "bf16-mixed": "fp32 parameters, bf16 compute (FSDP's mixed-precision policy, otherwise autocast)",
+                "fp16-mixed": "fp32 parameters, fp16 compute (FSDP's mixed-precision policy, otherwise autocast)",
                 "fp8-mixed": "matrix products in FP8",
-                "bf16-autocast": "fp32 parameters under torch.autocast: fp32 residual stream, cast weights cached",
+                "bf16-autocast": "fp32 parameters under torch.autocast: fp32 residual stream, cached bf16 weights",
             },
         ),
         "Precision",
-        "A preset of the dtypes below, set the way the engine does.",
+        "Preset for the dtypes below, as the engine applies it.",
         flag="precision",
         common=True,
-        default="bf16-mixed with FSDP; else bf16, the checkpoint's dtype, as in transformers 5",
+        default="bf16-mixed with FSDP; otherwise bf16, the checkpoint's dtype, as in transformers 5",
     )
     parameter_dtype = setting(
         DTYPE,
         "Parameter dtype",
-        "The parameters as the optimizer keeps them.",
+        "Dtype of the parameters that the optimizer updates.",
         flag="parameter-dtype",
         default="by the preset",
         advanced=True,
@@ -183,7 +188,7 @@ class Training(Section, path="training"):
     compute_dtype = setting(
         COMPUTE,
         "Compute dtype",
-        "The parameters as the layers see them; FSDP gathers in this dtype. FP8 is the preset fp8-mixed.",
+        "Dtype in which layers compute and FSDP all-gathers parameters. For FP8 choose the preset fp8-mixed.",
         flag="compute-dtype",
         default="by the preset",
         advanced=True,
@@ -191,7 +196,7 @@ class Training(Section, path="training"):
     gradient_dtype = setting(
         DTYPE,
         "Gradient dtype",
-        "The gradients that the optimizer reads. In PyTorch they have the parameters' dtype.",
+        "Dtype of the gradients that the optimizer reads; in PyTorch, the parameters' dtype.",
         flag="gradient-dtype",
         default="the parameter dtype",
         advanced=True,
@@ -199,15 +204,15 @@ class Training(Section, path="training"):
     reduce_dtype = setting(
         DTYPE,
         "Reduce dtype",
-        "The dtype in which FSDP sums gradients over ranks.",
+        "Dtype in which FSDP reduces gradients across ranks.",
         flag="reduce-dtype",
-        default="fp32 with a mixed preset, else the compute dtype",
+        default="fp32 with a mixed preset, otherwise the compute dtype",
         advanced=True,
     )
     master_dtype = setting(
         MASTER,
         "Master copy",
-        "A separate copy of the parameters for the optimizer; PyTorch's engines have none.",
+        "Separate copy of the parameters for the optimizer (master weights); PyTorch's engines keep none.",
         flag="master-dtype",
         default="the engine's",
         advanced=True,
@@ -218,15 +223,15 @@ class Training(Section, path="training"):
     quantization = setting(
         Choice(tuple(STORAGES), TITLES, UNMODELLED, UNTRAINABLE),
         "Frozen weights",
-        "How frozen linear layers are stored beside an adapter: by bitsandbytes (QLoRA), or by transformers in fp8.",
+        "Storage format of frozen linear layers next to an adapter: bitsandbytes (QLoRA) or transformers' fp8.",
         flag="frozen-weights",
         common=True,
-        default="none: in the parameter dtype",
+        default="none, the parameter dtype",
     )
     trainable = setting(
         Names(),
         "Trainable parts",
-        "What learns, by parts of parameter names such as `mlp`, `norm` or `lm_head`; the rest is frozen.",
+        "Parameters to train, by parts of their names such as `mlp`, `norm` or `lm_head`; the rest is frozen.",
         flag="trainable",
         default="all",
         advanced=True,
@@ -234,7 +239,7 @@ class Training(Section, path="training"):
     gradient_clipping = setting(
         Flag(),
         "Gradient clipping",
-        "Clip by the global norm: one number for each parameter tensor, scaled in place.",
+        "Clip gradients by their global norm; needs one number per parameter tensor and scales in place.",
         flag="clip",
         default="true",
         advanced=True,
@@ -245,7 +250,7 @@ class Training(Section, path="training"):
             {"set-to-none": "freed after each optimizer step", "keep": "set to zero and kept between steps"},
         ),
         "Zeroing gradients",
-        "Whether gradients stay in memory between steps.",
+        "Whether gradients are freed or kept between steps.",
         flag="zero-grad",
         default="set-to-none",
         advanced=True,
@@ -256,40 +261,44 @@ class Training(Section, path="training"):
             ("transformers", "liger", "unsloth", "torchtitan", "lit-gpt", "transformer-engine", "megatron-local"),
             {
                 "transformers": "Hugging Face transformers 5.23",
-                "liger": "the same with Liger's kernels for norms, gates and rotations",
-                "unsloth": "Unsloth's functions for LoRA, with such kernels",
-                "torchtitan": "torchtitan's Llama, Qwen3 and DeepSeek-V3",
-                "lit-gpt": "LitGPT of October 2023: fused queries, keys and values, a head in chunks",
+                "liger": "transformers with Liger kernels for norms, gated activations and rotary embeddings",
+                "unsloth": "Unsloth's fused LoRA functions and Triton kernels",
+                "torchtitan": "torchtitan's Llama, Qwen3 and DeepSeek-V3 implementations",
+                "lit-gpt": "LitGPT (October 2023): fused QKV projection, output head in chunks",
                 "transformer-engine": "Megatron-Core with TransformerEngine",
                 "megatron-local": "Megatron-Core with its own modules",
             },
         ),
         "Layer code",
-        "Whose layers run: it decides which tensors are saved for the backward pass.",
+        "Implementation of the layers; it determines which tensors are saved for the backward pass.",
         flag="implementation",
-        default="transformers, or the framework's; torchtitan with expert parallelism; Megatron's own with Megatron",
+        default="transformers, or the framework's own; torchtitan with expert parallelism; Megatron's with Megatron",
     )
     attention = setting(
         Choice(
             ("sdpa", "flash", "efficient", "cudnn", "math", "flex"),
             {
-                "sdpa": "PyTorch chooses: flash if it can, else memory-efficient, else math",
+                "sdpa": "PyTorch chooses: flash if possible, then memory-efficient, then math",
                 "flash": "FlashAttention 2",
-                "efficient": "the memory-efficient kernel of SDPA",
-                "cudnn": "the cuDNN kernel of SDPA",
-                "flex": "FlexAttention, compiled, in torchtitan's layers",
-                "math": "eager attention: all scores in memory, quadratic in the sequence",
+                "efficient": "SDPA's memory-efficient kernel",
+                "cudnn": "SDPA's cuDNN kernel",
+                "flex": "compiled FlexAttention in torchtitan's layers",
+                "math": "eager attention: saves all scores, quadratic in sequence length",
             },
         ),
         "Attention kernel",
-        "What attention keeps in memory.",
+        "Attention kernel; it determines what attention saves.",
         flag="attention",
-        default="sdpa; math where the family has no SDPA in transformers (Gemma 2)",
+        default="sdpa; math if the family has no SDPA in transformers (Gemma 2)",
     )
     attention_mask = setting(
-        Choice(("none", "padded"), {"none": "sequences are full or packed", "padded": "a padding mask is passed"}),
+        Choice(
+            ("none", "padded"),
+            {"none": "no padding: sequences are full or packed", "padded": "padded batches with a mask"},
+        ),
         "Attention mask",
-        "A padding mask rules out the flash kernel in SDPA, and keys and values are copied for every query head.",
+        "Whether batches are padded. A padding mask rules out SDPA's flash kernel, and keys and values are "
+        "copied for every query head.",
         flag="attention-mask",
         default="none",
         advanced=True,
@@ -297,7 +306,8 @@ class Training(Section, path="training"):
     packed_sequences = setting(
         Flag(),
         "Packed sequences",
-        "Several documents in each sequence, each on its own: flash attention takes lengths, other kernels a mask.",
+        "Pack several documents into each sequence, without attention between them: flash attention takes "
+        "lengths, other kernels a mask.",
         flag="packed",
         default="false",
         advanced=True,
@@ -306,12 +316,12 @@ class Training(Section, path="training"):
         Choice(
             ("fused", "fallback"),
             {
-                "fused": "kernels of mamba-ssm, causal-conv1d and flash-linear-attention",
-                "fallback": "transformers' own PyTorch code, which runs where those packages are absent",
+                "fused": "fused kernels of mamba-ssm, causal-conv1d and flash-linear-attention",
+                "fallback": "transformers' plain PyTorch code, used if those packages are not installed",
             },
         ),
         "Recurrent kernels",
-        "What recurrent mixers, such as Mamba or linear attention, keep in memory; the fallback needs many times more.",
+        "Kernels of recurrent mixers such as Mamba or linear attention; the fallback needs many times more memory.",
         flag="kernels",
         default="fused",
         advanced=True,
@@ -322,15 +332,16 @@ class Training(Section, path="training"):
             "chunked",
             {
                 "cross-entropy-fp32": "logits upcast to fp32",
-                "cross-entropy": "logits in the compute dtype",
-                "chunked:N": "upcast in N chunks of the sequence",
-                "vocab-parallel": "Megatron's and nanotron's, on each rank's part of the vocabulary",
-                "fused-linear": "Liger's kernel: head, loss and gradients a few rows at a time",
-                "cut-cross-entropy": "Apple's kernels, which Unsloth uses: logits are never in memory",
+                "cross-entropy": "logits kept in the compute dtype",
+                "chunked:N": "logits upcast to fp32 in N chunks of the sequence",
+                "vocab-parallel": "vocabulary-parallel loss on each rank's vocabulary shard (Megatron, nanotron)",
+                "fused-linear": "Liger's fused linear cross-entropy: head, loss and gradients chunk by chunk",
+                "cut-cross-entropy": "Apple's Cut Cross-Entropy (used by Unsloth): never stores the logits",
             },
         ),
         "Loss",
-        "Logits and cross-entropy are often the peak: 10 to 14 bytes for each token and word of the vocabulary.",
+        "Implementation of the loss. Logits and cross-entropy are often the peak: 10 to 14 bytes per token "
+        "and vocabulary entry.",
         flag="loss",
         common=True,
         default="cross-entropy-fp32, as in transformers",
@@ -338,10 +349,14 @@ class Training(Section, path="training"):
     loss_shift = setting(
         Choice(
             ("model", "labels-preshifted"),
-            {"model": "the model computes the loss", "labels-preshifted": "the trainer computes it after the model"},
+            {
+                "model": "the model computes the loss",
+                "labels-preshifted": "the trainer computes the loss outside the model",
+            },
         ),
         "Label shift",
-        "Who shifts the labels and computes the loss: inside the model, FSDP's last gathered parameters are there.",
+        "Where labels are shifted and the loss is computed. Inside the model, FSDP's last gathered "
+        "parameters are still allocated.",
         flag="loss-shift",
         default="model; labels-preshifted with torchtitan's layers",
         advanced=True,
@@ -349,36 +364,41 @@ class Training(Section, path="training"):
     outputs_kept = setting(
         Flag(),
         "Outputs kept",
-        "The trainer holds the model's output object, and with it the logits, through the backward pass.",
+        "The trainer holds the model's output, including the logits, through the backward pass.",
         flag="outputs-kept",
         default="false",
         advanced=True,
     )
     compile = setting(
-        Flag(), "torch.compile", "Every block is compiled.", flag="compile", default="false", advanced=True
+        Flag(),
+        "torch.compile",
+        "Compile every block with torch.compile.",
+        flag="compile",
+        default="false",
+        advanced=True,
     )
     activation_memory_budget = setting(
         Number(0, 1),
         "Activation memory budget",
-        "The share of its activations that a compiled block may keep: the compiler computes the rest again, cheapest"
-        " first. 0 keeps the block's input alone.",
+        "Fraction of its activations that a compiled block may save; the compiler recomputes the rest, "
+        "cheapest first. 0 saves only the block's input.",
         flag="activation-memory-budget",
-        default="1, all that the compiler would keep; 0.5 in torchtitan's mode memory_budget",
+        default="1, all that the compiler would save; 0.5 in torchtitan's mode memory_budget",
         advanced=True,
     )
     compile_loss = setting(
         Flag(),
         "Compiled loss",
-        "The loss is compiled too: it keeps the logits as they are, and upcasts none of them.",
+        "Compile the loss too: it then saves the logits without upcasting them.",
         flag="compile-loss",
-        default="what the framework's version does where blocks are compiled; else false",
+        default="what the framework's version does if blocks are compiled; otherwise false",
         advanced=True,
     )
     dropout = Dropout
     use_cache = setting(
         Flag(),
         "KV cache in training",
-        "Hugging Face's use_cache was left on: keys and values are copied into a cache that nobody reads.",
+        "Hugging Face's use_cache is left on during training: keys and values are copied into an unused cache.",
         flag="use-cache",
         default="false",
         advanced=True,

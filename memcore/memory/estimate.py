@@ -82,7 +82,7 @@ class Estimate(Shown):
         """A reading whose range covers every network that the model may stand for, and the worst load of experts."""
         if self.worst_routing is not None:
             worst: Reading = getattr(self.worst_routing, name)
-            why = Message("{}; up to all tokens choosing the experts of one rank", own.range_because)
+            why = Message("{}; up to all tokens routed to one rank's experts", own.range_because)
             own = replace(own, high=max(own.high, worst.high), range_because=why)
         others: list[Reading] = [getattr(other, name) for other in self.alternatives]
         if not others:
@@ -91,7 +91,7 @@ class Estimate(Shown):
             own,
             low=min(own.low, *(other.low for other in others)),
             high=max(own.high, *(other.high for other in others)),
-            range_because=Message("{}; and every network that the model's config may stand for", own.range_because),
+            range_because=Message("{}; and every network that the model's config may describe", own.range_because),
         )
 
     @property

@@ -17,8 +17,8 @@ from memcore.symbols import Shape, product
 from memcore.trace.job import Job
 from memcore.trace.record import program_of
 
-ALWAYS = "the whole job"
-_FROM_FIRST_STEP = "from the first optimizer step on"
+ALWAYS = "during the whole job"
+_FROM_FIRST_STEP = "allocated in the first optimizer step and kept"
 
 
 def host_entries(job: Job) -> Iterator[Entry]:

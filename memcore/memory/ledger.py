@@ -17,14 +17,14 @@ from memcore.tensors.tape import Block
 from memcore.trace.program import Program, aligned
 
 CATEGORIES: Mapping[str, str] = {
-    "parameters": "what this rank keeps of the weights",
-    "gradients": "of the weights, from the backward pass to the optimizer's step",
-    "optimizer states": "kept from the first step on",
-    "communication": "parameters gathered and gradients exchanged with other ranks",
-    "activations": "kept in the forward pass for the backward pass",
-    "recomputation": "activations of a checkpointed layer, computed again",
+    "parameters": "this rank's share of the weights",
+    "gradients": "weight gradients, from the backward pass to the optimizer step",
+    "optimizer states": "allocated in the first step and kept",
+    "communication": "gathered parameters and gradients exchanged with other ranks",
+    "activations": "saved in the forward pass for the backward pass",
+    "recomputation": "recomputed activations of checkpointed layers",
     "logits and loss": "from the output head to the gradient of the hidden states",
-    "temporaries": "needed only while an operation or a layer runs",
+    "temporaries": "allocated only while an operation or layer runs",
     "buffers": "inputs, tables and library workspaces",
 }
 """Categories in the order in which they are stacked, with their meanings."""
@@ -187,7 +187,7 @@ def _lifetime(block: Block, category: str, *, outlives: bool) -> str:
         return "from the forward pass to the backward pass"
     if outlives:
         return "until what comes next in the backward pass has read it"
-    return "while its layer runs" if block.module else "for a moment"
+    return "while its layer runs" if block.module else "during one operation"
 
 
 _LIFETIMES = {

@@ -23,9 +23,9 @@ from memcore.trace.program import aligned
 from memcore.trace.recipe import Buffer
 from memcore.trace.recurrence import constants
 
-_ALWAYS = "the whole job"
-_FROM_FIRST_STEP = "from the first optimizer step on"
-_FROM_FIRST_PRODUCT = "from the first matrix product of a thread on"
+_ALWAYS = "during the whole job"
+_FROM_FIRST_STEP = "allocated in the first optimizer step and kept"
+_FROM_FIRST_PRODUCT = "allocated at a thread's first matrix product and kept"
 _OPTIMIZING = "during the optimizer's step"
 _CLIPPING = "while gradients are clipped"
 
@@ -117,7 +117,9 @@ class Persistent:
         """What a pipeline's stage gets from its neighbours lies in buffers of its own for each micro-batch."""
         for shape in self.received:
             dtype = self.job.recipe.precision.compute
-            yield self._entry("receive_buffer", "", shape, dtype, self.job.micro_batches, "from the first step on")
+            yield self._entry(
+                "receive_buffer", "", shape, dtype, self.job.micro_batches, "allocated in the first step and kept"
+            )
 
     @property
     def hosted(self) -> int:

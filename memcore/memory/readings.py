@@ -63,7 +63,7 @@ def reserved(rank: Rank) -> Reading:
     expandable = rank.job.config[EngineSettings.expandable_segments]
     expected, least = rank.reserved, rank.least_reserved
     low, high = _published(rank, "reserved", expected)
-    because = "what published jobs had; from no fragmentation to as much as simulated jobs had"
+    because = "spread of published jobs; from no fragmentation to the most seen in simulated jobs"
     return Reading(
         name="reserved",
         instrument="torch.cuda.max_memory_reserved",
@@ -83,5 +83,5 @@ def device(rank: Rank, held: Reading) -> Reading:
         low=held.low + sum(part.low for part in parts),
         expected=held.expected + sum(part.expected for part in parts),
         high=held.high + sum(part.high for part in parts),
-        range_because="the range of reserved, and of what lies outside the allocator",
+        range_because="the ranges of reserved memory and of memory outside the allocator",
     )

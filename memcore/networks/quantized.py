@@ -37,12 +37,12 @@ class Storage:
 
 
 STORAGES: Mapping[str, Storage] = {
-    "nf4": Storage(title="4 bits, normal float, an fp32 maximum for each 64", bits=4),
-    "nf4-double": Storage(title="the same with the maxima in 8 bits", bits=4, double=True),
-    "fp4": Storage(title="4 bits, floating point, an fp32 maximum for each 64", bits=4),
-    "fp4-double": Storage(title="the same with the maxima in 8 bits", bits=4, double=True),
-    "int8": Storage(title="LLM.int8(): 8 bits, an fp32 scale for each row", bits=8),
-    "fp8": Storage(title="transformers' FineGrainedFP8: an fp32 scale for each 128 by 128", bits=8, floating=True),
+    "nf4": Storage(title="4-bit normal float, one fp32 scale per 64 values", bits=4),
+    "nf4-double": Storage(title="4-bit normal float with double quantization (8-bit scales)", bits=4, double=True),
+    "fp4": Storage(title="4-bit float, one fp32 scale per 64 values", bits=4),
+    "fp4-double": Storage(title="4-bit normal float with double quantization (8-bit scales)", bits=4, double=True),
+    "int8": Storage(title="LLM.int8(): 8-bit, one fp32 scale per row", bits=8),
+    "fp8": Storage(title="transformers' FineGrainedFP8: one fp32 scale per 128 × 128 block", bits=8, floating=True),
 }
 """By the value of `training.quantization`."""
 TITLES: Mapping[str, str] = {name: row.title for name, row in STORAGES.items()}

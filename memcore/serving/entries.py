@@ -16,13 +16,13 @@ from memcore.symbols import Axis, Quotient, Shape, measure, product, spell
 from memcore.tally import Tally
 
 CATEGORIES: Mapping[str, str] = {
-    "weights": "parameters as the server stores them, with scales and tables",
-    "draft model": "the weights of the model that drafts tokens",
-    "adapters": "LoRA slots beside the weights",
+    "weights": "parameters as the server stores them, including scales",
+    "draft model": "weights of the draft model",
+    "adapters": "LoRA slots",
     "KV cache": "keys and values of all tokens in flight",
-    "recurrent states": "what recurrent mixers keep for each sequence",
-    "activations": "the most that a step needs while it runs",
-    "workspaces": "buffers of the server that live as long as it does",
+    "recurrent states": "states of recurrent mixers, per sequence",
+    "activations": "peak activations of a step",
+    "workspaces": "buffers that the server keeps allocated",
     "CUDA graphs": "captured graphs and their private pool",
     "outside the allocator": "CUDA context, NCCL, libraries",
 }

@@ -91,7 +91,7 @@ class ServingEstimate(Shown):
             low=sum(entry.low for entry in held),
             expected=sum(entry.bytes for entry in held),
             high=sum(entry.high for entry in held),
-            range_because="what no source fixes",
+            range_because="not documented by any source",
         )
 
     @cached_property
@@ -113,7 +113,7 @@ class ServingEstimate(Shown):
             low=total - less,
             expected=total,
             high=total + more,
-            range_because="context, communicators and graphs, which no source fixes",
+            range_because="context, communicators and graphs, not documented by any source",
         )
 
     @property

@@ -13,12 +13,12 @@ from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES
 
 METHODS: Mapping[str, str] = {
-    "mtp": "the checkpoint's own layers that predict further tokens",
-    "eagle": "a decoder layer that reads the last hidden state",
-    "eagle3": "a decoder layer that reads three hidden states, with a small head of its own",
-    "medusa": "heads of their own",
-    "ngram": "lookup in the prompt, without weights",
-    "draft": "a smaller model",
+    "mtp": "the checkpoint's own multi-token prediction layers",
+    "eagle": "EAGLE: one decoder layer on the last hidden state",
+    "eagle3": "EAGLE-3: one decoder layer on three hidden states, with a small head",
+    "medusa": "Medusa: extra prediction heads",
+    "ngram": "n-gram lookup in the prompt; no weights",
+    "draft": "a smaller draft model",
 }
 """How tokens are proposed."""
 
@@ -39,10 +39,10 @@ CACHE_DTYPES = Choice(
     ),
     {
         "auto": "the model's dtype",
-        "fp8_ds_mla": "656 bytes for a token's latent vector (sparse attention in vLLM)",
-        "int8": "with an fp32 scale for each token and head",
-        "int4": "with an fp32 scale for each token and head",
-        "q8_0": "ggml's blocks of 32 with an fp16 scale (llama.cpp)",
+        "fp8_ds_mla": "656 bytes per token's latent vector (sparse attention in vLLM)",
+        "int8": "with one fp32 scale per token and head",
+        "int4": "with one fp32 scale per token and head",
+        "q8_0": "ggml blocks of 32 values with an fp16 scale (llama.cpp)",
     },
 )  # fmt: skip
 
@@ -53,39 +53,39 @@ class Inference(Section, path="inference"):
     batch_size = setting(
         Integer(unit="sequences"),
         "Sequences at once",
-        "Sequences in memory at the same time: a batch, or users of a server whose answers are being written.",
+        "Sequences in memory at the same time: a batch, or concurrent users of a server.",
         flag="batch",
         default="1",
     )
     prompt_length = setting(
         Integer(unit="tokens"),
         "Prompt",
-        "Tokens of a prompt.",
+        "Tokens per prompt.",
         flag="prompt",
-        default="the longest sequence less the output",
+        default="the longest sequence minus the output",
     )
     output_length = setting(
-        Integer(unit="tokens"), "Output", "Tokens that are generated for a prompt.", flag="output", default="128"
+        Integer(unit="tokens"), "Output", "Tokens generated per prompt.", flag="output", default="128"
     )
     max_model_len = setting(
         Integer(unit="tokens"),
         "Longest sequence",
-        "Tokens of prompt and output together that the server allows.",
+        "Longest sequence that the server accepts: prompt plus output.",
         flag="max-len",
         common=True,
-        default="prompt and output, else the model's maximum",
+        default="prompt plus output, otherwise the model's maximum",
     )
     mean_length = setting(
         Integer(unit="tokens"),
         "Mean sequence",
-        "Tokens that a user's sequence has on average; a pool is shared, so more users fit than at the longest.",
+        "Average tokens per user. The cache pool is shared, so more users fit than at full length.",
         flag="mean-len",
-        default="half of the longest",
+        default="half the longest",
     )
     max_num_seqs = setting(
         Integer(unit="sequences"),
         "Most sequences in a step",
-        "Sequences that the scheduler puts into one step; it sizes the sampler's logits.",
+        "Max sequences per scheduler step; sizes the sampler's logits.",
         flag="max-seqs",
         common=True,
         engines=POOLED,
@@ -94,25 +94,25 @@ class Inference(Section, path="inference"):
     weight_dtype = setting(
         Choice(FLOATING),
         "Weight dtype",
-        "The dtype of what is not quantized.",
+        "Dtype of everything that is not quantized.",
         flag="weight-dtype",
-        default="the checkpoint's, else bf16",
+        default="the checkpoint's, otherwise bf16",
     )
     quantization = setting(
         Listed("weight formats", QUANTIZATIONS),
         "Weight format",
-        "How matrices are stored; GGUF types are for llama.cpp.",
+        "Weight format of the matrices; GGUF types are for llama.cpp.",
         flag="quantization",
         common=True,
-        default="what the checkpoint's quantization_config says, else none",
+        default="from the checkpoint's quantization_config, otherwise none",
     )
     kv_cache_dtype = setting(
-        CACHE_DTYPES, "KV cache dtype", "How keys and values are cached.", flag="kv-dtype", common=True, default="auto"
+        CACHE_DTYPES, "KV cache dtype", "Dtype of the KV cache.", flag="kv-dtype", common=True, default="auto"
     )
     block_size = setting(
         Integer(unit="tokens"),
         "Block size",
-        "Tokens in a block of the cache; a sequence takes whole blocks.",
+        "Tokens per KV-cache block; a sequence occupies whole blocks.",
         flag="block-size",
         engines=POOLED,
         default="vLLM 16 (64 for latent attention), SGLang 1, TensorRT-LLM 32",
@@ -121,7 +121,7 @@ class Inference(Section, path="inference"):
     use_cache = setting(
         Flag(),
         "KV cache",
-        "Keep keys and values between tokens; without it every token runs the whole sequence again.",
+        "Cache keys and values between tokens; without a cache, every token recomputes the whole sequence.",
         flag="cache",
         engines=("transformers",),
         default="true",
@@ -130,7 +130,7 @@ class Inference(Section, path="inference"):
     draft_model = setting(
         ModelName(),
         "Draft model",
-        "A smaller model that proposes tokens, by its id or config.json; its weights and cache come on top.",
+        "Smaller model that drafts tokens, by its id or config.json; adds its weights and cache.",
         flag="draft",
         engines=("vllm", "sglang"),
         default="none",
@@ -139,16 +139,16 @@ class Inference(Section, path="inference"):
     speculative_method = setting(
         Choice(tuple(METHODS), METHODS),
         "Proposals by",
-        "How tokens are proposed that one step checks; weights and cache of it come on top.",
+        "Speculative decoding method; adds the draft's weights and cache.",
         flag="speculative-method",
         engines=("vllm", "sglang"),
-        default="mtp where the family has such layers, else ngram; draft with a draft model",
+        default="mtp if the family has such layers, otherwise ngram; draft with a draft model",
         advanced=True,
     )
     num_speculative_tokens = setting(
         Integer(unit="tokens"),
         "Proposed tokens",
-        "Tokens that are proposed and checked in one step.",
+        "Tokens drafted and verified per step.",
         flag="speculative-tokens",
         engines=("vllm", "sglang"),
         default="none, or 5 with a draft model",
@@ -157,7 +157,7 @@ class Inference(Section, path="inference"):
     max_loras = setting(
         Integer(unit="adapters"),
         "LoRA slots",
-        "Adapters that are in GPU memory at the same time.",
+        "LoRA adapters in GPU memory at the same time.",
         flag="max-loras",
         engines=("vllm",),
         default="none",
@@ -166,7 +166,7 @@ class Inference(Section, path="inference"):
     max_lora_rank = setting(
         Integer(),
         "LoRA rank",
-        "The highest rank of an adapter; slots are as large as this.",
+        "Highest adapter rank; every LoRA slot has this size.",
         flag="lora-rank",
         engines=("vllm",),
         default="16",
@@ -175,7 +175,7 @@ class Inference(Section, path="inference"):
     images_per_sequence = setting(
         Integer(minimum=0, unit="images"),
         "Images",
-        "Images of a prompt, for models with a vision tower; 0 turns the tower's part of profiling off.",
+        "Images per prompt, for models with a vision tower; 0 skips the tower in the profiling run.",
         flag="prompt-images",
         engines=("vllm", "transformers"),
         default="what the server profiles with",
@@ -184,7 +184,8 @@ class Inference(Section, path="inference"):
     sleep_level = setting(
         Integer(0, 2),
         "Sleep level",
-        "While another job has the GPU: 0 stays awake, 1 moves weights to the host, 2 drops them; both drop the cache.",
+        "State while another job uses the GPU: 0 awake, 1 weights moved to the host, 2 weights dropped; 1 "
+        "and 2 drop the cache.",
         flag="sleep-level",
         engines=("vllm",),
         default="none",

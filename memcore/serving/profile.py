@@ -97,7 +97,7 @@ def _read(step: Step, mixer: object) -> list[Entry]:
     if not isinstance(mixer, (Attention, LatentAttention)):
         return []
     shape = (TOKENS, *sharded((mixer.heads.query, mixer.heads.value), TENSOR))
-    return [tensor("attention's result", ACTIVATIONS, shape, BYTES[step.dtype], step.sizes, _PIECE)]
+    return [tensor("attention output", ACTIVATIONS, shape, BYTES[step.dtype], step.sizes, _PIECE)]
 
 
 def _attention(step: Step, mixer: Attention) -> list[Entry]:
@@ -109,7 +109,7 @@ def _attention(step: Step, mixer: Attention) -> list[Entry]:
         tensor("queries, keys and values", ACTIVATIONS, together, size, sizes, _PIECE),
         tensor("rotated queries", ACTIVATIONS, query, size, sizes, _PIECE),
         tensor("rotated keys", ACTIVATIONS, key, size, sizes, _PIECE),
-        tensor("attention's result", ACTIVATIONS, query, size, sizes, _PIECE),
+        tensor("attention output", ACTIVATIONS, query, size, sizes, _PIECE),
     ]
 
 
@@ -120,7 +120,7 @@ def _latent(step: Step, mixer: LatentAttention) -> list[Entry]:
     source = "vllm, model_executor/layers/attention/mla_attention.py"
     return [
         tensor("queries", ACTIVATIONS, (TOKENS, *heads, mixer.heads.width), size, sizes, source, copies=2),
-        tensor("attention's result", ACTIVATIONS, (TOKENS, *heads, mixer.heads.value), size, sizes, source),
+        tensor("attention output", ACTIVATIONS, (TOKENS, *heads, mixer.heads.value), size, sizes, source),
         tensor("expanded context", ACTIVATIONS, (WIDEST_CONTEXT, *heads, "u"), size, sizes, source),
     ]
 
@@ -133,21 +133,21 @@ def _dense(step: Step, feed: FeedForward) -> list[Entry]:
     shape: Shape = outer[0] if len(outer) == 1 else (Total("gate and up", outer),)
     found = [
         tensor("gate and up", ACTIVATIONS, shape, size, sizes, _PIECE),
-        tensor("their product, activated", ACTIVATIONS, down, size, sizes, _PIECE),
+        tensor("activated gate times up", ACTIVATIONS, down, size, sizes, _PIECE),
     ]
     quantized = step.format.activations if step.format and feed.kind in step.format.covers else None
     if quantized is not None:
         source = "vllm, _custom_ops.py: outputs of quantizing kernels are allocated ahead"
-        found.append(tensor("the same, quantized", ACTIVATIONS, down, quantized, sizes, source))
-        found.append(tensor("the input, quantized", ACTIVATIONS, (TOKENS, *feed.up.inner), quantized, sizes, source))
+        found.append(tensor("quantized activated gate times up", ACTIVATIONS, down, quantized, sizes, source))
+        found.append(tensor("quantized layer input", ACTIVATIONS, (TOKENS, *feed.up.inner), quantized, sizes, source))
     elif step.benchmark:
         found.append(
             Entry(
-                title="buffer that clears the second-level cache",
+                title="buffer for flushing the L2 cache",
                 category=ACTIVATIONS,
                 each=step.benchmark,
                 text="size of the cache",
-                why="inductor times its kernels in the profiling run",
+                why="inductor autotunes its kernels in the profiling run",
                 source="pytorch, torch/_inductor/runtime/benchmarking.py",
             )
         )

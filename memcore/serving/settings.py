@@ -21,17 +21,17 @@ class ServerSettings(Section, path="engine"):
 
     max_num_seqs = setting(
         Integer(unit="sequences"), "Most sequences in a step",
-        "The same as inference.max_num_seqs, where a file has it here.",
+        "Same as inference.max_num_seqs, for files that have it under engine.",
         flag="engine-max-seqs", engines=("vllm", "sglang", "tensorrt-llm"), advanced=True,
     )  # fmt: skip
     block_size = setting(
-        Integer(unit="tokens"), "Block size", "The same as inference.block_size, where a file has it here.",
+        Integer(unit="tokens"), "Block size", "Same as inference.block_size, for files that have it under engine.",
         flag="engine-block-size", engines=("vllm", "sglang", "tensorrt-llm"), advanced=True,
     )  # fmt: skip
     enable_expert_parallel = setting(
         Flag(),
         "Expert parallel",
-        "Whole experts on each rank instead of a part of every expert.",
+        "Place whole experts on each rank instead of splitting every expert.",
         flag="enable-expert-parallel",
         engines=("vllm", "sglang"),
         default="false",
@@ -40,7 +40,7 @@ class ServerSettings(Section, path="engine"):
     quantization = setting(
         Text(),
         "Server's quantization",
-        "The name under which the server knows the weight format; for the record, inference.quantization decides.",
+        "The server's own name of the weight format, for the record; inference.quantization decides.",
         flag="server-quantization",
         engines=("vllm", "sglang", "tensorrt-llm"),
         advanced=True,

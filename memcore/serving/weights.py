@@ -111,11 +111,11 @@ def unsplit(entries: list[Entry], category: str = CATEGORY) -> Entry:
     """What the allocator's blocks are larger than the tensors in them."""
     more = sum((block(entry.each) - entry.each) * entry.copies for entry in entries if entry.range is None)
     return Entry(
-        title="ends of segments that are not split",
+        title="unsplit segment ends (allocator rounding)",
         category=category,
         each=more,
         text="Σ (block - tensor)",
-        why="segments are multiples of 2 MiB, and an end of at most 1 MiB stays with its tensor",
+        why="segments are multiples of 2 MiB, and remainders of at most 1 MiB stay with their tensor",
         source="pytorch, c10/cuda/CUDACachingAllocator.cpp",
     )
 

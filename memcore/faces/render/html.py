@@ -27,8 +27,10 @@ ICONS = {"fits": "✓", "tight": "!", "over": "≈", "no": "✕", "unknown": "?"
 HEADINGS = {
     "peak-heading": "At the peak",
     "step-heading": "One step",
-    "step-note": "Bytes in tensors on one GPU: the highest point of every stretch of the step, in order. Layers that "
-    "are equal follow a straight line.",
+    "step-note": (
+        "Allocated memory on one GPU: the highest point of every part of the step, in order. Identical "
+        "layers lie on a straight line."
+    ),
     "ledger-heading": "Every tensor at the peak",
 }
 """Headings of the page's parts for a step of training, by element id."""
@@ -138,7 +140,7 @@ def moments(estimate: Estimate) -> str:
     rows = [(escape(when(each, estimate)), exact(each.peak), exact(each.end)) for each in estimate.moments]
     initial = (translated("after init"), exact(estimate.rank.after_init), exact(estimate.rank.after_init))
     head = ("Moment", "Highest", "At its end")
-    return exact_table("Bytes in tensors at every moment of a step", head, [initial, *rows])
+    return exact_table("Allocated memory at every moment of a step", head, [initial, *rows])
 
 
 def ledger(estimate: Estimate) -> str:
@@ -184,7 +186,7 @@ def assumptions(estimate: Estimate) -> str:
     """What the config leaves open, and what was taken."""
     notable = [each for each in estimate.assumptions if each.notable]
     usual = [each for each in estimate.assumptions if not each.notable]
-    shown = _assumed(notable) if notable else f"<p>{translated('Nothing that matters.')}</p>"
+    shown = _assumed(notable) if notable else f"<p>{translated('Nothing significant.')}</p>"
     if not usual:
         return shown
     summary = f"<summary>{say('usual-defaults', count=len(usual))}</summary>"

@@ -233,7 +233,9 @@ def _grown(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 def _moments(job: ServingJob, layer: Layer, sizes: Mapping[str, int]) -> Iterator[list[Entry]]:
     size = BYTES[job.basics.dtype]
     stream = [
-        tensor("residual stream, and the same normed", "activations", ("b", "s", "h"), size, sizes, _MODEL, copies=2)
+        tensor(
+            "residual stream before and after its norm", "activations", ("b", "s", "h"), size, sizes, _MODEL, copies=2
+        )
     ]
     for mixer in layer.mixers:
         if isinstance(mixer, (Attention, LatentAttention)):
@@ -279,7 +281,7 @@ def _logits(job: ServingJob, chosen: Options, sizes: Mapping[str, int]) -> list[
     last = {**sizes, "s": 1}
     return [
         *found,
-        tensor("next tokens' logits in fp32, and their softmax", "activations", ("b", "V"), 8, last, _GENERATE),
+        tensor("fp32 logits of the next tokens, and their softmax", "activations", ("b", "V"), 8, last, _GENERATE),
     ]
 
 
@@ -294,7 +296,7 @@ def _dequantized(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     matrix = max(packed, key=lambda entry: entry.each)
     return [
         tensor(
-            "the largest matrix, unpacked", "activations", matrix.shape, BYTES[job.basics.dtype], matrix.sizes, _BNB,
+            "the largest matrix, dequantized", "activations", matrix.shape, BYTES[job.basics.dtype], matrix.sizes, _BNB,
             module=matrix.module, copies=chosen.framework.dequantized,
         )
     ]  # fmt: skip

@@ -172,7 +172,7 @@ def budget(job: ServingJob) -> Budget:
     )
     host = ledger(_entries(buffers, HOST))
     if host.total:
-        notes.append("the host holds the embedding, and what is not on GPUs")
+        notes.append("the host holds the embedding and everything not offloaded to GPUs")
     return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
 
 

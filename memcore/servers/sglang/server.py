@@ -129,7 +129,7 @@ def budget(job: ServingJob) -> Budget:
         pool=_pool(job, chosen, found, least),
         line=line,
         line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
-        notes=("activations and graphs live outside the static fraction", *_startup(job, found, least)),
+        notes=("activations and graphs are outside the static fraction", *_startup(job, found, least)),
     )
 
 

@@ -14,15 +14,16 @@ class SglangSettings(Section, path="engine"):
     mem_fraction_static = setting(
         Number(0.01, 1),
         "Static memory fraction",
-        "SGLang's share of the GPU for weights and the cache pool; activations and graphs live outside of it.",
+        "Fraction of the GPU that SGLang uses for weights and the KV cache pool, not counting activations "
+        "and CUDA Graphs.",
         flag="mem-fraction-static",
         engines=_SGLANG,
-        default="by SGLang's rule from the GPU, the chunk size and the graphs",
+        default="SGLang's own rule, from the GPU, chunk size and CUDA Graphs",
     )
     chunked_prefill_size = setting(
         Integer(unit="tokens"),
         "Chunked prefill",
-        "Tokens of a prompt that one step computes.",
+        "Max prompt tokens per step.",
         flag="chunked-prefill-size",
         engines=_SGLANG,
         default="2048, 4096, 8192 or 16384 by GPU memory",
@@ -31,7 +32,7 @@ class SglangSettings(Section, path="engine"):
     cuda_graph_max_bs = setting(
         Integer(unit="sequences"),
         "Largest graph",
-        "The largest batch for which a CUDA graph is captured.",
+        "Largest batch size captured as a CUDA Graph.",
         flag="cuda-graph-max-bs",
         engines=_SGLANG,
         default="by GPU memory",
@@ -40,7 +41,7 @@ class SglangSettings(Section, path="engine"):
     swa_full_tokens_ratio = setting(
         Number(0.01, 1),
         "Window pool",
-        "Tokens of the pool for layers with windows, as a share of the other pool's.",
+        "Tokens in the sliding-window pool, relative to the full-attention pool.",
         flag="swa-full-tokens-ratio",
         engines=_SGLANG,
         default="0.8",
@@ -49,7 +50,7 @@ class SglangSettings(Section, path="engine"):
     mamba_full_memory_ratio = setting(
         Number(0.01, 100),
         "State pool",
-        "Bytes of the pool of recurrent states, as a share of the token pool's.",
+        "Size of the recurrent-state pool, relative to the token pool.",
         flag="mamba-full-memory-ratio",
         engines=_SGLANG,
         default="0.9",
@@ -58,7 +59,7 @@ class SglangSettings(Section, path="engine"):
     enable_dp_attention = setting(
         Flag(),
         "Data-parallel attention",
-        "Attention is replicated over data-parallel ranks inside the tensor-parallel group; each has its own pool.",
+        "Run attention data-parallel inside the tensor-parallel group; each rank has its own KV cache pool.",
         flag="dp-attention",
         engines=_SGLANG,
         default="false",

@@ -14,13 +14,13 @@ class TensorRtSettings(Section, path="engine"):
     free_gpu_memory_fraction = setting(
         Number(0.01, 1),
         "Cache fraction",
-        "TensorRT-LLM's share of the memory that is free after loading for the cache pool.",
+        "Fraction of the memory free after loading that TensorRT-LLM gives to the KV cache pool.",
         flag="free-gpu-memory-fraction",
         engines=_TRT,
         default="0.9",
     )
     max_num_tokens = setting(
-        Integer(unit="tokens"), "Most tokens in a step", "Tokens that one step computes.", flag="max-num-tokens",
+        Integer(unit="tokens"), "Most tokens in a step", "Max tokens per step.", flag="max-num-tokens",
         engines=_TRT, default="8192", advanced=True,
     )  # fmt: skip
 

@@ -453,7 +453,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     if not chosen.facts.graphs_inside and not chosen.eager:
         notes.append("before vLLM 0.20, CUDA graphs are not counted in the budget")
     if job.num_gpus > 1 and switched(job.accelerator):
-        notes.append("with several ranks 2 GiB of communicators are observed, not derived")
+        notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)

@@ -14,7 +14,7 @@ class VllmSettings(Section, path="engine"):
     gpu_memory_utilization = setting(
         Number(0.01, 1),
         "GPU memory utilization",
-        "The share of the GPU that one vLLM instance may use: weights, activations and the cache that is left.",
+        "Fraction of the GPU that vLLM may use for weights, activations and the KV cache.",
         flag="gpu-memory-utilization",
         common=True,
         engines=_VLLM,
@@ -23,28 +23,28 @@ class VllmSettings(Section, path="engine"):
     kv_cache_memory_bytes = setting(
         Integer(unit="bytes"),
         "KV cache size",
-        "The cache's size, instead of what is left below the utilization.",
+        "Size of the KV cache, instead of what gpu_memory_utilization leaves.",
         flag="kv-cache-memory",
         engines=_VLLM,
-        default="what is left",
+        default="what gpu_memory_utilization leaves",
         advanced=True,
     )
     max_num_batched_tokens = setting(
         Integer(unit="tokens"),
         "Most tokens in a step",
-        "Most tokens of one step; longer prompts are split. The profiling run computes this number of tokens.",
+        "Max tokens per step; longer prompts are chunked. The profiling run uses this number of tokens.",
         flag="max-batched-tokens",
         engines=_VLLM,
-        default="8192 from 70 GiB on (not A100), 16384 from 160 GiB on, else 2048",
+        default="8192 on GPUs from 70 GiB (except A100), 16384 from 160 GiB, otherwise 2048",
     )
     enforce_eager = setting(
-        Flag(), "No CUDA graphs", "Run without CUDA graphs and compilation.", flag="enforce-eager", engines=_VLLM,
+        Flag(), "No CUDA graphs", "Run without CUDA Graphs and compilation.", flag="enforce-eager", engines=_VLLM,
         default="false", advanced=True,
     )  # fmt: skip
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
-        "Blocks of equal prefixes are shared; the pool is as large, but holds more.",
+        "Reuse cache blocks of identical prefixes; the pool stays the same size but holds more.",
         flag="prefix-caching",
         engines=_VLLM,
         default="true",
@@ -53,7 +53,7 @@ class VllmSettings(Section, path="engine"):
     disable_hybrid_kv_cache_manager = setting(
         Flag(),
         "No hybrid cache manager",
-        "Layers with windows cache everything, as if they attended to all of it.",
+        "Cache the full context in sliding-window layers too.",
         flag="no-hybrid-cache",
         engines=_VLLM,
         default="false; true for chunked attention before 0.20",

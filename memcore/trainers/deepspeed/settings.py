@@ -16,7 +16,7 @@ DEEPSPEED = ("deepspeed", "megatron-deepspeed")
 
 _DEVICE = Choice(
     ("none", "cpu", "nvme"),
-    {"none": "on the GPU", "cpu": "in host memory", "nvme": "on a disk, in parts through host memory"},
+    {"none": "on the GPU", "cpu": "in host memory", "nvme": "on NVMe, staged through host memory"},
 )
 
 
@@ -32,7 +32,7 @@ class DeepSpeedSettings(Section, path="engine"):
     zero_stage = setting(
         Integer(0, 3),
         "ZeRO stage",
-        "What data-parallel ranks share: 1 the optimizer's states, 2 gradients too, 3 parameters too.",
+        "ZeRO stage: 1 shards optimizer states, 2 also gradients, 3 also parameters.",
         flag="zero-stage",
         common=True,
         engines=(*NANOTRON, *DEEPSPEED),
@@ -41,7 +41,7 @@ class DeepSpeedSettings(Section, path="engine"):
     offload_optimizer = setting(
         _DEVICE,
         "Optimizer offload",
-        "Where ZeRO keeps fp32 parameters, gradients and optimizer states, and runs the step.",
+        "Where ZeRO keeps fp32 parameters, gradients and optimizer states and runs the optimizer step.",
         flag="zero-offload-optimizer",
         engines=DEEPSPEED,
         default="none",
@@ -49,7 +49,7 @@ class DeepSpeedSettings(Section, path="engine"):
     offload_param = setting(
         _DEVICE,
         "Parameter offload",
-        "Where ZeRO-3 keeps the parameters of the model.",
+        "Where ZeRO-3 keeps the model's parameters.",
         flag="zero-offload-param",
         engines=DEEPSPEED,
         default="none",
@@ -57,7 +57,7 @@ class DeepSpeedSettings(Section, path="engine"):
     zero_init = setting(
         Flag(),
         "Sharded initialization",
-        "The model is made under deepspeed.zero.Init; how it is loaded changes no step.",
+        "Build the model under deepspeed.zero.Init; affects loading only, not the step.",
         flag="zero-init",
         engines=DEEPSPEED,
         default="true",
@@ -66,7 +66,7 @@ class DeepSpeedSettings(Section, path="engine"):
     overlap_comm = setting(
         Flag(),
         "Overlapped reduction",
-        "Stages 1 and 2 reduce one bucket while another is filled.",
+        "Reduce one bucket while the next is filled (stages 1 and 2).",
         flag="overlap-comm",
         engines=DEEPSPEED,
         default="true for stage 3, else false",
@@ -75,41 +75,43 @@ class DeepSpeedSettings(Section, path="engine"):
     contiguous_gradients = setting(
         Flag(),
         "Contiguous gradients",
-        "Gradients are copied into a bucket as they come.",
+        "Copy gradients into a contiguous bucket as they are produced.",
         flag="contiguous-gradients",
         engines=DEEPSPEED,
         default="true",
         advanced=True,
     )
-    reduce_bucket_size = _elements(
-        "Reduce bucket", "Elements of gradients that are reduced at once.", "reduce-bucket", "500000000"
-    )
+    reduce_bucket_size = _elements("Reduce bucket", "Gradient elements reduced at once.", "reduce-bucket", "500000000")
     allgather_bucket_size = _elements(
-        "All-gather bucket", "Elements gathered at once after the step, in place.", "allgather-bucket", "500000000"
+        "All-gather bucket", "Elements gathered at once after the step; in place.", "allgather-bucket", "500000000"
     )
-    sub_group_size = _elements("Sub-group", "Elements that stage 3 updates at once.", "sub-group", "1000000000")
+    sub_group_size = _elements("Sub-group", "Elements updated at once by stage 3.", "sub-group", "1000000000")
     stage3_prefetch_bucket_size = _elements(
-        "Prefetch bucket", "Elements that stage 3 fetches ahead.", "prefetch-bucket", "50000000"
+        "Prefetch bucket", "Elements prefetched by stage 3.", "prefetch-bucket", "50000000"
     )
     stage3_max_live_parameters = _elements(
         "Live parameters",
-        "Most elements that stage 3 keeps gathered, counting those it fetches ahead.",
+        "Max elements that stage 3 keeps gathered, including prefetched ones.",
         "max-live",
         "1000000000",
     )
     stage3_max_reuse_distance = _elements(
         "Reuse distance",
-        "Stage 3 keeps a gathered parameter that is used again within this number of elements.",
+        "Stage 3 keeps a parameter gathered if it is used again within this number of elements.",
         "max-reuse",
         "1000000000",
     )
     stage3_param_persistence_threshold = _elements(
-        "Persistence threshold", "Smaller parameters stay gathered.", "persistence-threshold", "100000"
+        "Persistence threshold",
+        "Stage 3 keeps parameters smaller than this gathered.",
+        "persistence-threshold",
+        "100000",
     )
     hidden_size_buckets = setting(
         Flag(),
-        "Buckets by width",
-        "transformers' Trainer fills in `auto`: buckets of h² and 0.9 h² elements, a threshold of 10 h.",
+        "Buckets by hidden size",
+        "transformers' Trainer resolves `auto` from the hidden size h: buckets of h² and 0.9 h² elements, "
+        "persistence threshold 10 h.",
         flag="hidden-size-buckets",
         engines=DEEPSPEED,
         default="false",
@@ -118,16 +120,16 @@ class DeepSpeedSettings(Section, path="engine"):
     zero_hpz_partition_size = setting(
         Integer(),
         "hpZ group",
-        "ZeRO++: ranks that share a secondary copy of the parameters.",
+        "ZeRO++ (hpZ): ranks over which a secondary copy of the parameters is sharded.",
         flag="hpz",
         engines=DEEPSPEED,
-        default="1: none",
+        default="1, no secondary copy",
         advanced=True,
     )
     mics_shard_size = setting(
         Integer(),
         "MiCS group",
-        "Ranks among which everything is sharded; the groups are replicas.",
+        "MiCS: ranks per sharding group; groups are replicas of each other.",
         flag="mics",
         engines=DEEPSPEED,
         default="all ranks",
@@ -136,7 +138,7 @@ class DeepSpeedSettings(Section, path="engine"):
     zero_quantized_weights = setting(
         Flag(),
         "Quantized gathers",
-        "ZeRO++ (qwZ): stage 3 gathers parameters in 8 bits.",
+        "ZeRO++ (qwZ): gather parameters in 8 bits (stage 3).",
         flag="qwz",
         engines=DEEPSPEED,
         default="false",
@@ -145,7 +147,7 @@ class DeepSpeedSettings(Section, path="engine"):
     zero_quantized_gradients = setting(
         Flag(),
         "Quantized reduction",
-        "ZeRO++ (qgZ): between nodes, stage 3 reduces gradients in 4 bits.",
+        "ZeRO++ (qgZ): reduce gradients in 4 bits between nodes (stage 3).",
         flag="qgz",
         engines=DEEPSPEED,
         default="false",
@@ -154,7 +156,7 @@ class DeepSpeedSettings(Section, path="engine"):
     partition_activations = setting(
         Flag(),
         "Partitioned checkpoints",
-        "deepspeed.checkpointing divides what checkpoints keep among tensor-parallel ranks.",
+        "Split checkpointed activations over tensor-parallel ranks (deepspeed.checkpointing).",
         flag="partition-activations",
         engines=("megatron-deepspeed",),
         default="false",
@@ -163,7 +165,7 @@ class DeepSpeedSettings(Section, path="engine"):
     cpu_checkpointing = setting(
         Flag(),
         "Checkpoints on the host",
-        "deepspeed.checkpointing keeps what checkpoints keep in host memory.",
+        "Keep checkpointed activations in host memory (deepspeed.checkpointing).",
         flag="cpu-checkpointing",
         engines=("megatron-deepspeed",),
         default="false",
@@ -172,7 +174,7 @@ class DeepSpeedSettings(Section, path="engine"):
     contiguous_memory_optimization = setting(
         Flag(),
         "Buffers for checkpoints",
-        "deepspeed.checkpointing makes room for the parts of all layers when the first is kept: earlier, not more.",
+        "Allocate one buffer for all layers' checkpoints up front (deepspeed.checkpointing); same size, earlier.",
         flag="contiguous-checkpointing",
         engines=("megatron-deepspeed",),
         default="false",

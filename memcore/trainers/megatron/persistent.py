@@ -22,9 +22,9 @@ from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.megatron.workspaces import Stored, Workspaces, total
 
-_ALWAYS = "the whole job"
-_FROM_FIRST_STEP = "from the first optimizer step on"
-_FROM_FIRST_USE = "from the first use on"
+_ALWAYS = "during the whole job"
+_FROM_FIRST_STEP = "allocated in the first optimizer step and kept"
+_FROM_FIRST_USE = "allocated at first use and kept"
 _OPTIMIZING = "during the optimizer's step"
 _UNTIL_NEXT = "from the optimizer's step until the next step begins"
 _MOMENTS = ("moment_1", "moment_2")

@@ -47,7 +47,7 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
             also = Message("; allowed: {}", allowed[0]) if allowed else "; leave it out"
             raise UnsupportedError(path, "found {!r}, which is not supported yet with Megatron{}", value, also)
     for path in filter(read.given, _OF_TIME):
-        reason = "counted as if it were off: how much longer tensors live is not modelled"
+        reason = "counted as off: longer tensor lifetimes are not supported yet"
         read.assumptions.append(Assumption(path, True, reason, notable=True))
     scaled = bool(read.given(MegatronSettings.apply_query_key_layer_scaling))
     return MegatronPlan(
@@ -90,7 +90,7 @@ def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bo
     exact = bool(read.given(MegatronSettings.deterministic_mode))
     if major is None or major < 9 or (dropped and (windowed or (exact and major > 9))):
         return "flash", "TransformerEngine's usual choice"
-    return "cudnn", "TransformerEngine's choice from Hopper on"
+    return "cudnn", "TransformerEngine's choice since Hopper"
 
 
 def _fp8(read: Defaults) -> str | None:

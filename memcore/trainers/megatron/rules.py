@@ -11,7 +11,7 @@ _MEGATRON = "Megatron-LM, megatron/core"
 RULES: Mapping[str, Rule] = {
     # What Megatron-Core keeps.
     "main_gradient": Rule(
-        "gradients in a flat buffer that stays", f"{_MEGATRON}/distributed/param_and_grad_buffer.py", "gradients"
+        "persistent flat gradient buffer", f"{_MEGATRON}/distributed/param_and_grad_buffer.py", "gradients"
     ),
     "orthogonalization": Rule(
         "Newton-Schulz iteration in fp32",
@@ -19,7 +19,7 @@ RULES: Mapping[str, Rule] = {
         "temporaries",
     ),
     "divided_input": Rule(
-        "a tensor-parallel rank's part of a checkpoint's input",
+        "checkpointed layer input, split over tensor-parallel ranks",
         f"{_MEGATRON}/tensor_parallel/random.py: distribute_saved_activations",
         "activations",
     ),
@@ -52,7 +52,7 @@ RULES: Mapping[str, Rule] = {
         "buffers",
     ),
     "dummy_gradient": Rule(
-        "stands for a fused weight gradient, one of each shape",
+        "placeholder for a fused weight gradient, one per shape",
         "TransformerEngine, pytorch/module/base.py: get_dummy_wgrad",
         "buffers",
     ),
@@ -60,15 +60,15 @@ RULES: Mapping[str, Rule] = {
         "the sequence gathered for the output head", f"{_MEGATRON}/utils.py: GlobalMemoryBuffer", "buffers"
     ),
     "score_buffer": Rule(
-        "what unfused attention adds its scores to", f"{_MEGATRON}/transformer/dot_product_attention.py", "buffers"
+        "output buffer of unfused attention scores", f"{_MEGATRON}/transformer/dot_product_attention.py", "buffers"
     ),
     "last_input": Rule(
-        "a chunk's last input, and its gradient, which the model still refers to",
+        "a model chunk's last input and its gradient, still referenced by the model",
         f"{_MEGATRON}/transformer/transformer_block.py: set_input_tensor",
         "communication",
     ),
     "deferred_gradient": Rule(
-        "input of the head and gradient of its logits, until its weight's gradient is computed",
+        "output head's input and logit gradient, kept until the weight gradient is computed",
         f"{_MEGATRON}/tensor_parallel/layers.py and pipeline_parallel/schedules.py: finish_embedding_wgrad_compute",
         "logits and loss",
     ),
@@ -78,17 +78,17 @@ RULES: Mapping[str, Rule] = {
         "communication",
     ),
     "fsdp_gradients": Rule(
-        "gradients of layers before they are scattered",
+        "layer gradients before reduce-scatter",
         f"{_MEGATRON}/distributed/fsdp: GradReducePipeline",
         "communication",
     ),
     "expert_buffer": Rule(
-        "all ranks' tokens, gathered for the experts of each",
+        "tokens of all ranks, gathered for each rank's experts",
         f"{_MEGATRON}/transformer/moe/token_dispatcher.py: MoEAllGatherTokenDispatcher, use_global_buffer",
         "buffers",
     ),
     "routing_weights": Rule(
-        "weights of all experts for each token, which the dispatcher refers to",
+        "routing weights of all experts per token, held by the dispatcher",
         f"{_MEGATRON}/transformer/moe/token_dispatcher.py: self.probs",
         "buffers",
     ),
@@ -98,37 +98,37 @@ RULES: Mapping[str, Rule] = {
         "buffers",
     ),
     "layer_wise_gather": Rule(
-        "updated parameters of all ranks",
+        "updated parameters, gathered from all ranks",
         f"{_MEGATRON}/optimizer/layer_wise_optimizer.py: allgather_params",
         "temporaries",
     ),
     "graph_input": Rule(
-        "input of a layer's CUDA graph, one for each in flight",
+        "static input of a layer's CUDA Graph, one per micro-batch in flight",
         f"{_MEGATRON}/transformer/cuda_graphs.py: _get_sample_arguments",
         "buffers",
     ),
     "graph_mask": Rule(
-        "mask that a layer's CUDA graph is given",
+        "mask input of a layer's CUDA Graph",
         f"{_MEGATRON}/transformer/transformer_layer.py: get_layer_static_inputs",
         "buffers",
     ),
     "graph_gradient": Rule(
-        "gradient of a CUDA graph's output, which all of one kind share",
+        "output gradient of a CUDA Graph, shared by all graphs of one kind",
         "TransformerEngine, pytorch/graph.py: static_grad_outputs",
         "buffers",
     ),
     "reloaded_activation": Rule(
-        "saved tensors of a module, back from the host one group ahead of their use",
+        "saved tensors reloaded from the host, one group ahead of use",
         f"{_MEGATRON}/pipeline_parallel/fine_grained_activation_offload.py: bulk_reload_group",
         "activations",
     ),
     "pinned_activation": Rule(
-        "saved tensors of modules, in pinned memory that is used again",
+        "saved tensors in reusable pinned host memory",
         f"{_MEGATRON}/pipeline_parallel/fine_grained_activation_offload.py: OffloadTensorPool",
         "activations",
     ),
     "expert_counts": Rule(
-        "tokens of each expert and the bias of its choice", f"{_MEGATRON}/transformer/moe/router.py", "buffers"
+        "token count and selection bias per expert", f"{_MEGATRON}/transformer/moe/router.py", "buffers"
     ),
 }
 """Rows by name."""

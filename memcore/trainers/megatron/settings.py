@@ -38,14 +38,14 @@ class MegatronSettings(Section, path="engine"):
         Choice(
             ("no_shard", "optim", "optim_grads", "optim_grads_params"),
             {
-                "no_shard": "every rank has everything",
-                "optim": "ranks share master weights and optimizer states",
-                "optim_grads": "and gradients",
-                "optim_grads_params": "and parameters, which are gathered layer by layer",
+                "no_shard": "no sharding",
+                "optim": "shard master weights and optimizer states",
+                "optim_grads": "also shard gradients",
+                "optim_grads_params": "also shard parameters, gathered layer by layer",
             },
         ),
         "Sharding strategy",
-        "What data-parallel ranks share under Megatron-FSDP.",
+        "Megatron-FSDP: what is sharded over data-parallel ranks.",
         flag="sharding-strategy",
         engines=("megatron-fsdp",),
         default="no_shard, as in Megatron-LM",
@@ -53,10 +53,10 @@ class MegatronSettings(Section, path="engine"):
     outer_dp_sharding_strategy = setting(
         Choice(
             ("no_shard", "optim"),
-            {"no_shard": "they are replicas", "optim": "they share master weights and optimizer states too"},
+            {"no_shard": "replicas, no sharding", "optim": "also shard master weights and optimizer states"},
         ),
         "Outer sharding",
-        "What the groups of Megatron-FSDP share among them, where there are several optimizer instances (HSDP).",
+        "Megatron-FSDP with several optimizer instances (HSDP): what is sharded across them.",
         flag="outer-sharding-strategy",
         engines=("megatron-fsdp",),
         default="no_shard",
@@ -64,36 +64,37 @@ class MegatronSettings(Section, path="engine"):
     )
     distributed_optimizer = _flag(
         "Distributed optimizer",
-        "Data-parallel ranks share master weights and optimizer states (ZeRO-1); each still has all gradients.",
+        "Shard master weights and optimizer states over data-parallel ranks (ZeRO-1); gradients stay unsharded.",
         "distributed-optimizer",
         shown=True,
     )
     num_distributed_optimizer_instances = _choice(
         "Optimizer instances",
-        "Copies of the distributed optimizer: each is shared by fewer ranks.",
+        "Replicas of the distributed optimizer; each is sharded over fewer ranks.",
         "optimizer-instances",
         Integer(),
         "1",
     )
     precision_aware_optimizer = _flag(
         "Precision-aware optimizer",
-        "TransformerEngine's optimizer reads gradients in their own dtype and may keep states in fewer bits.",
+        "Use TransformerEngine's precision-aware optimizer, which reads gradients in their own dtype and "
+        "supports lower-precision states.",
         "precision-aware-optimizer",
     )
     grad_reduce_in_bf16 = _flag(
         "Gradients in bf16",
-        "Gradients are kept and summed over ranks in bf16; the optimizer then makes an fp32 copy of its part.",
+        "Keep and reduce gradients in bf16; the optimizer then makes an fp32 copy of its shard.",
         "grad-reduce-bf16",
     )
     main_grads_dtype = _choice(
         "Main gradients",
-        "Dtype in which the precision-aware optimizer reads gradients.",
+        "Gradient dtype of the precision-aware optimizer.",
         "main-grads",
         Choice(FLOATING),
         "fp32",
     )
     main_params_dtype = _choice(
-        "Main parameters", "Dtype of the precision-aware optimizer's master weights.", "main-params",
+        "Main parameters", "Master-weight dtype of the precision-aware optimizer.", "main-params",
         Choice(("fp32", "fp16")), "fp32",
     )  # fmt: skip
     exp_avg_dtype = _choice(
@@ -104,89 +105,100 @@ class MegatronSettings(Section, path="engine"):
     )
     overlap_grad_reduce = _flag(
         "Overlap gradient reduction",
-        "Gradients are summed in buckets while the backward pass runs; the buffers are the same.",
+        "Reduce gradient buckets during the backward pass; memory is the same.",
         "overlap-grad-reduce",
     )
     overlap_param_gather = _flag(
         "Overlap parameter gather",
-        "Parameters are gathered in place while the forward pass runs.",
+        "All-gather parameters in place during the forward pass.",
         "overlap-param-gather",
     )
     gradient_accumulation_fusion = _flag(
         "Gradient accumulation fusion",
-        "Weight gradients are added to the gradient buffer by the matrix product itself; autograd is given a dummy of "
-        "each shape.",
+        "Accumulate weight gradients inside the matrix product; autograd gets one dummy gradient per shape.",
         "grad-accum-fusion",
         "true",
     )
     transformer_impl = _choice(
         "Transformer implementation",
-        "Whose layers run; the same as training.implementation.",
+        "Implementation of the layers; the same as training.implementation.",
         "transformer-impl",
         Choice(("transformer_engine", "local")),
         "transformer_engine",
     )
     deterministic_mode = _flag(
         "Deterministic mode",
-        "Deterministic kernels; needs CUBLAS_WORKSPACE_CONFIG=:4096:8, workspaces of 32 MiB.",
+        "Use deterministic kernels; requires CUBLAS_WORKSPACE_CONFIG=:4096:8 (32 MiB workspaces).",
         "deterministic",
     )
     account_for_embedding_in_pipeline_split = _flag(
-        "Embedding counts as a layer", "The first stage has a layer less.", "account-embedding"
+        "Account for embedding in split",
+        "Give the first stage one layer fewer, to make up for the embedding.",
+        "account-embedding",
     )
     account_for_loss_in_pipeline_split = _flag(
-        "Loss counts as a layer", "The last stage has a layer less.", "account-loss"
+        "Account for loss in split", "Give the last stage one layer fewer, to make up for the head.", "account-loss"
     )
     microbatch_group_size_per_virtual_pipeline_stage = _choice(
         "Micro-batch group",
-        "Micro-batches that pass through a chunk before the next chunk's turn.",
+        "Micro-batches that run through one virtual stage before the next one starts.",
         "microbatch-group",
         Integer(maximum=MICRO_BATCHES),
-        "the pipeline's size",
+        "the pipeline-parallel size",
     )
     cp_comm_type = _choice(
         "Context-parallel communication",
-        "How ranks exchange keys and values.",
+        "How context-parallel ranks exchange keys and values.",
         "cp-comm",
         Choice(("p2p", "a2a", "allgather", "a2a+p2p")),
         "p2p",
     )
     cross_entropy_loss_fusion = _flag(
-        "Fused cross-entropy", "The vocabulary-parallel loss runs as one kernel.", "ce-fusion"
+        "Fused cross-entropy", "Run the vocabulary-parallel loss as one kernel.", "ce-fusion"
     )
     cross_entropy_fusion_impl = _choice(
-        "Fused cross-entropy's code", "Whose kernel that is.", "ce-impl", Choice(("native", "te")), "native"
+        "Fused cross-entropy implementation",
+        "Implementation of the fused cross-entropy.",
+        "ce-impl",
+        Choice(("native", "te")),
+        "native",
     )
-    attention_softmax_in_fp32 = _flag("Softmax in fp32", "Unfused attention takes its softmax in fp32.", "softmax-fp32")
+    attention_softmax_in_fp32 = _flag(
+        "Softmax in fp32", "Compute the softmax of unfused attention in fp32.", "softmax-fp32"
+    )
     apply_query_key_layer_scaling = _flag(
-        "Scaled by the layer", "Scores are scaled by the layer's number, with a softmax in fp32.", "qk-layer-scaling"
+        "Scale by layer number",
+        "Scale attention scores by the layer number, with the softmax in fp32.",
+        "qk-layer-scaling",
     )
-    no_masked_softmax_fusion = _flag(
-        "No fused softmax", "Scale, mask and softmax are operations of their own.", "no-softmax-fusion"
-    )
-    no_bias_gelu_fusion = _flag("No fused activation", "Bias and GELU are operations of their own.", "no-gelu-fusion")
+    no_masked_softmax_fusion = _flag("No fused softmax", "Do not fuse scale, mask and softmax.", "no-softmax-fusion")
+    no_bias_gelu_fusion = _flag("No fused bias GELU", "Do not fuse bias and GELU.", "no-gelu-fusion")
     no_bias_swiglu_fusion = _flag(
-        "No fused SwiGLU", "Gate and up projection are activated and multiplied by operations of their own.",
+        "No fused SwiGLU", "Do not fuse bias and SwiGLU.",
         "no-swiglu-fusion",
     )  # fmt: skip
-    no_rope_fusion = _flag("No fused rotation", "Rotary embeddings are operations of their own.", "no-rope-fusion")
+    no_rope_fusion = _flag("No fused rotation", "Do not fuse rotary embeddings.", "no-rope-fusion")
     no_persist_layer_norm = _flag("No persistent norm kernel", "Memory is the same.", "no-persist-norm")
     no_create_attention_mask_in_dataloader = _flag(
-        "No mask from the data loader", "Attention makes its own causal mask.", "no-mask"
+        "No attention mask in data loader", "Attention builds its own causal mask.", "no-mask"
     )
-    calculate_per_token_loss = _flag("Loss per token", "Memory is the same.", "per-token-loss")
+    calculate_per_token_loss = _flag("Per-token loss", "Memory is the same.", "per-token-loss")
     defer_embedding_wgrad_compute = _flag(
         "Deferred embedding gradient",
-        "The head's weight gradient is computed after the pipeline's last backward pass.",
+        "Compute the head's weight gradient after the pipeline's last backward pass.",
         "defer-embedding-wgrad",
     )
     wgrad_deferral_limit = _choice(
-        "Deferral limit", "Micro-batches for which it is deferred; 0: all.", "wgrad-deferral", Integer(0), "0"
+        "Deferral limit",
+        "Micro-batches whose embedding weight gradient is deferred; 0 means all.",
+        "wgrad-deferral",
+        Integer(0),
+        "0",
     )
     delay_wgrad_compute = setting(
         Flag(),
         "Delayed weight gradients",
-        "Weight gradients are computed after all input gradients; with FSDP, those of routed experts.",
+        "Compute weight gradients after all input gradients (with FSDP, only those of routed experts).",
         flag="delay-wgrad",
         engines=("fsdp", *MEGATRON),
         default="false",
@@ -194,106 +206,121 @@ class MegatronSettings(Section, path="engine"):
     )
     tp_comm_overlap = _flag(
         "Overlapped tensor parallelism",
-        "TransformerEngine exchanges activations through user buffers while it computes.",
+        "Overlap tensor-parallel communication with GEMMs through TransformerEngine's user buffers.",
         "tp-comm-overlap",
     )
     overlap_moe_expert_parallel_comm = _flag(
         "Overlapped expert parallelism",
-        "Forward and backward passes of two micro-batches run side by side.",
+        "Overlap expert-parallel communication by running the forward and backward passes of two "
+        "micro-batches together.",
         "overlap-ep",
     )
     overlap_p2p_communication_warmup_flush = _flag(
-        "Overlapped warm-up", "Stages exchange activations early in warm-up and flush.", "overlap-warmup"
+        "Overlapped warm-up", "Overlap communication between stages in the warm-up and flush phases.", "overlap-warmup"
     )
     overlap_param_gather_with_optimizer_step = _flag(
         "Gather during the step", "Memory is the same.", "overlap-gather-step"
     )
     distribute_saved_activations = _flag(
-        "Divided checkpoints",
-        "With full recomputation tensor-parallel ranks keep a part of each layer's input, and gather it to run again.",
+        "Distributed saved activations",
+        "With full recomputation, split each saved layer input over tensor-parallel ranks and gather it to recompute.",
         "distribute-saved",
     )
     no_use_layer_wise_param_layout = _flag(
         "No layer-wise layout",
-        "Of Muon's distributed optimizer: ranks share whole parameters by size, in buffers without padding.",
+        "Muon's distributed optimizer: assign whole parameters to ranks by size, in unpadded buffers.",
         "no-layer-wise",
     )
-    fp8_format = _choice("FP8 format", "Of matrix products.", "fp8-format", Choice(("e4m3", "hybrid")), "none")
+    fp8_format = _choice(
+        "FP8 format", "FP8 format of matrix products.", "fp8-format", Choice(("e4m3", "hybrid")), "none"
+    )
     fp8_recipe = setting(
         Choice(("delayed", "tensorwise", "blockwise", "mxfp8", "rowwise")),
         "FP8 recipe",
-        "How FP8 tensors are scaled.",
+        "Scaling recipe of FP8 tensors.",
         flag="fp8-recipe",
         engines=("fsdp", *MEGATRON),
-        default="with fp8-mixed: delayed with Megatron, tensorwise with FSDP",
+        default="delayed with Megatron, tensorwise with FSDP (with fp8-mixed)",
         advanced=True,
     )
     fp8_param_gather = _flag("FP8 parameters", "Parameters are kept and gathered in FP8.", "fp8-param-gather")
-    first_last_layers_bf16 = _flag("First and last layers in bf16", "They are left out of FP8.", "first-last-bf16")
+    first_last_layers_bf16 = _flag(
+        "First and last layers in bf16", "Run the first and last layers in bf16 instead of FP8.", "first-last-bf16"
+    )
     moe_flex_dispatcher_backend = _choice(
-        "Flex dispatcher", "What carries the flexible dispatcher.", "moe-flex", Choice(("deepep", "hybridep")), "deepep"
+        "Flex dispatcher",
+        "Communication backend of the flex dispatcher.",
+        "moe-flex",
+        Choice(("deepep", "hybridep")),
+        "deepep",
     )
     moe_expert_capacity_factor = setting(
         Number(0, 1000),
         "Capacity factor",
-        "The most tokens that an expert takes, over an even share; further ones are dropped.",
+        "Expert capacity relative to an even distribution; tokens beyond it are dropped.",
         flag="moe-capacity",
         engines=(*MEGATRON, "megatron-deepspeed"),
-        default="none: no token is dropped; with Megatron-DeepSpeed 1",
+        default="none, no token is dropped; 1 with Megatron-DeepSpeed",
         advanced=True,
     )
-    moe_pad_expert_input_to_capacity = _flag(
-        "Pad to capacity", "Every expert computes as many tokens as its capacity.", "moe-pad"
-    )
+    moe_pad_expert_input_to_capacity = _flag("Pad to capacity", "Pad every expert's input to its capacity.", "moe-pad")
     moe_grouped_gemm = _flag(
-        "Grouped products", "The experts of a rank are computed together, on several streams.", "moe-grouped"
+        "Grouped GEMM", "Compute a rank's experts in one grouped GEMM, on several streams.", "moe-grouped"
     )
-    moe_permute_fusion = _flag("Fused permutation", "Tokens are permuted by one kernel.", "moe-permute")
-    moe_router_fusion = _flag("Fused router", "The router runs as one kernel.", "moe-router-fusion")
+    moe_permute_fusion = _flag("Fused permutation", "Permute tokens with one fused kernel.", "moe-permute")
+    moe_router_fusion = _flag("Fused router", "Run the router as one kernel.", "moe-router-fusion")
     moe_router_load_balancing_type = _choice(
         "Load balancing",
-        "What keeps experts evenly loaded.",
+        "Method that balances load over experts.",
         "moe-balancing",
         Choice(("aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none", "quantile")),
         "aux_loss",
     )
-    moe_router_pre_softmax = _flag("Softmax before the choice", "Of experts.", "moe-pre-softmax")
-    moe_shared_expert_overlap = _flag("Overlapped shared expert", "It runs while tokens travel.", "moe-shared-overlap")
+    moe_router_pre_softmax = _flag(
+        "Softmax before top-k", "Apply the router's softmax before the top-k choice.", "moe-pre-softmax"
+    )
+    moe_shared_expert_overlap = _flag(
+        "Overlapped shared expert", "Overlap the shared expert with token communication.", "moe-shared-overlap"
+    )
     use_fused_weighted_squared_relu = _flag(
-        "Fused squared ReLU", "With the router's weights in one kernel.", "fused-relu2"
+        "Fused squared ReLU", "Fuse squared ReLU with the router's weights into one kernel.", "fused-relu2"
     )
     use_transformer_engine_op_fuser = _flag(
-        "TransformerEngine's fuser",
-        "Feed-forward layers are operations that TransformerEngine fuses; they keep the same tensors.",
+        "TransformerEngine op fuser",
+        "Build feed-forward layers from TransformerEngine's fusible operations; the saved tensors are the same.",
         "te-op-fuser",
     )
     fine_grained_activation_offloading = _flag(
         "Activation offloading",
-        "What some modules keep for the backward pass is on the host until then.",
+        "Offload the saved tensors of chosen modules to the host until the backward pass.",
         "offload-fine",
     )
     offload_modules = setting(
         Names(), "Offloaded modules",
-        "Whose: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act.",
+        "Modules to offload: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act.",
         flag="offload-modules", engines=MEGATRON, default="none", advanced=True,
     )  # fmt: skip
     min_offloaded_tensor_size = _choice(
-        "Smallest offloaded tensor", "Elements; smaller ones stay on the GPU.", "offload-least", Integer(0), "1048576"
+        "Smallest offloaded tensor", "Smallest tensor to offload, in elements.", "offload-least", Integer(0), "1048576"
     )
     cuda_graph_impl = _choice(
-        "CUDA graphs", "Whose: Megatron-Core's own of layers, TransformerEngine's, or one of a whole step.",
+        "CUDA graphs",
+        "CUDA Graph implementation: Megatron-Core's per layer (local), TransformerEngine's, or one graph "
+"for a full iteration.",
         "cuda-graph-impl", Choice(("none", "local", "transformer_engine", "full_iteration")), "none",
     )  # fmt: skip
     cuda_graph_scope = setting(
-        Names(), "Scope of CUDA graphs", "Their modules, by the name of before.", flag="cuda-graph-scope",
+        Names(), "Scope of CUDA graphs", "Modules captured in CUDA Graphs (older name of cuda_graph_modules).",
+        flag="cuda-graph-scope",
         engines=MEGATRON, default="none", advanced=True,
     )  # fmt: skip
     cuda_graph_modules = setting(
-        Names(), "Modules of CUDA graphs", "What they contain: attn, mlp, moe, moe_router, moe_preprocess, mamba.",
+        Names(), "Modules of CUDA graphs",
+        "Modules captured in CUDA Graphs: attn, mlp, moe, moe_router, moe_preprocess, mamba.",
         flag="cuda-graph-modules", engines=MEGATRON, default="whole layers", advanced=True,
     )  # fmt: skip
     cuda_graph_warmup_steps = _choice(
-        "Steps before graphs", "Steps that run without graphs before they are captured.", "cuda-graph-warmup",
+        "Steps before graphs", "Steps before graphs are captured.", "cuda-graph-warmup",
         Integer(0), "3",
     )  # fmt: skip
 

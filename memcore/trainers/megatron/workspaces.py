@@ -24,7 +24,7 @@ from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.told import MegatronPlan
 from memcore.units import MiB
 
-_FROM_FIRST_USE = "from the first use on"
+_FROM_FIRST_USE = "allocated at first use and kept"
 _LEFT = "until the next micro-batch is routed"
 _REPLACED = "until the chunk's next micro-batch"
 _DEFERRED = "from a micro-batch's backward pass until the pipeline is empty"

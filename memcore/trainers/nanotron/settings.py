@@ -18,7 +18,7 @@ class NanotronSettings(Section, path="engine"):
     accumulate_grad_in_fp32 = setting(
         Flag(),
         "Accumulate in fp32",
-        "Gradients are added to a flat fp32 buffer of all parameters, and the optimizer updates an fp32 copy of them.",
+        "Accumulate gradients in a flat fp32 buffer; the optimizer updates an fp32 copy of the parameters.",
         flag="accumulate-grad-in-fp32",
         engines=NANOTRON,
         default="true",
@@ -28,12 +28,12 @@ class NanotronSettings(Section, path="engine"):
         Choice(
             ("ALL_REDUCE", "REDUCE_SCATTER"),
             {
-                "ALL_REDUCE": "every tensor-parallel rank has whole sequences between its matrices",
-                "REDUCE_SCATTER": "each has a part of the sequence there (sequence parallelism)",
+                "ALL_REDUCE": "all-reduce: every tensor-parallel rank keeps whole sequences between layers",
+                "REDUCE_SCATTER": "reduce-scatter: every rank keeps its part of the sequence (sequence parallelism)",
             },
         ),
         "Tensor-parallel mode",
-        "What tensor-parallel ranks do with the sum of their results.",
+        "How tensor-parallel ranks combine their partial results.",
         flag="tp-mode",
         engines=NANOTRON,
         default="ALL_REDUCE; REDUCE_SCATTER with sequence_parallel",
@@ -42,7 +42,7 @@ class NanotronSettings(Section, path="engine"):
     tp_linear_async_communication = setting(
         Flag(),
         "Overlapped tensor parallelism",
-        "Collectives overlap with matrix products.",
+        "Overlap collectives with matrix products.",
         flag="tp-async",
         engines=NANOTRON,
         default="true; false with ALL_REDUCE",
@@ -50,8 +50,8 @@ class NanotronSettings(Section, path="engine"):
     )
     tp_recompute_allgather = setting(
         Flag(),
-        "Gather again",
-        "The backward pass gathers the parts of a sequence again instead of keeping the whole.",
+        "Recompute all-gather",
+        "Gather the sequence again in the backward pass instead of keeping it.",
         flag="tp-recompute-allgather",
         engines=NANOTRON,
         default="true",

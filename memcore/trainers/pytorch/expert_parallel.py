@@ -84,7 +84,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
 
 def _capacity(read: Defaults, sizes: Mapping[str, int]) -> int:
     """Tokens that every expert takes of each rank: further ones are dropped, missing ones are empty (`_capacity`)."""
-    factor = float(read.take(CAPACITY, 1.0, "DeepSpeed's default: experts take an even share each"))
+    factor = float(read.take(CAPACITY, 1.0, "DeepSpeed's default capacity, an even distribution"))
     return max(ceil(_tokens(sizes) / sizes["E"] * factor * sizes["e"]), _LEAST)
 
 

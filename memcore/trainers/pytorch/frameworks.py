@@ -151,10 +151,10 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
     if name != "torchtitan":
         return framework_of(read).compiles_loss and kind not in KERNELS, None
     if kind == "chunked":
-        return True, "torchtitan compiles it, too"
+        return True, "torchtitan compiles it too"
     if version is None:
         return False, "torchtitan compiles it since April 2, 2025; set engine.framework_version to choose one"
-    return not is_early_titan(read, COMPILES_NO_LOSS), "what this version of torchtitan does"
+    return not is_early_titan(read, COMPILES_NO_LOSS), "this torchtitan version's behavior"
 
 
 def is_early_titan(read: Defaults, commits: frozenset[str] = WRAPS_BLOCKS_ALONE) -> bool:

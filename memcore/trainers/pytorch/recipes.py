@@ -242,7 +242,7 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
     """Whose layers run, if they can."""
-    path, reason = Training.implementation, "its layers share routed experts" if parallel else None
+    path, reason = Training.implementation, "its layers have routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
         read.refuse(path, "found {!r}; expert parallelism is supported only with 'torchtitan'", found)

@@ -20,7 +20,7 @@ class TorchSettings(Section, path="engine"):
     reshard_after_forward = setting(
         FlagOrCount(),
         "Reshard after forward",
-        "Whether parameters are freed between forward and backward; a number reshards to groups of that many ranks.",
+        "Free gathered parameters between forward and backward pass; a number reshards to groups of that size.",
         flag="reshard",
         engines=_FSDP,
         default="true",
@@ -28,7 +28,7 @@ class TorchSettings(Section, path="engine"):
     root_reshard_after_forward = setting(
         Flag(),
         "Reshard the root",
-        "Whether the root's parameters (embedding, final norm, head) are freed after the forward pass too.",
+        "Free the root's parameters (embedding, final norm, head) after the forward pass too.",
         flag="root-reshard",
         engines=_FSDP,
         default="false, as fully_shard does for the root",
@@ -38,13 +38,13 @@ class TorchSettings(Section, path="engine"):
         Choice(
             ("layer", "torchtitan", "torchtitan-2024"),
             {
-                "layer": "each layer; the root holds the rest",
-                "torchtitan": "embedding, each layer, and norm with head",
-                "torchtitan-2024": "each layer, the last one not resharded; the root holds the rest",
+                "layer": "one unit per layer; the root holds the rest",
+                "torchtitan": "units: embedding, each layer, norm with head",
+                "torchtitan-2024": "one unit per layer, the last one not resharded; the root holds the rest",
             },
         ),
         "Wrapping",
-        "Which parameters FSDP gathers together.",
+        "FSDP's unit: which parameters are gathered together.",
         flag="wrap",
         engines=_FSDP,
         default="layer; torchtitan with torchtitan's layers",
@@ -53,7 +53,7 @@ class TorchSettings(Section, path="engine"):
     cpu_offload = setting(
         Flag(),
         "CPU offload",
-        "FSDP keeps shards, gradients and optimizer on the host.",
+        "Keep FSDP's shards, gradients and optimizer states on the host.",
         flag="cpu-offload",
         engines=_FSDP,
         default="false",
@@ -61,7 +61,7 @@ class TorchSettings(Section, path="engine"):
     no_sync = setting(
         Flag(),
         "Accumulate without communication",
-        "Only the last micro-batch reduces gradients; until then FSDP keeps them unsharded on every GPU.",
+        "Reduce gradients only after the last micro-batch; until then FSDP keeps them unsharded on every GPU.",
         flag="no-sync",
         engines=("ddp", "fsdp"),
         default="false",
@@ -70,7 +70,8 @@ class TorchSettings(Section, path="engine"):
     autocast = setting(
         Flag(),
         "Autocast",
-        "The forward pass runs under torch.autocast; over FSDP in addition to its policy, as accelerate does.",
+        "Run the forward pass under torch.autocast; with FSDP, in addition to its mixed-precision policy, "
+        "as accelerate does.",
         flag="autocast",
         engines=("none", "ddp", "fsdp"),
         default="by the precision preset",
@@ -79,7 +80,7 @@ class TorchSettings(Section, path="engine"):
     gradient_as_bucket_view = setting(
         Flag(),
         "Gradients as bucket views",
-        "DDP's gradients share memory with its communication buckets.",
+        "Make DDP's gradients views of its communication buckets.",
         flag="bucket-view",
         engines=("ddp",),
         default="false, as in DistributedDataParallel",
@@ -89,11 +90,11 @@ class TorchSettings(Section, path="engine"):
             ("torch", "ideal"),
             {
                 "torch": "torch.distributed.pipelining, with receive buffers for all micro-batches",
-                "ideal": "a schedule that keeps no more than the micro-batches in flight need",
+                "ideal": "schedule that keeps only the micro-batches in flight",
             },
         ),
         "Pipeline runtime",
-        "Who runs the schedule of a pipeline.",
+        "Runtime of the pipeline schedule.",
         flag="pipeline-runtime",
         engines=("none", "fsdp"),
         default="torch",
@@ -102,7 +103,7 @@ class TorchSettings(Section, path="engine"):
     return_outputs = setting(
         Flag(),
         "Return outputs",
-        "The last stage of a pipeline keeps the logits of all micro-batches until the next step.",
+        "Keep the logits of all micro-batches on the last pipeline stage until the next step.",
         flag="return-outputs",
         engines=("none", "fsdp"),
         default="true, as in torch.distributed.pipelining; false with torchtitan's layers",
@@ -111,7 +112,7 @@ class TorchSettings(Section, path="engine"):
     bucket_cap_mb = setting(
         Integer(unit="MiB"),
         "Bucket size",
-        "Size of DDP's communication buckets. Together they hold all gradients, whatever their size.",
+        "Size of each DDP communication bucket; all buckets together hold all gradients.",
         flag="bucket-cap",
         engines=("ddp",),
         default="25",
@@ -120,7 +121,7 @@ class TorchSettings(Section, path="engine"):
     static_graph = setting(
         Flag(),
         "Static graph",
-        "DDP is told that the graph never changes; memory is the same.",
+        "DDP's static_graph; memory is the same.",
         flag="static-graph",
         engines=("ddp",),
         default="false",
@@ -130,15 +131,15 @@ class TorchSettings(Section, path="engine"):
         Choice(
             ("alltoall", "allgather", "flex", "deepep", "hybridep"),
             {
-                "alltoall": "one row for each token and expert, sent by all-to-all",
-                "allgather": "every rank gets all tokens (Megatron)",
-                "flex": "DeepEP's or HybridEP's kernels (Megatron)",
-                "deepep": "DeepEP's kernels: a token is sent once to each rank (torchtitan)",
-                "hybridep": "HybridEP's kernels, which sort rows too (torchtitan)",
+                "alltoall": "all-to-all with one row per token and expert",
+                "allgather": "all-gather: every rank gets all tokens (Megatron)",
+                "flex": "DeepEP or HybridEP kernels (Megatron)",
+                "deepep": "DeepEP: each token is sent once per rank (torchtitan)",
+                "hybridep": "HybridEP: also sorts rows (torchtitan)",
             },
         ),
         "Token dispatcher",
-        "How rows go to the ranks of their experts and back.",
+        "How tokens are sent to their experts' ranks and back.",
         flag="moe-token-dispatcher",
         engines=(*_FSDP, "megatron", "megatron-fsdp"),
         default="alltoall; allgather with Megatron",
@@ -147,7 +148,7 @@ class TorchSettings(Section, path="engine"):
     enable_fsdp_float8_all_gather = setting(
         Flag(),
         "Gather in float8",
-        "FSDP casts weights before the all-gather: gathered ones take one byte.",
+        "Cast weights to float8 before FSDP's all-gather, so gathered weights take one byte each.",
         flag="float8-all-gather",
         engines=_FSDP,
         default="false",
@@ -156,7 +157,8 @@ class TorchSettings(Section, path="engine"):
     enable_async_tensor_parallel = setting(
         Flag(),
         "Asynchronous tensor parallel",
-        "Products begin before all parts have arrived; their workspace in symmetric memory is outside the allocator.",
+        "Overlap tensor-parallel communication with matrix products; its symmetric-memory workspace is "
+        "outside the allocator.",
         flag="async-tp",
         engines=_FSDP,
         default="false",
@@ -165,7 +167,7 @@ class TorchSettings(Section, path="engine"):
     use_orig_params = setting(
         Flag(),
         "Original parameters",
-        "FSDP1: frozen and trained parameters may share a unit; the frozen ones then need gradients too.",
+        "FSDP1: allow frozen and trainable parameters in one unit; the frozen ones then need gradient memory too.",
         flag="use-orig-params",
         engines=_FSDP,
         default="false, as in FullyShardedDataParallel; true with LitGPT",
@@ -174,7 +176,7 @@ class TorchSettings(Section, path="engine"):
     limit_all_gathers = setting(
         Flag(),
         "Limit all-gathers",
-        "FSDP1: at most two units are gathered ahead.",
+        "FSDP1: gather at most two units ahead.",
         flag="limit-all-gathers",
         engines=_FSDP,
         default="true",
@@ -184,12 +186,12 @@ class TorchSettings(Section, path="engine"):
         Choice(
             ("pre", "none"),
             {
-                "pre": "the next unit is gathered before the one at hand runs",
-                "none": "each unit is gathered when it runs",
+                "pre": "gather the next unit before the current one runs",
+                "none": "gather each unit when it runs",
             },
         ),
         "Backward prefetch",
-        "FSDP1: when the next unit of the backward pass is gathered.",
+        "FSDP1: when the backward pass gathers the next unit.",
         flag="backward-prefetch",
         engines=_FSDP,
         default="pre",
@@ -198,7 +200,7 @@ class TorchSettings(Section, path="engine"):
     lm_head_chunk_size = setting(
         Integer(unit="tokens"),
         "Logits chunk",
-        "LitGPT: tokens of the sequence that the output head processes at a time.",
+        "LitGPT: tokens that the output head processes at a time.",
         flag="lm-head-chunk",
         engines=("none", "ddp", "fsdp"),
         default="by training.loss",
@@ -207,7 +209,7 @@ class TorchSettings(Section, path="engine"):
     prepare_model_for_kbit_training = setting(
         Flag(),
         "Prepared for k bits",
-        "PEFT's prepare_model_for_kbit_training: everything that is not quantized is cast to fp32.",
+        "Call PEFT's prepare_model_for_kbit_training, which casts everything that is not quantized to fp32.",
         flag="prepare-kbit",
         engines=("none", "ddp", "fsdp"),
         default="false",
@@ -216,7 +218,7 @@ class TorchSettings(Section, path="engine"):
     optimizer_in_bwd = setting(
         Flag(),
         "Optimizer in backward",
-        "The optimizer steps as soon as a gradient is there, and lets go of it.",
+        "Run the optimizer step for each gradient as soon as it is computed, and free the gradient.",
         flag="optimizer-in-backward",
         engines=("none", "fsdp"),
         default="false",
