@@ -1,11 +1,15 @@
-"""Whatever describes a job: a config, a model's config.json, another calculator's file, another tool's."""
+"""Whatever describes a job: a config, a model's config.json, another calculator's file, another tool's; or several."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
-from memcore.config.settings import SETTINGS
+from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, Problem
 from memcore.formats.readers import flat, parsed
 from memcore.formats.shell import OUTSIDE
@@ -15,6 +19,27 @@ from memcore.tools.convert import Imported, imported
 from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
+
+
+class Source(NamedTuple):
+    """A text that describes a job, or a part of it."""
+
+    name: str
+    """Of its file."""
+    text: str
+
+
+class _Part(NamedTuple):
+    """What one of several texts says of a job."""
+
+    name: str
+    model: object
+    """None where the text names none."""
+    said: Mapping[str, object]
+    """Values by their settings' paths."""
+    assumed: Mapping[str, object]
+    """What the tool's own defaults give."""
+    notes: tuple[str, ...]
 
 
 def read_source(
@@ -27,15 +52,94 @@ def read_source(
     Raises ConfigError for a text that cannot be read, that no known tool wrote, or that leaves values to variables
     which it does not set.
     """
-    text = text.removeprefix(MARK)
+    config, _, notes = _read(Source(name, text), gpus, given)
+    return config, notes
+
+
+def read_sources(
+    sources: Sequence[Source], gpus: int | None = None, given: Collection[str] = ()
+) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """What several texts say of one job: a trainer's file with its DeepSpeed config, a config.json with an adapter's.
+
+    What a file says comes before what another tool's defaults are; where two files say different things the later one
+    holds, and a note says so. A model's config.json holds whatever name the others have for the model.
+
+    Raises ConfigError as `read_source` does.
+    """
+    if len(sources) == 1:
+        return read_source(sources[0].text, sources[0].name, gpus, given)
+    parts = [_part(each, gpus, given) for each in sources]
+    counted = next((each.said[Hardware.num_gpus] for each in parts if Hardware.num_gpus in each.said), None)
+    if gpus is None and isinstance(counted, int):
+        parts = [_part(each, counted, given) for each in sources]
+    said: dict[str, object] = {}
+    assumed: dict[str, object] = {}
+    notes: list[str] = []
+    model: object = None
+    spoken: dict[str, str] = {}
+    for part in parts:
+        others = {_file(each.name) for each in sources if each.name != part.name}
+        notes += (Message("{}: {}", _file(part.name), note) for note in part.notes if not _answered(note, others))
+        assumed = {**part.assumed, **assumed}
+        if part.model is not None and not (isinstance(model, Mapping) and not isinstance(part.model, Mapping)):
+            if isinstance(model, str) and isinstance(part.model, str) and model != part.model:
+                notes.append(_differ(MODEL, spoken[MODEL], model, part.name, part.model))
+            model, spoken[MODEL] = part.model, part.name
+        for path, value in part.said.items():
+            if path in said and said[path] != value:
+                notes.append(_differ(path, spoken[path], said[path], part.name, value))
+            said[path], spoken[path] = value, part.name
+    config = nested({**assumed, **said})
+    return ({"model": model, **config} if model is not None else config), tuple(notes)
+
+
+_NAMES_A_FILE = ("deepspeed:", "config_file:")
+"""Keys whose value is another file, as notes on them begin."""
+
+
+def _file(name: str) -> str:
+    return PurePath(name).name or name
+
+
+def _answered(note: str, others: Collection[str]) -> bool:
+    """Whether a note is on a key that names a file which is among the others."""
+    values = note.values if isinstance(note, Message) and note.startswith(_NAMES_A_FILE) else ()
+    return any(_file(str(value)) in others for value in values)
+
+
+def _differ(path: str, first: str, one: object, second: str, other: object) -> Message:
+    return Message("{} is {!r} in {} and {!r} in {}: the latter holds", path, one, _file(first), other, _file(second))
+
+
+def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
+    """What one of several texts says. A tool that never runs without its engine names the engine by being used."""
+    config, other, notes = _read(source, gpus, given)
+    model = config.get("model")
+    rest = {path: value for path, value in config.items() if path != "model"}
+    plain = flat({path: value for path, value in Config.from_dict({"model": "any", **rest}).to_dict().items()
+                  if path != "model"})  # fmt: skip
+    if other is None:
+        return _Part(source.name, model, plain, {}, notes)
+    stated = {path for _, path in other.read}
+    if "none" not in other.tool.engines:
+        stated.add(EngineSettings.type)
+    said = {path: value for path, value in plain.items() if path in stated}
+    return _Part(source.name, model, said, {path: plain[path] for path in plain.keys() - said.keys()}, notes)
+
+
+def _read(
+    source: Source, gpus: int | None, given: Collection[str]
+) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
+    """A text's config, what a tool's file is in detail, and notes."""
+    name, text = source.name, source.text.removeprefix(MARK)
     if text.lstrip().startswith("{") or name.endswith(".json"):
         notes: list[str] = []
         found = parsed(text, name, notes)
         if "model" not in found and "model_type" in found:
-            return {"model": found}, tuple(notes)
+            return {"model": found}, None, tuple(notes)
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
-            return read.config, (*notes, *read.notes)
+            return read.config, None, (*notes, *read.notes)
     other = imported(text, gpus)
     config = _without(other, given)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
@@ -48,7 +152,7 @@ def read_source(
         if other.accounts.of_no_account
         else []
     )
-    return config, (
+    return config, other, (
         Message("read as a file of {}", other.tool.title), *assumed, *other.notes, *left_out, *unknown, *silent,
     )  # fmt: skip
 

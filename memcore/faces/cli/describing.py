@@ -26,10 +26,10 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     """The config and a flag for each setting; the help shows those that people use, or all of them on demand."""
     parser.add_argument(
         "config",
-        nargs="?",
+        nargs="*",
         metavar="CONFIG",
-        help="a file of the tool that runs the job, a JSON file, - for standard input, a link of the page, "
-        f"a model, or one of {', '.join(PRESETS)}; flags come on top",
+        help="files of the tools that run the job, - for standard input, a link of the page, a model, or one of "
+        f"{', '.join(PRESETS)}; flags come on top",
     )
     parser.add_argument(ALL, action="help", help=f"show all {len(SETTINGS)} flags, not only the usual ones")
     whole = ALL in given
@@ -43,7 +43,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         metavar = _metavar(setting)
         groups[section].add_argument(f"--{setting.flag}", dest=path, metavar=metavar, help=shown, **optional)  # type: ignore[arg-type]
     if not whole:
-        parser.usage = f"{parser.prog} [CONFIG] [--FLAG VALUE ...]"
+        parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
         parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx-4090"
 
 
@@ -71,28 +71,32 @@ _FEW = 5
 def config_of(options: argparse.Namespace) -> Config:
     """The config of a file, standard input or a link, with the flags on top."""
     given = vars(options)
-    if given.get("log") and options.config is None and given["model"] is None:
+    if given.get("log") and not options.config and given["model"] is None:
         raise ConfigError.at("CONFIG", "two files are expected: a config, and the log of its run; found one")
     flags = {path: given[path] for path in SETTINGS if given[path] is not None}
-    source: str | None = options.config
+    base = _base(options.config, flags)
     if "model" in flags and flags["model"].endswith(".json"):
-        return from_texts({**flags, "model": ""}, {**_base(source, flags), "model": parsed(flags["model"])})
-    return from_texts(flags, _base(source, flags))
+        return from_texts({**flags, "model": ""}, {**base, "model": parsed(flags["model"])})
+    return from_texts(flags, base)
 
 
-def _base(source: str | None, flags: Mapping[str, str]) -> Mapping[str, object]:
+def _base(given: Sequence[str], flags: Mapping[str, str]) -> Mapping[str, object]:
     """What is known without the flags."""
-    if source is None or source in PRESETS:
-        return PRESETS.get(source or "", {})
-    if LINK.search(source):
-        return decode_fragment(source).to_dict()
-    if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
-        return {"model": source}
-    from memcore.tools.sources import read_source  # noqa: PLC0415 - what tools' files mean is a package of its own
+    if len(given) <= 1:
+        source = given[0] if given else ""
+        if not source or source in PRESETS:
+            return PRESETS.get(source, {})
+        if LINK.search(source):
+            return decode_fragment(source).to_dict()
+        if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
+            return {"model": source}
+    if given.count("-") > 1:
+        raise ConfigError.at("CONFIG", "standard input is given twice")
+    from memcore.tools.sources import Source, read_sources  # noqa: PLC0415 - tools' files are a package of their own
 
     gpus = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
     found = from_texts(gpus, {"model": "any"})[Hardware.num_gpus]
-    config, notes = read_source(content(source), source, found, flags)
+    config, notes = read_sources([Source(each, content(each)) for each in given], found, flags)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return config

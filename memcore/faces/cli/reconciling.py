@@ -14,7 +14,7 @@ from memcore.questions.reconciling.reconcile import READINGS, reconcile
 
 
 def _reconcile(options: argparse.Namespace) -> int:
-    if options.config == options.log == "-":
+    if "-" in options.config and options.log == "-":
         raise ConfigError.at("LOG", "standard input is the config already")
     found = reconcile(config_of(options), content(options.log, strict=False), reading=options.reading)
     where = "standard input" if options.log == "-" else Path(options.log).name

@@ -15,6 +15,10 @@ OF_READING_IN_CHINESE: Mapping[str, str] = {
     # Keys
     "appears twice with different values: {first} and {second}": "出现两次且值不同：{first:s} 和 {second:s}",
     "{key} appears twice with the same value": "{key:s} 出现两次，值相同",
+    "{path} is {value} in {first} and {other} in {second}: the latter holds": (
+        "{path:s} 在 {first:s} 中是 {value:s}，在 {second:s} 中是 {other:s}：以后者为准"
+    ),
+    "standard input is given twice": "标准输入给出了两次",
     # YAML
     "has a complex key, which is not supported": "含复杂键，暂不支持",
     "has {sign} at the start of a value: quote such texts": "值以 {sign} 开头：请加引号",
