@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Listed] = {
     "solve": Listed("solving", "find the largest or smallest value of a setting that fits"),
     "search": Listed("searching", "all layouts of a cluster: those that fit, cheapest first"),
     "reconcile": Listed("reconciling", "what a run printed next to what is predicted, and the measured case of it"),
+    "check": Listed("checking", "whether configs fit, a line each: a gate for pull requests"),
     "validate": Listed("answers", "check a config without estimating it"),
     "url": Listed("files", "the part of the page's URL that holds a config"),
     "convert": Listed("files", "a config in the words of the tool that runs it; --json has the config itself, too"),

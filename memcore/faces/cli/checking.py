@@ -1,0 +1,127 @@
+"""Whether configs fit, one line each: the gate of a pull request."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from memcore.config.hardware import Hardware
+from memcore.errors import ConfigError, MemcoreError
+from memcore.estimation import estimate_serving, estimate_training, is_serving
+from memcore.faces.cli.command import BAD_INPUT, DOES_NOT_FIT, FITS, Command, print_json
+from memcore.faces.cli.describing import add_config, config_of
+from memcore.memory.estimate import Estimate
+from memcore.questions.describe import verdict
+from memcore.questions.describe_serving import serving_verdict
+from memcore.serving.estimate import ServingEstimate
+
+OK, FAILED, ERROR = "ok", "fail", "error"
+_STATUS = {OK: FITS, FAILED: DOES_NOT_FIT, ERROR: BAD_INPUT}
+
+
+class Checked(NamedTuple):
+    """What is said of one config."""
+
+    name: str
+    status: str
+    """One of ok, fail and error."""
+    said: str
+    """The verdict, or what is wrong with the file."""
+    expected: int | None = None
+    """Bytes on the fullest GPU."""
+    high: int | None = None
+    """The safe end of their range."""
+    capacity: int | None = None
+    """Bytes of a GPU that a job can use."""
+
+    def to_dict(self) -> dict[str, object]:
+        """A plain dictionary."""
+        read = {"device_bytes": self.expected, "high_bytes": self.high, "capacity_bytes": self.capacity}
+        return {"file": self.name, "status": self.status, "message": self.said, **read}
+
+
+def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    parser.add_argument("--together", action="store_true", help="all files are one job; default: a job each")
+    parser.add_argument("--strict", action="store_true", help="fail too if only part of the range fits")
+    parser.add_argument(
+        "--headroom", type=_percent, default=0.0, metavar="PERCENT", help="memory that must stay free (default: 0)"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "github"), default="text", help="github: annotations of a pull request"
+    )
+
+
+def _percent(text: str) -> float:
+    number = text.removesuffix("%").strip()
+    if not number.replace(".", "", 1).isdecimal() or not 0 <= float(number) < _WHOLE:
+        raise argparse.ArgumentTypeError(f"found {text!r:.40}; expected a percentage below 100")
+    return float(number)
+
+
+_WHOLE = 100
+
+
+def _check(options: argparse.Namespace) -> int:
+    files: list[str] = options.config
+    if not files and options.model is None:
+        raise ConfigError.at("CONFIG", "name one file at least, or describe a job by flags")
+    groups = [files] if options.together or not files else [[each] for each in files]
+    found = [_one(group, options) for group in groups]
+    if options.json:
+        print_json([each.to_dict() for each in found])
+    elif options.format == "github":
+        print(*(_annotation(each) for each in found), sep="\n")
+    else:
+        print(*_lines(found), sep="\n")
+    return max(_STATUS[each.status] for each in found)
+
+
+def _one(files: Sequence[str], options: argparse.Namespace) -> Checked:
+    """One job. What is wrong with its files is said of it alone, and the others are checked all the same."""
+    name = " ".join(files) or str(options.model)
+    try:
+        config = config_of(argparse.Namespace(**{**vars(options), "config": list(files)}))
+        if config[Hardware.accelerator] is None and config[Hardware.gpu_memory_gb] is None:
+            raise ConfigError.at(Hardware.accelerator, "no GPU to check against; name one with --accelerator")
+        found = estimate_serving(config) if is_serving(config) else estimate_training(config)
+    except MemcoreError as error:
+        return Checked(name, ERROR, str(error))
+    return _judged(name, found, options)
+
+
+def _judged(name: str, found: Estimate | ServingEstimate, options: argparse.Namespace) -> Checked:
+    said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
+    read = (found.device.expected, found.device.high, found.capacity)
+    wanted = (found.capacity or 0) * options.headroom / _WHOLE
+    if not found.fits:
+        return Checked(name, FAILED, said.headline, *read)
+    if (found.headroom or 0) < wanted:
+        return Checked(
+            name, FAILED, f"{said.headline} Less than {options.headroom:g} % of the memory stays free.", *read
+        )
+    if options.strict and not found.certain:
+        return Checked(name, FAILED, f"{said.headline} The upper end of the range does not fit.", *read)
+    return Checked(name, OK, said.headline, *read)
+
+
+def _lines(found: Sequence[Checked]) -> Iterator[str]:
+    for each in found:
+        yield f"{each.status.upper() if each.status != OK else OK:5}  {each.name}: {each.said}"
+        if each.status == FAILED:
+            yield f"       what to change: memcore plan {each.name}"
+
+
+def _annotation(found: Checked) -> str:
+    """A workflow command of GitHub Actions (actions/toolkit, packages/core/src/command.ts, which escapes like this)."""
+    kind = "notice" if found.status == OK else "error"
+    name = _escaped(found.name).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} file={name},title=memcore::{_escaped(found.said)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+COMMANDS: Mapping[str, Command] = {"check": Command(_options, _check)}
