@@ -135,8 +135,10 @@ def visit(
             found.first.append(float(first))
             found.edits.append(float(verdict))
             page.locator("html[data-answer=whole]").wait_for(state="attached")
+    page.locator("[data-show=plans]").click()
     page.locator("[data-do=curve]").click()
     page.locator("#curve svg.curve").wait_for()
+    page.locator("[data-show=layouts]").click()
     page.locator("[data-do=search]").click()
     page.locator("#search table").wait_for()
     page.evaluate("document.getElementById('cancel').click()")  # hidden by now where the search was quick

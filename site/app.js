@@ -1,6 +1,6 @@
 // Carries messages between Python's worker and the page, stops the worker at a click if it takes too long, and keeps the
 // page for offline use.
-import { byId, show } from "./view.js";
+import { byId, jobOf, show } from "./view.js";
 import { listen, opening, reopen, reopening } from "./controls.js";
 import { draft, keep } from "./own.js";
 import { askedAnew, clearBusy, follow, isWithheld, refuse, showBusy, showStopped, tell, withhold } from "./waiting.js";
@@ -32,7 +32,7 @@ function post(message) {
 }
 
 listen(send);
-if (!isWithheld() && !["", `#${document.body.dataset.fragment}`].includes(location.hash)) withhold("computing", "computing");
+if (!isWithheld() && !["", `#${document.body.dataset.fragment}`].includes(jobOf(location.hash))) withhold("computing", "computing");
 document.documentElement.dataset.state = "loading";
 byId("progress-text").textContent = tell(isWithheld() ? "loading-link" : "loading");
 begin((starting) => starting.started, opening);

@@ -1,7 +1,9 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
 import { listenToFiles } from "./files.js";
 import { draft, keep, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
-import { byId, control, copy, forget, place, save, say, select, show, showMini, word } from "./view.js";
+import {
+  byId, control, copy, forget, jobOf, place, save, say, select, show, showMini, showView, suffix, viewOf, word,
+} from "./view.js";
 import { expectAnother } from "./waiting.js";
 
 const LONG = 8000; // characters of a link that some programs cut
@@ -19,6 +21,7 @@ export function listen(carrier) {
   }).observe(byId("verdict"));
   listenToForm();
   listenToButtons();
+  listenToPanels();
   listenToFiles(send);
   addEventListener("popstate", () => open(location.hash));
   addEventListener("beforeprint", beforePrint);
@@ -28,10 +31,11 @@ export function listen(carrier) {
 // The first message: the link of the address, else what is in the form by now; a draft if the form was left with one.
 export function opening() {
   const { hash, texts: left } = draft();
+  showView(viewOf(location.hash) || "overview");
   const touched = place.entry > 0;
   const texts = touched ? readForm() : hash === location.hash && left ? left : null;
   if (location.hash && !history.state?.depth && !hash) byId("shared").hidden = false;
-  return { do: "start", link: location.hash, texts, language: language(), entry: place.entry };
+  return { do: "start", link: jobOf(location.hash), texts, language: language(), entry: place.entry };
 }
 
 // Python begins again and knows nothing of what it was asked before: only the job that the page shows is told to it.
@@ -61,7 +65,8 @@ function open(link) {
   place.shown = place.entry;
   keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
   byId("undo").disabled = !history.state?.depth;
-  send({ do: "open", link });
+  showView(viewOf(link) || byId("answer").dataset.view);
+  send({ do: "open", link: jobOf(link) });
   expectAnother();
 }
 
@@ -86,6 +91,7 @@ function listenToForm() {
   place.entry = typed(form) ? 1 : 0;
   let fresh = true;
   form.addEventListener("input", (event) => {
+    if (event.target.dataset.find !== undefined) send({ do: "find", value: event.target.value });
     if (!settings(event)) return;
     if (fresh) place.entry += 1;
     fresh = false;
@@ -107,6 +113,29 @@ function listenToForm() {
     if (!group?.id.startsWith("group-")) return;
     remember({ groups: { ...own.groups, [group.id]: !group.open } });
   });
+}
+
+function listenToPanels() {
+  byId("more").addEventListener("click", () => {
+    byId("more").setAttribute("aria-expanded", String(byId("rest").classList.toggle("open")));
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.id === "settings-close") closeSettings();
+    if (!near(event, ".actions") || near(event, "#rest button:not(.square)")) closeMore();
+  });
+  document.addEventListener("toggle", ({ target }) => {
+    if (target.id === "settings" && target.open && !byId("said").textContent) byId("find").focus({ preventScroll: true });
+  }, { capture: true });
+}
+
+function closeMore() {
+  byId("rest").classList.remove("open");
+  byId("more").setAttribute("aria-expanded", "false");
+}
+
+function closeSettings() {
+  byId("settings").open = false;
+  byId("settings").querySelector("summary").focus({ preventScroll: true });
 }
 
 function showOwn() {
@@ -143,8 +172,10 @@ function listenToButtons() {
     const opens = near(event, "[data-open]");
     const closes = near(event, "[data-close]");
     const goes = near(event, "[data-go]");
+    const shows = near(event, "[data-show]");
     const plan = near(event, "a[href^='#v'], [data-plan]"); // a dot of a picture is a link for the pointer alone
     if (doing) act(doing);
+    else if (shows) showView(shows.dataset.show);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
     else if (near(event, "[data-renew]")) renew(near(event, "[data-renew]").dataset.renew);
@@ -250,9 +281,13 @@ function hover(part) {
   }
 }
 
+// What an action is shown in.
+const LEADS = { advise: "plans", curve: "plans", search: "layouts", reconcile: "log", pin: "compare" };
+
 function act(button) {
   if (button.dataset.close) closeDialog(button.dataset.close);
   place.entry += 1;
+  if (LEADS[button.dataset.do]) showView(LEADS[button.dataset.do]);
   const more = button.dataset.with ? { value: byId(button.dataset.with).value } : {};
   if (button.dataset.also) more.also = byId(button.dataset.also).value;
   if (button.dataset.path && button.dataset.do === "set") control(button.dataset.path)?.focus(); // the button goes away
@@ -287,13 +322,14 @@ function closeDialog(id) {
 
 function go(id) {
   const target = byId(id);
+  showView(target.closest("[data-in]")?.dataset.in);
   for (let up = target.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   target.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
   target.focus({ preventScroll: true });
 }
 
-const linkOfPage = () => location.href.split("#")[0] + (location.hash || `#${document.body.dataset.fragment}`);
+const linkOfPage = () => location.href.split("#")[0] + (location.hash || `#${document.body.dataset.fragment}${suffix()}`);
 
 async function copyLink() {
   const link = linkOfPage();
@@ -316,11 +352,13 @@ const KEYS = {
   e: () => document.querySelector("#legend [data-part]")?.click(),
   f: () => document.querySelector("[data-do=search]").click(),
   a: () => document.querySelector("[data-do=advise]").click(),
-  l: () => byId("log-text").focus(),
+  l: () => { showView("log"); byId("log-text").focus(); },
 };
 
 function pressed(event) {
   const { key, target } = event;
+  if (key === "Escape") closeMore();
+  if (key === "Escape" && byId("settings").contains(target) && !target.name) return closeSettings();
   if (key === "Escape" && !byId("drawer").hidden && !document.querySelector("dialog[open]")) closeDialog("drawer");
   if (target.matches?.(TYPING) || document.querySelector("dialog[open]")) return;
   if ((event.ctrlKey || event.metaKey) && ["z", "y"].includes(key)) {
@@ -352,7 +390,7 @@ function rove(part, by) {
 
 function savePlan() {
   const name = byId("plan-name").value.trim() || control("model").value || "plan";
-  const link = location.hash || `#${document.body.dataset.fragment}`;
+  const link = jobOf(location.hash) || `#${document.body.dataset.fragment}`;
   recall();
   const plans = [...own.plans.filter((plan) => plan?.name !== name), { name, link }].slice(-100);
   say(word(remember({ plans }) ? "plan-kept" : "plan-blocked"));

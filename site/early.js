@@ -20,8 +20,8 @@
   // The form can be used once it shows the job that is asked about.
   const withhold = () => {
     const [verdict, form, progress] = ["verdict", "config", "progress-text"].map((id) => document.getElementById(id));
-    if (root.dataset.job !== "computing" || !form || form.inert) return;
-    if (!drafted && location.hash === `#${document.body.dataset.fragment}`) {
+    if (root.dataset.job !== "computing" || !form || !verdict || form.inert) return;
+    if (!drafted && location.hash.replace(/&view=\w+$/u, "") === `#${document.body.dataset.fragment}`) {
       delete root.dataset.job;
       return;
     }

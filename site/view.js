@@ -7,6 +7,23 @@ export const control = (path) => document.querySelector(`[name="${CSS.escape(pat
 // The entry of the history that the last answer belongs to; another edit gets another entry.
 export const place = { entry: 0, shown: -1 };
 const kept = new Map();
+
+// The part of the answer that is in sight; links carry it, so that they open what was looked at.
+const VIEW = /&view=(\w+)$/u;
+const view = () => byId("answer").dataset.view;
+export const suffix = () => (view() === "overview" ? "" : `&view=${view()}`);
+export const jobOf = (link) => link.replace(VIEW, "");
+export function showView(name) {
+  const buttons = [...document.querySelectorAll("[data-show]")];
+  if (!buttons.some((each) => each.dataset.show === name)) return;
+  byId("answer").dataset.view = name;
+  for (const each of buttons) {
+    if (each.dataset.show === name) each.setAttribute("aria-current", "true");
+    else each.removeAttribute("aria-current");
+  }
+  if (location.hash) history.replaceState(history.state, "", jobOf(location.hash) + suffix());
+}
+export const viewOf = (link) => VIEW.exec(link)?.[1] ?? "";
 let words = JSON.parse(document.body.dataset.words);
 export const word = (key) => words[key] ?? "";
 
@@ -67,6 +84,15 @@ const SHOW = {
     if (whole && document.documentElement.dataset.state === "live") announce(() => byId("verdict").querySelector(".headline")?.textContent);
     document.documentElement.dataset.answer = whole ? "whole" : "coming";
     for (const part of document.querySelectorAll(PARTS)) part.classList.toggle("before", !whole);
+  },
+  found(paths) {
+    for (const field of document.querySelectorAll("#panel .field")) {
+      field.classList.toggle("other", Boolean(paths) && !paths.includes(field.querySelector("[name]")?.name));
+    }
+    byId("panel").classList.toggle("finding", Boolean(paths));
+  },
+  text(parts) {
+    for (const [id, text] of Object.entries(parts)) if (byId(id)) byId(id).textContent = text;
   },
   stale(stale) {
     if (stale) announce(() => byId("problems").textContent);
@@ -152,14 +178,15 @@ export function showMini() {
 
 // The address of an answer, and an entry of the history for each finished edit.
 function follow(fragment, patch) {
-  const hash = `#${fragment}`;
-  if (patch.entry != null && location.hash !== hash) {
+  const hash = `#${fragment}${suffix()}`;
+  const moves = patch.entry != null && location.hash !== hash;
+  if (moves) {
     const fresh = patch.entry !== place.shown;
     const depth = (history.state?.depth ?? 0) + (fresh ? 1 : 0);
     history[fresh ? "pushState" : "replaceState"]({ depth }, "", hash);
   }
   document.body.dataset.fragment = fragment;
-  place.shown = patch.entry ?? place.entry;
+  if (moves || patch.entry == null) place.shown = patch.entry ?? place.entry;
   byId("undo").disabled = !history.state?.depth;
 }
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from memcore.config.settings import SETTINGS
-from memcore.faces.render.page import EXAMPLE
+from memcore.faces.page.presets import presets
+
+EXAMPLE = presets()["8b-8xh100"].config
 
 pytestmark = pytest.mark.machine
 FLAGS = [

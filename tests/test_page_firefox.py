@@ -118,9 +118,9 @@ def test_answers_in_firefox(firefox, site):
     """The example, an edit with its link, another person's link and the Chinese page."""
     firefox.open(site)
     firefox.answered(EXAMPLE)
-    firefox.set("training.sequence_length", "4k")
-    firefox.answered({**EXAMPLE, "training": {**EXAMPLE["training"], "sequence_length": 4096}})
-    firefox.until("location.hash.includes('seq=4096')")
+    firefox.set("training.sequence_length", "2k")
+    firefox.answered({**EXAMPLE, "training": {**EXAMPLE["training"], "sequence_length": 2048}})
+    firefox.until("location.hash.includes('seq=2048')")
     fragment = "v1&model=gpt2&seq=512&accelerator=t4"
     firefox.open(f"{site}?other#{fragment}")
     firefox.answered(decode_fragment(fragment))

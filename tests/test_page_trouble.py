@@ -15,7 +15,8 @@ from test_page import (
     numbers,
 )
 
-from memcore.config.url import decode_fragment
+from memcore.config.settings import Config
+from memcore.config.url import decode_fragment, encode_fragment
 from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
@@ -150,12 +151,12 @@ def test_what_was_typed_outlives_a_failed_start(context, page, site):
     page.goto(site)
     trouble(page, "pyodide.asm.wasm")
     assert numbers(page) == native(EXAMPLE)  # nothing else was asked about
-    page.locator(SEQUENCE).fill("4096")
+    page.locator(SEQUENCE).fill("2048")
     context.unroute("**/pyodide.asm.wasm")
     page.locator("#retry").click()
     expect(page.locator("html")).to_have_attribute("data-state", "live")
-    expect(page.locator(SEQUENCE)).to_have_value("4096")
-    answered(page, {**EXAMPLE, "training": {**EXAMPLE["training"], "sequence_length": 4096}})
+    expect(page.locator(SEQUENCE)).to_have_value("2048")
+    answered(page, {**EXAMPLE, "training": {**EXAMPLE["training"], "sequence_length": 2048}})
 
 
 def test_a_start_that_stands_still(context, page, site):
@@ -188,7 +189,7 @@ WATCH = """
 window.shown = new Set();
 const look = () => {
   const verdict = document.getElementById("verdict");
-  const answer = document.getElementById("answer");
+  const answer = document.getElementById("bar");
   if (verdict) shown.add(verdict.innerText);
   if (answer && getComputedStyle(answer).visibility === "visible") shown.add(document.getElementById("bar").textContent);
   requestAnimationFrame(look);
@@ -206,10 +207,10 @@ def test_the_example_is_never_shown_for_a_link(context, page, site):
     shown = page.evaluate("[...shown]")
     assert any(text.startswith("Computing the answer for this job") for text in shown)
     assert any("1.52 GiB" in text for text in shown)
-    assert not [text for text in shown if "38.5 GiB" in text or "llama" in text.lower()]
+    assert not [text for text in shown if "24.8 GiB" in text or "llama" in text.lower()]
     example = context.new_page()
     example.add_init_script(WATCH)
-    fragment = "v1&model=llama-3.1-8b&seq=8192&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8"
+    fragment = encode_fragment(Config.from_dict(EXAMPLE))
     example.goto(f"{site}#{fragment}")
     assert numbers(example) == native(EXAMPLE)  # that is the example's own link
 
@@ -275,7 +276,7 @@ def test_a_link_that_never_ends_can_be_stopped(endless, page, site):
     answered(page, decode_fragment(JOB))
     expect(page.locator("#busy")).to_be_hidden()
     expect(page.locator("#bar svg")).to_be_visible()
-    assert not [text for text in page.evaluate("[...shown]") if "38.5 GiB" in text]
+    assert not [text for text in page.evaluate("[...shown]") if "24.8 GiB" in text]
 
 
 def test_an_edit_that_never_ends_can_be_stopped(endless, page, site):

@@ -12,7 +12,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
-from memcore.config.url import decode_fragment
+from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
 from memcore.faces.page import ahead, answering, exchanging, framing, static
 from memcore.faces.page.actions import ACTIONS, handle
@@ -47,6 +47,9 @@ from memcore.units import format_bytes
 OPENING = ("values", "answered", "fragment", "entry", "task", "live")
 """What the page is told of the example that it shows when it opens."""
 CHINESE = re.compile("[\u4e00-\u9fff]")
+EIGHT = presets()["8b-8xh100"].config
+"""A job on several GPUs that fits with room."""
+ON_EIGHT = f"#{encode_fragment(Config.from_dict(EIGHT))}"
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
 
 
@@ -152,7 +155,7 @@ def test_steps_of_first_edits_are_recorded_ahead(monkeypatch):
     edits = {
         "training.micro_batch_size": "7",
         "training.precision": "fp16-mixed",
-        "parallelism.tensor_parallel_size": "4",
+        "training.gradient_accumulation_steps": "4",
         "training.activation_checkpointing.policy": "none",
     }
     monkeypatch.setattr(ahead, "SETTINGS", {path: SETTINGS[path] for path in edits})
@@ -167,7 +170,7 @@ def test_steps_of_first_edits_are_recorded_ahead(monkeypatch):
 
 def test_the_first_answer_asks_no_allocator():
     """It says the bytes in tensors; of what the allocator decides it says nothing, but that it is on its way."""
-    visit = Visit()
+    visit = Visit(ON_EIGHT)
     steps = handle(visit.session, edited(visit, **{"training.sequence_length": "4096"}))
     early = [next(steps), next(steps)][1]
     found = visit.session.found
@@ -209,12 +212,12 @@ def test_more_in_tensors_than_there_is_needs_no_allocator():
 
 def test_an_edit_that_is_wrong_lets_the_last_answer_be_finished():
     """The answer that stays in place is shown whole, also where the wrong edit came in the middle of it."""
-    visit = Visit()
+    visit = Visit(ON_EIGHT)
     steps = handle(visit.session, edited(visit, **{"training.sequence_length": "4096"}))
     next(steps), next(steps)
     visit.do("edit", texts={**visit.texts, "training.sequence_length": "many"}, entry=1)
     assert list(steps) == []
-    found = estimate(Config.from_dict(page.EXAMPLE).replaced("training.sequence_length", 4096))
+    found = estimate(Config.from_dict(EIGHT).replaced("training.sequence_length", 4096))
     assert visit.last("attributes") == {**page.attributes(found), "aria-busy": "false"}
     assert visit.html["ledger"] == page.sections(found)["ledger"]
     assert visit.html["problems"]
@@ -239,6 +242,77 @@ def test_wrong_fields_are_said_with_a_fix():
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "taken"),
+    [
+        ("model", "qwen3 8b", "qwen3-8b"),
+        ("model", "Llama 3.1 8B", "llama-3.1-8b"),
+        ("model", "llama3-8b", "meta-llama-3-8b"),
+        ("model", "https://huggingface.co/Qwen/Qwen3-8B/tree/main", "qwen3-8b"),
+        ("model", "mistral 7b", ["mistral-7b-v0.1", "mistral-7b-v0.3"]),
+        ("hardware.accelerator", "RTX 3090", "rtx-3090"),
+        ("hardware.accelerator", "4090", "rtx-4090"),
+        ("hardware.accelerator", "GeForce RTX 4090", "rtx-4090"),
+        ("hardware.accelerator", "NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("hardware.accelerator", "H100 80GB", ["h100-sxm-80gb", "h100-pcie-80gb"]),
+        ("hardware.accelerator", "A100", ["a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-40gb", "a100-pcie-80gb"]),
+    ],
+)
+def test_names_as_people_write_them(path, text, taken):
+    """What can mean one thing only is taken; of what can mean several, each is a button."""
+    visit = Visit()
+    visit.do("edit", path=path, texts={**visit.texts, path: text}, entry=1)
+    if isinstance(taken, str):
+        assert visit.html["problems"] == ""
+        assert visit.session.config.to_dict()["hardware" if "." in path else "model"] == (
+            {"accelerator": taken, "num_gpus": 1} if "." in path else taken
+        )
+        return
+    assert visit.last("stale")
+    for each in taken:
+        assert f'data-path="{path}" data-value="{each}"' in visit.fields[path]["error"]
+    visit.do("set", path=path, value=taken[-1], entry=2)
+    assert visit.html["problems"] == ""
+
+
+def test_the_same_model_written_otherwise_is_the_same_job():
+    """Nothing that an example lent is taken back for another spelling."""
+    visit = Visit(ON_EIGHT)
+    visit.do("edit", path="model", texts={**visit.texts, "model": "Llama 3.1 8B"}, entry=1)
+    assert visit.session.config == Config.from_dict(EIGHT)
+
+
+@pytest.mark.parametrize("text", ["gradient_checkpointing", "--recompute-granularity", "Activation checkpointing"])
+def test_a_setting_is_found_by_what_any_tool_calls_it(text):
+    """By its label or any tool's flag; of settings of other jobs the names are said."""
+    visit = Visit().do("find", value=text)
+    assert "training.activation_checkpointing.policy" in visit.last("found")
+    visit.do("find", value="--n-gpu-layers")
+    assert "For other jobs:" in visit.last("text")["found"]
+    visit.do("find", value="no such flag")
+    assert (visit.last("found"), visit.last("text")) == ([], {"found": "No setting has this name."})
+    visit.do("find", value="")
+    assert visit.last("found") is None
+
+
+def test_a_config_json_in_the_place_of_a_model():
+    """Pasted where the name stands, it is the model."""
+    visit = Visit()
+    model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3, "n_positions": 4096}
+    visit.do("edit", path="model", texts={**visit.texts, "model": json.dumps(model)}, entry=1)
+    assert visit.session.config.model == model
+    assert visit.last("values")["model-json"] == json.dumps(model)
+
+
+def test_when_no_value_fits_the_reason_is_said():
+    """Never as a success, and always with a way on."""
+    visit = Visit().do("solve", path="training.micro_batch_size")
+    note = visit.fields["training.micro_batch_size"]["note"]
+    assert 'class="none"' in note
+    assert "even 1 needs" in note
+    assert "data-do=" in note
+
+
+@pytest.mark.parametrize(
     ("edits", "path", "value"),
     [
         ({"parallelism.tensor_parallel_size": "16", "hardware.num_gpus": "16"}, "parallelism.tensor_parallel_size", "8"),
@@ -254,7 +328,7 @@ def test_wrong_fields_are_said_with_a_fix():
 )  # fmt: skip
 def test_what_cannot_go_together_is_repaired_at_a_click(edits, path, value):
     """The button beside the field has the nearest value with which the job is understood, found by trying."""
-    visit = Visit()
+    visit = Visit(ON_EIGHT)
     visit.do("edit", texts={**visit.texts, **edits}, entry=1)
     assert visit.html["problems"]
     assert f'data-path="{path}" data-value="{value}"' in visit.fields[path]["error"]
@@ -275,7 +349,7 @@ def test_numbers_as_people_write_them():
 
 def test_how_far_a_number_goes():
     """The button beside a number says the most that fits, and takes it over."""
-    visit = Visit().do("solve", path="training.micro_batch_size")
+    visit = Visit(ON_EIGHT).do("solve", path="training.micro_batch_size")
     note = visit.fields["training.micro_batch_size"]["note"]
     value = int(re.search(r'data-value="(\d+)"', note)[1])
     visit.do("set", path="training.micro_batch_size", value=str(value), entry=1)
@@ -327,7 +401,7 @@ def shown(visit, name):
 
 def test_a_curve_and_suggestions_of_an_earlier_job_are_marked():
     """An edit leaves them, and says what they are about; the same job again, or a new drawing, takes that back."""
-    visit = Visit().do("curve", value="parallelism.tensor_parallel_size").do("advise")
+    visit = Visit(ON_EIGHT).do("curve", value="parallelism.tensor_parallel_size").do("advise")
     before = visit.texts
     visit.do("edit", texts={**before, "training.sequence_length": "4096"}, entry=1)
     assert shown(visit, "curve-earlier")
@@ -371,7 +445,7 @@ def test_parts_of_a_server_are_explained():
 
 def test_side_by_side():
     """Pinned results stand on one axis with what differs; a pinned one can be taken away."""
-    visit = Visit().do("pin")
+    visit = Visit(ON_EIGHT).do("pin")
     visit.do("edit", texts={**visit.texts, "training.sequence_length": "4096"}, entry=1)
     assert "<mark>8192</mark>" in visit.html["compare"]
     assert "<mark>4096</mark>" in visit.html["compare"]
@@ -380,7 +454,7 @@ def test_side_by_side():
     visit.do("propose", key="pin-A", entry=2)
     assert visit.session.config[Training.sequence_length] == 8192
     assert visit.html["compare"].count('class="capacity"') == 1
-    small = Visit().do("pin").do("set", path="hardware.accelerator", value="rtx-4090", entry=1)
+    small = Visit(ON_EIGHT).do("pin").do("set", path="hardware.accelerator", value="rtx-4090", entry=1)
     assert small.html["compare"].count('class="capacity"') == 2, "each against its own GPU"
     again = Visit().do("restore", pins=[*visit.last("pins"), "#v9", None])
     assert again.html["compare"].count('data-do="unpin"') == 1
@@ -392,7 +466,7 @@ def test_side_by_side():
 
 def test_suggestions_lead_to_what_they_say():
     """Every suggestion carries a link, and the link's job is one that answers."""
-    visit = Visit().do("advise")
+    visit = Visit(ON_EIGHT).do("advise")
     links = re.findall(r'href="(#v1&amp;[^"]+)"', visit.html["advice"])
     assert len(links) > 3
     config = decode_fragment(links[0].replace("&amp;", "&"))
@@ -453,13 +527,13 @@ def test_every_stage_of_a_giant_is_drawn(name):
 
 def test_a_log_beside_the_answer():
     """What was pasted stands beside the answer, also after an edit, in both languages, and becomes a measured case."""
-    visit = Visit().do("reconcile", value="step: 10  memory: 38.25GiB(48.3%)", also="")
+    visit = Visit(ON_EIGHT).do("reconcile", value="step: 10  memory: 38.25GiB(48.3%)", also="")
     assert "38.2 GiB" in visit.html["reconciled"]
     assert "✓ inside" in visit.html["reconciled"]
     visit.do("case", way="save")
     assert visit.last("download")["name"] == "memcore-case.json"
     case = json.loads(visit.last("download")["text"])[0]
-    assert case["config"] == page.EXAMPLE
+    assert case["config"] == EIGHT
     assert case["measured"]["quantity"] == "max_reserved"
     visit.do("case", way="copy")
     assert json.loads(visit.last("copy")) == [case]
@@ -508,7 +582,10 @@ def test_a_broken_link_leaves_the_example(link):
 
 
 FROZEN = {
-    "v1&model=llama-3.1-8b&seq=8192&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8": page.EXAMPLE,
+    "v1&model=llama-3.1-8b&seq=8192&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8": {
+        "model": "llama-3.1-8b", "training": {"sequence_length": 8192, "activation_checkpointing": "full"},
+        "engine": {"type": "fsdp"}, "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8},
+    },
     "v1&model=gpt2&seq=1024": {"model": "gpt2", "training": {"sequence_length": 1024}},
     "v1&model=gemma-2-2b&seq=2048&grad-accum=4&optimizer=sgd&momentum=0.9&accelerator=rtx-4090": {
         "model": "gemma-2-2b",
@@ -612,7 +689,7 @@ def test_two_files_are_one_job():
 )
 def test_every_verdict_can_be_told_from_the_others(level, edits):
     """By an icon and words of its own; where the range decides, it is said."""
-    visit = Visit().do("edit", texts={**Visit().texts, **edits}, entry=1)
+    visit = Visit(ON_EIGHT).do("edit", texts={**Visit(ON_EIGHT).texts, **edits}, entry=1)
     assert visit.last("attributes")["data-level"] == level
     assert f">{html.ICONS[level]}</span>" in visit.html["verdict"]
     assert len(set(html.ICONS.values())) == len(html.ICONS)
@@ -730,7 +807,7 @@ def test_every_text_is_in_both_languages():
 
 def test_the_page_in_chinese():
     """The frame, the form and the verdict change language; numbers and names stay."""
-    visit = Visit(language="zh")
+    visit = Visit(ON_EIGHT, language="zh")
     assert "可以放下" in visit.html["verdict"]
     assert "任务类型" in visit.html["config"]
     assert all(f'name="{path}"' in visit.html["config"] for path in SETTINGS)
@@ -739,13 +816,78 @@ def test_the_page_in_chinese():
     assert "Fits: needs 38.5 GiB" in visit.html["verdict"]
 
 
-def test_resetting_keeps_model_and_gpus():
-    """Everything else is what the engine does by default."""
-    visit = Visit().do("reset", entry=1)
-    assert set(answering.values_of(visit.session.form)) <= {
-        "model", "hardware.accelerator", "hardware.num_gpus", "training.sequence_length", "model-json",
+def test_resetting_keeps_the_model_the_gpu_and_the_task():
+    """Everything else is what the task begins with, the number of GPUs and the length of sequences included."""
+    visit = Visit("#v1&model=gpt2&seq=512&engine=ddp&accelerator=t4&gpus=4&micro-batch=8").do("reset", entry=1)
+    assert visit.texts == {
+        "model": "gpt2", "hardware.accelerator": "t4", "hardware.num_gpus": "1", "training.sequence_length": "4096",
+        "model-json": "",
     }  # fmt: skip
-    assert visit.html["problems"] == ""
+
+
+LARGEST = "training.micro_batch_size"
+SAME_JOB = {"model": "qwen3-8b", "hardware.accelerator": "rtx-3090"}
+WAYS = {
+    "from the opening example": [("edit", {"hardware.num_gpus": "1"}), ("task", "lora")],
+    "from eight GPUs": [("preset", "8b-8xh100"), ("task", "lora"), ("edit", {"hardware.num_gpus": "1"})],
+    "the GPU before the task": [("preset", "8b-8xh100"), ("edit", {"hardware.num_gpus": "1"}), ("task", "lora")],
+    "from another length and loss": [("preset", "lora-8b-24gb")],
+    "from QLoRA": [("preset", "qlora-8b-24gb"), ("task", "lora")],
+    "from a server": [("preset", "serve-70b-fp8"), ("task", "lora"), ("edit", {"hardware.num_gpus": "1"})],
+    "by a reset": [("preset", "70b-64xh100"), ("reset", None), ("task", "lora")],
+}
+
+
+def done(steps):
+    """A visit after these steps, and a model and a GPU of one's own."""
+    visit = Visit()
+    for number, (doing, given) in enumerate([*steps, *(("edit", {path: text}) for path, text in SAME_JOB.items())]):
+        if doing == "edit":
+            visit.do("edit", path=next(iter(given)), texts={**visit.texts, **given}, entry=number)
+        else:
+            visit.do(doing, name=given, value=given, entry=number)
+    return visit
+
+
+def test_the_same_question_has_the_same_answer():
+    """The largest LoRA batch of Qwen3 8B on a 3090: no example on the way leaves anything in the job."""
+    answers = {}
+    for way, steps in WAYS.items():
+        visit = done(steps)
+        assert visit.html["problems"] == "", way
+        assert "Still from" not in visit.html["lent"], way
+        answers[way] = visit.session.config, visit.do("solve", path=LARGEST).fields[LARGEST]["note"]
+    wanted = answers["from the opening example"]
+    assert wanted[0].get("training.adapter.type") == "lora"
+    assert {way: found for way, found in answers.items() if found != wanted} == {}
+
+
+def test_what_the_user_has_set_stays():
+    """Another model takes back what the example lent, and nothing else; what stays of it is said and can be dropped."""
+    visit = Visit().do("preset", name="405b-16k", entry=1)
+    assert "Example: 405B on 16k GPUs. It sets: " in visit.html["lent"]
+    visit.do("edit", path="training.micro_batch_size", texts={**visit.texts, "training.micro_batch_size": "2"}, entry=2)
+    assert visit.html["lent"].startswith("Still from the example: ")
+    assert visit.fields["training.micro_batch_size"]["origin"] == "yours"
+    assert visit.fields["parallelism.pipeline_parallel_size"]["origin"] == "example"
+    other = Visit().do("preset", name="405b-16k", entry=1)
+    other.do("edit", path=LARGEST, texts={**other.texts, LARGEST: "2"}, entry=2).do("drop", entry=3)
+    visit.do("edit", path="model", texts={**visit.texts, "model": "qwen3-8b"}, entry=3)
+    for each, gpus in ((visit, "16384"), (other, "")):
+        assert each.texts[LARGEST] == "2"
+        assert each.texts.get("hardware.num_gpus", "") == gpus
+        assert "parallelism.pipeline_parallel_size" not in each.texts
+        assert each.html["problems"] == ""
+    assert "Drop them" in visit.html["lent"]
+    assert other.html["lent"] == ""
+
+
+def test_a_link_of_an_example_is_that_example():
+    """A reload, or going back to it, knows again what the example set."""
+    link = f"#{Visit().do('preset', name='long-context', entry=1).session.fragment}"
+    visit = Visit(link)
+    assert "Example: 8B at 128k" in visit.html["lent"]
+    assert "Example" not in Visit(f"{link}&micro-batch=2").html["lent"]
 
 
 def test_layouts_that_fit():
@@ -868,7 +1010,7 @@ def test_a_kept_opening_is_the_same(language, monkeypatch):
 
 def test_an_edit_taken_back_is_remembered(monkeypatch):
     """The answer of a moment ago is not computed again, as long as few others came since."""
-    visit = Visit().do("set", path="training.sequence_length", value="4096", entry=1)
+    visit = Visit(ON_EIGHT).do("set", path="training.sequence_length", value="4096", entry=1)
     wanted, asked = dict(visit.html), []
     monkeypatch.setattr(answering, "estimate", lambda config: asked.append(config) or estimate(config))
     visit.do("set", path="training.sequence_length", value="8192", entry=2)

@@ -31,6 +31,8 @@ FORMER: Mapping[str, str] = {"fsdp-version": EngineSettings.version, "quantizati
 """Settings by short names that they had in the past. A name that another setting has now means that one, unless it
 refuses the value."""
 _SAFE = ":-._~/"
+_VIEW = re.compile(r"view=\w+")
+"""Which part of the answer a page showed; no setting."""
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 """A percent sign that escapes nothing."""
 
@@ -81,7 +83,7 @@ def read_fragment(text: str) -> Link:
             (Problem("link", Message("found {} settings; expected at most {}", len(parts), PARTS)),),
             newer=False,
         )
-    texts, problems, newer = _texts(filter(None, parts))
+    texts, problems, newer = _texts(part for part in parts if part and not _VIEW.fullmatch(part))
     try:
         config: Config | None = from_texts(texts)
     except ConfigError as error:

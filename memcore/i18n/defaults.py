@@ -70,6 +70,7 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "all GPUs; 1 for servers": "全部 GPU；推理服务为 1",
     "all data-parallel ranks": "所有数据并行 rank",
     "all ranks": "所有 rank",
+    "the GPU": "该 GPU",
     "true with tensor parallelism": "张量并行时为 true",
     "true with torchtitan's layers": "torchtitan 的层为 true",
     "1; 2 with PyTorch's interleaved-1f1b, zbv and dualpipev": "1；PyTorch 的 interleaved-1f1b、zbv 和 dualpipev 为 2",

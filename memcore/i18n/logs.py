@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
-    "jump-reconcile": ("Your log", "对照日志"),
     "reconcile": ("Reconcile a log of yours", "对照您的日志"),
     "reconcile-note": (
         (

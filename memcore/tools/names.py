@@ -223,6 +223,27 @@ def _shown(tool: str, engine: str) -> Mapping[str, str]:
     return {path: _called(TOOLS[tool], engine, path) or f"memcore --{each.flag}" for path, each in SETTINGS.items()}
 
 
+@lru_cache(maxsize=1)
+def known_as() -> Mapping[str, str]:
+    """Everything that any tool calls each setting, and memcore's own flag for it, as one text by path.
+
+    >>> "--recompute-granularity" in known_as()["training.activation_checkpointing.policy"]
+    True
+    """
+    found: dict[str, dict[str, None]] = {path: {f"--{each.flag}": None, path: None} for path, each in SETTINGS.items()}
+    for tool in TOOLS.values():
+        pairs = [(key.path, key.name) for key in tool.keys]
+        pairs += [(path, name) for each in tool.meanings for path in each.sets for name in each.keys]
+        for path, name in (*pairs, *tool.named.items()):
+            if path in found and name:
+                found[path][name] = None
+    for names in CALLED.values():
+        for path, name in names.items():
+            if path in found:
+                found[path][name] = None
+    return {path: " ".join(names) for path, names in found.items()}
+
+
 def name_of(config: Config, engine: str, path: str) -> str:
     """What a setting is called where a job runs; empty for what only a plan knows, such as the size of the GPU.
 

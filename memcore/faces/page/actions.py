@@ -12,10 +12,12 @@ from memcore.faces.page import (
     exchanging,
     explaining,
     exploring,
+    finding,
     framing,
     layouts,
     reconciling,
 )
+from memcore.faces.page.lending import lend
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Action, Message, Patch, Session
 from memcore.faces.render import page
@@ -32,7 +34,9 @@ def load_preset(session: Session, message: Message) -> Iterator[Patch]:
     """A preset was chosen."""
     chosen = presets().get(str(message.get("name")))
     if chosen is not None:
-        yield from answering.load(session, page.fill(Config.from_dict(chosen.config)), message)
+        form = page.fill(Config.from_dict(chosen.config))
+        lend(session, form, chosen.name)
+        yield from answering.load(session, form, message)
 
 
 ACTIONS: Mapping[str, tuple[str, Action]] = {
@@ -42,6 +46,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "task": ("answer", answering.choose_task),
     "preset": ("answer", load_preset),
     "reset": ("answer", answering.reset),
+    "drop": ("answer", answering.drop),
     "set": ("answer", answering.set_field),
     "propose": ("answer", answering.propose),
     "import": ("answer", exchanging.take),
@@ -52,6 +57,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "cancel": ("search", layouts.cancel),
     "solve": ("solve", exploring.most),
     "curve": ("curve", exploring.curve),
+    "find": ("find", finding.find),
     "explain": ("explain", explaining.explain),
     "pin": ("compare", comparing.pin),
     "restore": ("compare", comparing.restore),

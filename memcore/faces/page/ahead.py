@@ -6,10 +6,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import suppress
 
-from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag
-from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
@@ -21,8 +19,7 @@ from memcore.faces.render.page import example
 from memcore.memory.estimate import Estimate
 
 COUNTS = (
-    Training.micro_batch_size, Training.gradient_accumulation_steps, Parallelism.tensor_parallel_size,
-    Parallelism.context_parallel_size,
+    Training.micro_batch_size, Training.gradient_accumulation_steps,
 )  # fmt: skip
 """Settings for which only 1 and 2 are recorded apart: any larger number is like 2."""
 MODELS = ("llama-3.2-1b", "llama-3.1-70b", "qwen2.5-7b", "qwen3-8b", "mistral-7b-v0.3")
@@ -48,5 +45,5 @@ def _edited() -> Iterator[dict[str, str]]:
             yield from ({**texts, path: option} for option in options)
     yield from ({**texts, path: "2"} for path in COUNTS)
     yield from ({**texts, "model": model} for model in MODELS)
-    yield {**texts, Hardware.num_gpus: "1", EngineSettings.type: ""}
+    yield from ({**with_task(texts, task), Hardware.num_gpus: "8"} for task in ("full", "lora"))
     yield from (with_task(texts, task) for task in TASKS)

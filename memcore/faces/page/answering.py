@@ -10,13 +10,14 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
-from memcore.config.training import Training
 from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
 from memcore.faces.page.comparing import comparison
 from memcore.faces.page.explaining import explained
 from memcore.faces.page.fixing import repaired
+from memcore.faces.page.lending import dropped, example_note, lend, lent_by, origin, restarted, took_over
+from memcore.faces.page.names import meanings, written
 from memcore.faces.page.reconciling import against
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.page.tasks import TASKS, task_of, with_task
@@ -40,7 +41,10 @@ PASTED = "model-json"
 def form_of(texts: Mapping[str, Any]) -> Form:
     """The form that a message carries; unknown names are ignored."""
     known = {path: str(text) for path, text in texts.items() if path in SETTINGS and text}
-    return Form(known, str(texts.get(PASTED) or ""))
+    pasted = str(texts.get(PASTED) or "")
+    if known.get("model", "").lstrip().startswith("{"):
+        pasted = known.pop("model")
+    return Form(known, pasted)
 
 
 def values_of(form: Form) -> dict[str, str]:
@@ -70,7 +74,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     yield {
         "stale": False,
         "answered": False,
-        "html": {"problems": "", **first},
+        "html": {"problems": "", "lent": example_note(session), **first},
         "hidden": {"problems": True, **session.earlier},
         "attributes": page.attributes_with(first, found),
         "fields": field_patches(session, engine, page.defaults(found)),
@@ -113,14 +117,15 @@ def config_of(form: Form) -> Config:
     Raises ConfigError naming everything that cannot be understood.
     """
     base = {"model": page.parsed(form.pasted)} if form.pasted.strip() else None
-    texts = {**form.texts, "model": ""} if base else dict(form.texts)
+    texts = {**form.texts, "model": ""} if base else written(form.texts)
     engine = texts.get(EngineSettings.type, "")
     return from_texts({path: text for path, text in texts.items() if is_of_task(path, engine)}, base)
 
 
 def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
     """Problems beside their fields and above the answer."""
-    errors = {each.path: field_error(each) for each in problems if each.path in SETTINGS}
+    texts = session.form.texts
+    errors = {each.path: field_error(each, texts.get(each.path, "")) for each in problems if each.path in SETTINGS}
     known = session.fields
     fields: dict[str, Patch] = {path: {"error": ""} for path, shown in known.items() if shown.get("error")}
     fields |= {path: {"error": markup} for path, markup in errors.items()}
@@ -154,8 +159,12 @@ def fixes(session: Session, form: Form, problems: tuple[Problem, ...]) -> Iterat
                 yield {}
 
 
-def field_error(problem: Problem) -> str:
-    """What is wrong with a field, and buttons that fix it."""
+def field_error(problem: Problem, text: str = "") -> str:
+    """What is wrong with a field of this text, and buttons that fix it."""
+    meant = meanings(problem.path, text)
+    if len(meant) > 1:
+        choices = " ".join(_fix(problem.path, each, each) for each in meant)
+        return f"{escape(say('which-of', text=text[:80]))} {choices}"
     fixes = []
     if problem.suggestion:
         fixes.append(_fix(problem.path, problem.suggestion, say("use", value=problem.suggestion)))
@@ -180,7 +189,7 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
         now: Patch = {
             "hidden": not (is_shown(path, engine, text) and applies(path, engine, session.form.texts, defaults)),
             "default": default_option(default) if is_select(path) else default,
-            "origin": "default" if not text else "file" if session.filed.get(path) == text else "yours",
+            "origin": origin(session, path),
             "flag": called.get(path, ""),
             "error": "",
             "note": "",
@@ -193,8 +202,12 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
 
 
 def edit(session: Session, message: Message) -> Iterator[Patch]:
-    """A field was edited."""
-    yield from answer_form(session, form_of(message["texts"]), message)
+    """A field was edited; if the job is another now, what an example had lent is taken back."""
+    given = form_of(message["texts"])
+    form = took_over(session, given, str(message.get("path") or ""))
+    if form != given or form.texts.get("model", "") != message["texts"].get("model", ""):
+        yield {"values": values_of(form)}
+    yield from answer_form(session, form, message)
 
 
 def load(session: Session, form: Form, message: Message, text: str = "") -> Iterator[Patch]:
@@ -207,12 +220,14 @@ def open_link(session: Session, message: Message) -> Iterator[Patch]:
     """A link was opened: whatever of it cannot be understood is said, and the rest applies."""
     link = str(message.get("link") or "")
     if not link.strip("#"):
+        lend(session, page.fill(page.example()), "opening")
         yield from load(session, page.fill(page.example()), message)
         return
     found = read_fragment(link)
     if found.config is None:
         yield _link_patch(session, found, link)
         return
+    lend(session, page.fill(found.config), lent_by(found.config))
     yield from load(session, page.fill(found.config), message)
     if found.problems:
         patch = _link_patch(session, found, link)
@@ -233,16 +248,24 @@ def choose_task(session: Session, message: Message) -> Iterator[Patch]:
     """A task was chosen."""
     form = form_of(message["texts"])
     if message.get("value") in TASKS:
-        form = Form(with_task(form.texts, str(message["value"])), form.pasted)
+        form = restarted(session, form, str(message["value"]))
     yield from load(session, form, message)
 
 
 def reset(session: Session, message: Message) -> Iterator[Patch]:
-    """Everything but the model is taken back to what the engine does."""
+    """Everything but the model, the kind of GPU and the task is taken back to what the task begins with."""
     form = form_of(message["texts"])
-    kept = ("model", Hardware.accelerator, Hardware.num_gpus)
-    texts = {path: text for path, text in form.texts.items() if path in kept}
-    yield from load(session, Form({**texts, Training.sequence_length: "8192"}, form.pasted), message, say("reset-done"))
+    texts = {path: text for path, text in form.texts.items() if path in ("model", Hardware.accelerator)}
+    texts[Hardware.num_gpus] = "1"
+    fresh = with_task(texts, task_of(form.texts))
+    lend(session, Form({}), "")
+    session.tasked = {path: text for path, text in fresh.items() if path not in texts}
+    yield from load(session, Form(fresh, form.pasted), message, say("reset-done"))
+
+
+def drop(session: Session, message: Message) -> Iterator[Patch]:
+    """What is left of an example is taken out of the form."""
+    yield from load(session, dropped(session, form_of(message["texts"])), message)
 
 
 def set_field(session: Session, message: Message) -> Iterator[Patch]:
@@ -251,6 +274,7 @@ def set_field(session: Session, message: Message) -> Iterator[Patch]:
     if message.get("path") in SETTINGS:
         texts = {**form.texts, str(message["path"]): str(message.get("value") or "")}
         form = Form({path: text for path, text in texts.items() if text}, form.pasted)
+        form = took_over(session, form, str(message["path"]))
     yield from load(session, form, message)
 
 
@@ -258,4 +282,5 @@ def propose(session: Session, message: Message) -> Iterator[Patch]:
     """A button loads a whole config: a suggestion, a layout that was found, or a pinned one."""
     config = session.proposals.get(str(message.get("key")))
     if config is not None:
+        lend(session, Form({}), "")
         yield from load(session, page.fill(config), message, say("applied"))

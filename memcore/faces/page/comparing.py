@@ -55,7 +55,6 @@ def _shown(session: Session) -> Patch:
     """The comparison, and the links by which the page knows it after it was loaded anew."""
     return {
         "html": {"compare": comparison(session)},
-        "hidden": {"compare-part": not session.pins},
         "pins": [f"#{encode_fragment(each.config)}" for each in session.pins],
     }
 

@@ -20,6 +20,7 @@ from memcore.config.url import LINK, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.faces.page.answering import form_of, load, problem_patch
+from memcore.faces.page.lending import lend
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render import page
 from memcore.faces.render.data import summary
@@ -52,6 +53,7 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
         patch["html"]["import-error"] = escape(complaint(error))
         yield patch
         return
+    lend(session, form, "")
     session.filed = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
     yield {"close": "import", "html": {"import-error": ""}}
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")

@@ -14,6 +14,7 @@ from memcore.faces.render.curve import CURVES, Point, curve_html
 from memcore.i18n.page import complaint, label, say
 from memcore.questions.describe import spelled
 from memcore.questions.solving import SOLVABLE, Solution, solve_by_piece
+from memcore.units import format_bytes
 
 WORKING = "working"
 """The text below a field whose answer is on its way, and the name of that state."""
@@ -52,7 +53,8 @@ def noted(session: Session, notes: Mapping[str, str], state: str = "said") -> Pa
 def solved(path: str, found: Solution) -> str:
     """What is said below the field, with a button that takes the value over."""
     if found.value is None:
-        return escape(say("solved-none"))
+        button = f'<button type="button" class="fix" data-do="advise">{escape(say("change-button"))}</button>'
+        return f'<span class="none">{escape(_why_none(path, found))}</span> {button}'
     text = spelled(path, found.value)
     if found.beyond is None and not found.smallest:
         return escape(say("solved-any"))
@@ -62,6 +64,15 @@ def solved(path: str, found: Solution) -> str:
         f'{escape(say(key, value=text))} <button type="button" class="fix" data-do="set" data-path="{path}" '
         f'data-value="{escape(text)}">{escape(use)}</button>'
     )
+
+
+def _why_none(path: str, found: Solution) -> str:
+    if isinstance(found.limit, MemcoreError):
+        return f"{say('solved-nothing')} {complaint(found.limit)}"
+    if found.limit is None or found.beyond is None:
+        return say("solved-nothing")
+    needed, capacity = format_bytes(found.limit.device.expected), format_bytes(found.limit.capacity or 0)
+    return say("solved-none", value=spelled(path, found.beyond), needed=needed, capacity=capacity)
 
 
 def curve(session: Session, message: Message) -> Iterator[Patch]:
@@ -88,7 +99,7 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
             yield {"hidden": session.earlier}
             return
     if not points:
-        yield {"html": {"curve": f"<p>{escape(say('solved-none'))}</p>"}}
+        yield {"html": {"curve": f"<p>{escape(say('curve-none'))}</p>"}}
 
 
 def now(session: Session, config: Config, path: str) -> int:

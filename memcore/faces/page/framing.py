@@ -10,6 +10,7 @@ from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.page.answering import answer_form, form_of, load, open_link, values_of
+from memcore.faces.page.lending import lend, origin, took_over
 from memcore.faces.page.presets import presets
 from memcore.faces.page.reconciling import reading_options
 from memcore.faces.page.session import Message, Patch, Session
@@ -74,10 +75,12 @@ def _opened(session: Session, message: Message) -> Iterator[Patch]:
     if session.language != "en":
         yield from in_language(session, form_of(texts) if texts else fill(example()))
     if texts and not link:
-        yield from load(session, form_of(texts), message)
+        lend(session, fill(example()), "opening")
+        yield from load(session, took_over(session, form_of(texts)), message)
         return
     yield from open_link(session, {**message, "entry": None})
     if texts:
+        lend(session, fill(example()), "")
         yield from load(session, form_of(texts), {**message, "entry": None})
 
 
@@ -95,7 +98,8 @@ def switch_language(session: Session, message: Message) -> Iterator[Patch]:
 def in_language(session: Session, current: Form) -> Iterator[Patch]:
     """The frame in the language that is spoken."""
     engine = session.found.job.engine.name if session.found else current.texts.get(EngineSettings.type, "fsdp")
-    values = Values(current.texts, {}, engine, task_of(current.texts), titles(), current.pasted)
+    origins = {path: origin(session, path) for path in current.texts}
+    values = Values(current.texts, {}, engine, task_of(current.texts), titles(), current.pasted, origins=origins)
     session.fields.clear()
     yield {
         "words": words.every(),

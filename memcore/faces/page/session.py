@@ -70,6 +70,12 @@ class Session:
     """The job that a curve or suggestions are about, by their element's id; None if an edit came in between."""
     filed: Mapping[str, str] = field(default_factory=dict)
     """What the last file said, as text by path."""
+    lender: str = ""
+    """The name of the example that filled the form last."""
+    lent: dict[str, str] = field(default_factory=dict)
+    """What of the form is still as that example has it, as text by path."""
+    tasked: dict[str, str] = field(default_factory=dict)
+    """What of the form came with the task that was chosen, as text by path."""
     searched: object = None
     """How far the last search came."""
     log: Log | None = None
@@ -82,6 +88,7 @@ class Session:
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
         self.recent = dict(other.recent)
+        self.lender, self.lent, self.tasked = other.lender, dict(other.lent), dict(other.tasked)
 
     def remember(self, fragment: str, found: Found) -> None:
         """Keep an answer, as long as there are not many newer ones."""

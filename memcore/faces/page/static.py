@@ -12,11 +12,13 @@ from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
 from memcore.faces.page.framing import frame
+from memcore.faces.page.lending import example_note, lend
+from memcore.faces.page.session import Session
 from memcore.faces.page.tasks import task_of, titles
 from memcore.faces.render import html
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import Values, form
-from memcore.faces.render.page import defaults, example, sections
+from memcore.faces.render.page import defaults, example, fill, sections
 from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
 from memcore.i18n import page as words
 from memcore.i18n.waiting import WORDS_OF_WAITING
@@ -30,7 +32,12 @@ def parts() -> dict[str, Any]:
     found = estimate_training(config)
     texts = to_texts(config)
     engine = found.job.engine.name
-    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", shown_names(config, engine))
+    session = Session()
+    lend(session, fill(config), "opening")
+    session.form = fill(config)
+    origins = dict.fromkeys(texts, "example")
+    called = shown_names(config, engine)
+    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", called, origins)
     attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
     return {
         "sections": {
@@ -44,6 +51,7 @@ def parts() -> dict[str, Any]:
             "curve-settings": curve_options(engine),
             "verdict-attributes": attributes,
             "form": form(values),
+            "lent": example_note(session),
             "version": memcore.__version__,
             "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),
         },

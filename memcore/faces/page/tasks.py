@@ -21,6 +21,8 @@ class Task:
     engine: str = ""
     """The engine, for servers; training leaves it to the number of GPUs."""
     values: Mapping[str, str] = field(default_factory=dict)
+    begins: Mapping[str, str] = field(default_factory=dict)
+    """What a job of this task begins with where the form says nothing."""
 
     @property
     def title(self) -> str:
@@ -33,10 +35,14 @@ _LORA: Mapping[str, str] = {
     Training.adapter.rank: "16",
     Training.adapter.target_modules: "all-linear",
 }
+_STEP: Mapping[str, str] = {Training.sequence_length: "4096"}
+_ADAPTED: Mapping[str, str] = {**_STEP, Training.activation_checkpointing.policy: "full"}
+"""Tools that train adapters recompute layers: TRL's SFTConfig by default (trl/trainer/sft_config.py,
+`gradient_checkpointing`), axolotl and LLaMA-Factory in their LoRA examples."""
 _EVERY = (
-    Task("full"),
-    Task("lora", values=_LORA),
-    Task("qlora", values={**_LORA, Training.quantization: "nf4"}),
+    Task("full", begins=_STEP),
+    Task("lora", values=_LORA, begins=_ADAPTED),
+    Task("qlora", values={**_LORA, Training.quantization: "nf4"}, begins=_ADAPTED),
     Task("serve", "vllm"),
     Task("sglang", "sglang"),
     Task("trt", "tensorrt-llm"),
@@ -68,13 +74,21 @@ def task_of(texts: Mapping[str, str]) -> str:
     return "full"
 
 
-def with_task(texts: Mapping[str, str], name: str) -> dict[str, str]:
-    """A form after its task was chosen: settings of the old task go, those of the new come."""
-    task = TASKS[name]
-    kept = {path: text for path, text in texts.items() if not path.startswith(("training.adapter.", *_MARKS))}
+def with_task(texts: Mapping[str, str], name: str, own: frozenset[str] = frozenset()) -> dict[str, str]:
+    """A form after its task was chosen: settings of the old task go, those of the new come.
+
+    What the old task begins with goes, too, unless it is the user's `own`.
+    """
+    task, before = TASKS[name], TASKS[task_of(texts)]
+    kept = {
+        path: text
+        for path, text in texts.items()
+        if not path.startswith(("training.adapter.", *_MARKS))
+        and (path in own or path in task.begins or before.begins.get(path) != text)
+    }
     if task.engine:
         kept[EngineSettings.type] = task.engine
         kept.pop(Inference.quantization, None)
     elif kept.get(EngineSettings.type) in SERVERS:
         del kept[EngineSettings.type]
-    return {**kept, **task.values}
+    return {**task.begins, **kept, **task.values}

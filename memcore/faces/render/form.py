@@ -1,7 +1,8 @@
 """The page's form, derived from the schema: one control for each setting, named by its path.
 
-Three fields come first: the task, the model and the GPUs. The rest stands in groups that unfold, with what people
-rarely touch one level deeper. Only settings that the engine has are shown.
+A sentence comes first, whose words in between are controls: the task, the model, the GPUs, the length and the number of
+sequences. Everything else stands in a panel, in groups that unfold, with what people rarely touch one level deeper.
+Only settings that the engine has are shown.
 """
 
 from __future__ import annotations
@@ -10,20 +11,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from string import Formatter
 from typing import Any
 
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName, Number
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
+from memcore.config.training import Training
 from memcore.faces.render.applying import applies
 from memcore.i18n.page import explanation, label, named, say, translated
 from memcore.networks.catalog import catalog, nickname
 from memcore.questions.solving import SMALLEST, SOLVABLE
 from memcore.registry import SERVERS
+from memcore.serving.inference import Inference
 
-QUICK = ("model", Hardware.accelerator, Hardware.num_gpus)
-"""The fields of the first answer, beside the task."""
+SENTENCE: Mapping[str, str] = {
+    "model": "model",
+    "gpus": Hardware.num_gpus,
+    "gpu": Hardware.accelerator,
+    "tokens": Training.sequence_length,
+    "batch": Training.micro_batch_size,
+    "users": Inference.batch_size,
+    "length": Inference.max_model_len,
+}
+"""The settings of the sentence next to the task, by their place in its text."""
+QUICK = tuple(SENTENCE.values())
 GROUPS: Mapping[str, str] = {
     "Training": "training.",
     "Inference": "inference.",
@@ -52,15 +65,61 @@ class Values:
     pasted: str = ""
     flags: Mapping[str, str] = field(default_factory=dict)
     """How the engine's tool spells each setting."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Who gave each setting its value, where that is not the user."""
 
 
 def form(values: Values) -> str:
-    """The three first fields and all groups."""
-    first = "".join(_field(path, values) for path in QUICK)
-    quick = f'<fieldset class="card quick"><legend>{escape(say("quick"))}</legend>{_task(values)}{first}</fieldset>'
+    """The sentence, and the panel with everything else."""
+    said = "".join(
+        f'<p class="error" id="{identifier(path)}-error"></p><p class="solved" id="{identifier(path)}-note"></p>'
+        for path in QUICK
+    )
     groups = "".join(_group(title, prefix, values) for title, prefix in GROUPS.items())
     reset = f'<p><button type="button" data-do="reset">{escape(say("reset"))}</button></p>'
-    return f"{quick}{_pasted(values)}{groups}{reset}"
+    title = escape(say("settings"))
+    return (
+        f'<div id="sentence" role="group" aria-label="{escape(say("quick"))}">{_sentence(values)}</div>'
+        f'<div id="said">{said}</div><details id="settings"><summary>{title}</summary>'
+        f'<div id="panel" role="group" aria-label="{title}">{_finder()}{groups}{_pasted(values)}{reset}'
+        "</div></details>"
+    )
+
+
+def _sentence(values: Values) -> str:
+    """The sentence of the language: parts that are shown as long as one of their controls is."""
+    parts = []
+    for part in say("sentence").split("|"):
+        inside = []
+        for words, name, *_ in Formatter().parse(part):
+            inside.append(f"<span>{escape(words)}</span>" if words.strip() else "")
+            if name:
+                inside.append(_task(values) if name == "task" else _slot(SENTENCE[name], values))
+        parts.append(f'<span class="part-of">{"".join(inside)}</span>')
+    return "".join(parts)
+
+
+def _slot(path: str, values: Values) -> str:
+    """A control within the sentence."""
+    name, title = identifier(path), label(path, SETTINGS[path].label)
+    hidden = "" if _shown(path, values) else " hidden"
+    origin = _origin_of(path, values)
+    most = "" if path == Hardware.num_gpus else _most(path, title)
+    return (
+        f'<span class="field slot" data-origin="{origin}"{hidden}><label class="unseen" for="{name}">{escape(title)}'
+        f"</label>{_control(path, values)}{most}{_origin(path, title, origin)}"
+        f'<span class="hint" id="{name}-hint">{_hint(path, values)}</span></span>'
+    )
+
+
+def _finder() -> str:
+    found = escape(say("find"))
+    close = escape(say("close"))
+    return (
+        f'<div class="row"><input type="search" id="find" data-find="" aria-label="{found}" placeholder="{found}" '
+        f'autocapitalize="none" spellcheck="false"><button type="button" id="settings-close">{close}</button></div>'
+        '<p id="found" class="note" role="status"></p>'
+    )
 
 
 def _task(values: Values) -> str:
@@ -71,9 +130,8 @@ def _task(values: Values) -> str:
         for name, title in values.tasks.items()
     )
     return (
-        f'<div class="field"><label for="task">{escape(say("task"))}</label>'
-        f'<select id="task" data-change="task" aria-describedby="task-hint">{options}</select>'
-        f'<p class="hint" id="task-hint">{escape(say("task-help"))}</p></div>'
+        f'<span class="field slot"><label class="unseen" for="task">{escape(say("task"))}</label>'
+        f'<select id="task" data-change="task">{options}</select></span>'
     )
 
 
@@ -144,27 +202,38 @@ def field_link(path: str) -> str:
 def _field(path: str, values: Values) -> str:
     name, setting = identifier(path), SETTINGS[path]
     hidden = "" if _shown(path, values) else " hidden"
-    default = say("default-is", value=named(setting.default)) if setting.default else ""
-    origin = "yours" if values.given.get(path) else "default"
+    origin = _origin_of(path, values)
     title = label(path, setting.label)
     return (
         f'<div class="field" data-origin="{origin}"{hidden}><label for="{name}">{escape(title)}{_unit(setting)}</label>'
         f"{_origin(path, title, origin)}"
         f'<div class="control">{_control(path, values)}{_most(path, title)}</div>'
         f'<p class="error" id="{name}-error"></p><p class="solved" id="{name}-note"></p>'
-        f'<p class="hint" id="{name}-hint">{escape(explanation(path, setting.help))}{escape(default)} '
-        f'<code id="{name}-flag">{escape(values.flags.get(path, ""))}</code></p></div>'
+        f'<p class="hint" id="{name}-hint">{_hint(path, values)}</p></div>'
     )
+
+
+def _hint(path: str, values: Values) -> str:
+    setting = SETTINGS[path]
+    default = say("default-is", value=named(setting.default)) if setting.default else ""
+    return (
+        f"{escape(explanation(path, setting.help))}{escape(default)} "
+        f'<code id="{identifier(path)}-flag">{escape(values.flags.get(path, ""))}</code>'
+    )
+
+
+def _origin_of(path: str, values: Values) -> str:
+    return values.origins.get(path, "yours") if values.given.get(path) else "default"
 
 
 def _origin(path: str, title: str, origin: str) -> str:
     """Whose value a field has, as a button that takes it back."""
     if path == "model":
         return ""
-    hidden = " hidden" if origin == "default" else ""
+    hidden, whose = (" hidden", "yours") if origin == "default" else ("", origin)
     return (
         f'<button type="button" class="origin" id="{identifier(path)}-origin" data-do="set" data-path="{path}" '
-        f'data-value=""{hidden}><span>{escape(say("origin-yours"))}</span> ✕'
+        f'data-value=""{hidden}><span>{escape(say(f"origin-{whose}"))}</span> ✕'
         f'<span class="unseen"> {escape(say("reset-one", name=title))}</span></button>'
     )
 

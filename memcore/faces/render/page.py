@@ -25,11 +25,15 @@ from memcore.untrusted import fault, parse_json
 
 EXAMPLE: Mapping[str, object] = {
     "model": "llama-3.1-8b",
-    "training": {"sequence_length": 8192, "activation_checkpointing": "full"},
-    "engine": {"type": "fsdp"},
-    "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8},
+    "training": {
+        "sequence_length": 4096,
+        "micro_batch_size": 1,
+        "activation_checkpointing": "full",
+        "adapter": {"type": "lora", "rank": 16, "target_modules": "all-linear"},
+    },
+    "hardware": {"accelerator": "rtx-4090", "num_gpus": 1},
 }
-"""The job that the page opens with."""
+"""The job that the page opens with: what people most often ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
