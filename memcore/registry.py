@@ -61,6 +61,8 @@ IMPLEMENTATIONS: Mapping[str, str] = {
     "megatron-deepspeed": "memcore.trainers.megatron_deepspeed.layers",
 }
 """Modules where layers are written line by line, by the value of `training.implementation`; each has such a table."""
+FILES = ("memcore.servers.command_lines", "memcore.trainers.megatron.files", "memcore.trainers.nanotron.files")
+"""Modules that describe the files and command lines of engines that have their own; each has such tools."""
 ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
 
 
@@ -84,6 +86,12 @@ def rooms(name: str) -> Iterator[Any]:
 def row(name: str, table: str, key: str) -> Any:
     """The row of a table that rooms of this name share between them; None where none of them has it."""
     return next((getattr(each, table)[key] for each in rooms(name) if key in getattr(each, table)), None)
+
+
+def tools() -> Iterator[Any]:
+    """The tools whose files and command lines are an engine's own."""
+    for name in FILES:
+        yield from _module(name).TOOLS
 
 
 @lru_cache(maxsize=512)

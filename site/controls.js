@@ -22,7 +22,7 @@ export function listen(carrier) {
   listenToForm();
   listenToButtons();
   listenToPanels();
-  listenToFiles(send);
+  listenToFiles((message) => send({ ...message, texts: readForm() }));
   addEventListener("popstate", () => open(location.hash));
   addEventListener("beforeprint", beforePrint);
   document.addEventListener("keydown", pressed);
@@ -70,7 +70,7 @@ function open(link) {
   expectAnother();
 }
 
-export const readForm = () => Object.fromEntries(
+const readForm = () => Object.fromEntries(
   [...document.querySelectorAll("#config [name]")].filter((each) => each.value).map((each) => [each.name, each.value]),
 );
 

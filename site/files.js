@@ -1,5 +1,4 @@
 // Files and texts from outside: dropped, pasted, chosen, or fetched from the model hub at a click.
-import { readForm } from "./controls.js";
 import { byId, place, say, word } from "./view.js";
 
 let send = () => {};
@@ -51,7 +50,7 @@ async function readText(file) {
 
 function receive(name, files) {
   place.entry += 1;
-  send({ do: "import", name, files, texts: readForm(), entry: place.entry });
+  send({ do: "import", name, files, entry: place.entry });
 }
 
 // The only request to another place, and only at a click: a public config.json of the model hub.

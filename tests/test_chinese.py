@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memcore import estimate
+from memcore import estimate, registry
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import from_texts
 from memcore.errors import ConfigError, MemcoreError
@@ -23,7 +23,7 @@ from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.page import LANGUAGES, WORDS, complaint, speaking, translated
 from memcore.messages import Message, joined
 from memcore.questions.advising.changes import CHANGES
-from memcore.questions.advising.server_changes import SERVER_CHANGES
+from memcore.questions.advising.server_changes import changes_of
 
 ROOT = Path(__file__).parent.parent / "memcore"
 SILENT = (
@@ -54,7 +54,7 @@ SILENT = (
     ),  # the command line's
     *("config/json_schema", "questions/quick", "tensors", "symbols"),
     *(
-        "tools/names",
+        "trainers/pytorch/called",
         "formats/containers",
         "faces/page/exchanging",
         "faces/page/presets",
@@ -314,7 +314,10 @@ def test_a_wrong_field_is_explained_in_chinese(path, text, said):
 
 def test_suggestions_are_made_in_chinese():
     """Every change that is suggested has a name, but for two that are names."""
-    names = {each.title for each in (*CHANGES, *SERVER_CHANGES)} - {"Adafactor", "Flash attention"}
+    names = {each.title for each in (*CHANGES, *(row for server in registry.SERVERS for row in changes_of(server)))} - {
+        "Adafactor",
+        "Flash attention",
+    }
     with speaking("zh"):
         assert [each for each in names if not CHINESE.search(translated(each))] == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memcore import estimate
+from memcore import estimate, registry
 from memcore.config.kinds import Choice, Flag, Integer, Number
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
@@ -10,7 +10,7 @@ from memcore.errors import MemcoreError
 from memcore.faces.render.applying import NEEDS, REFUSED, SAID_ELSEWHERE, applies
 from memcore.faces.render.form import is_of_task, is_shown
 from memcore.faces.render.page import defaults
-from memcore.tools.names import CALLED, name_of, shown_names
+from memcore.tools.names import name_of, shown_names
 
 ENGINES = SETTINGS["engine.type"].kind.options
 JOBS = {
@@ -129,7 +129,7 @@ def test_every_field_says_what_its_engine_calls_it(engine):
     config = Config.from_dict({"model": "gpt2", "engine": {"type": engine}})
     shown = shown_names(config, engine)
     assert all(name and "*" not in name for name in shown.values())
-    assert set(CALLED[engine]) <= set(SETTINGS)
+    assert set(registry.room(engine, "called").CALLED[engine]) <= set(SETTINGS)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memcore import estimate
 from memcore.errors import ConfigError
-from memcore.tensors.tape import Tape
+from memcore.tensors.tensor import Tape
 
 LAYERS, TOKENS, HIDDEN = 8, 4096, 1024
 TENSOR = 2 * TOKENS * HIDDEN

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,81 @@ def test_imports_point_downwards(path):
         if imported.startswith("memcore.") and target in modules and FLOOR[target.partition(".")[0]] > FLOOR[here]:
             above.append(target)
     assert above == []
+
+
+def imported():
+    """What each module imports, modules and folders alone, but for the package's own names."""
+    modules = {
+        f"memcore.{name_of(path)}": path
+        for path in SOURCES
+        if path.parent != ROOT / "memcore" or path.stem != "__init__"
+    }
+    return {name: set(imports(path)) & modules.keys() - {name} for name, path in modules.items()}
+
+
+def test_no_circle_of_imports():
+    """No two modules need each other, not even for their types; a circle is named by the error."""
+    graph = imported()
+    assert len(list(TopologicalSorter(graph).static_order())) == len(graph) > 500
+
+
+def room_of(name):
+    """The folder that a module is in, or the module where there is none."""
+    return name.split(".")[1]
+
+
+def test_few_floors():
+    """A folder stands above all that it imports, and none imports from above: so high is the house."""
+    graph = {}
+    for name, found in imported().items():
+        graph.setdefault(room_of(name), set()).update(room_of(each) for each in found)
+    floors = {}
+    for room in TopologicalSorter({room: found - {room} for room, found in graph.items()}).static_order():
+        floors[room] = 1 + max((floors[each] for each in graph[room] - {room}), default=0)
+    assert max(floors.values()) <= 12, sorted(floors.items(), key=lambda each: each[1])
+
+
+LEFT = {
+    "faces.render.applying",
+    "questions.advising.changes",
+    "questions.costs",
+    "questions.formulas",
+    "questions.planning.rows",
+    "questions.quick",
+    "questions.searching.growth",
+    "questions.searching.kinds",
+    "questions.searching.rows",
+    "questions.searching.spaces",
+    "questions.searching.totals",
+    "tools.fine_tuning",
+    "tools.pytorch",
+    "tools.torchtune",
+}
+"""Generic modules that still import an engine's rooms instead of asking the registry for them. None joins them."""
+
+
+def test_engines_are_asked_through_the_registry():
+    """Only trainers and servers import their rooms."""
+    owned = ("memcore.trainers.", "memcore.servers.")
+    found = {
+        name.removeprefix("memcore.")
+        for name, each in imported().items()
+        if not name.startswith(owned) and any(target.startswith(owned) for target in each)
+    }
+    assert found == LEFT
+
+
+def test_an_operation_is_defined_once():
+    """No operation of PyTorch has two behaviours; kernels of Liger and Unsloth may be called like what they replace."""
+    defined = {}
+    for path in {*(ROOT / "memcore" / "tensors").glob("*.py")} - {
+        ROOT / "memcore" / "tensors" / name for name in ("liger.py", "fused_lora.py")
+    }:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                defined.setdefault(node.name, []).append(path.stem)
+    assert len(defined) > 150
+    assert {name: places for name, places in defined.items() if len(places) > 1} == {}
 
 
 def test_every_folder_has_a_floor():

@@ -18,8 +18,7 @@ from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import like, only
 from memcore.tensors.operations import add
 from memcore.tensors.selection import selectable
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:

@@ -237,3 +237,4 @@ LLAMA_CPP = Tool(
     vocabulary=("llama.cpp",),
     source="llama.cpp, common/arg.cpp",
 )  # fmt: skip
+TOOLS = (VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from weakref import ref
 
 from memcore.symbols import Axis, Shape
 from memcore.tensors.selection import Selected, Selection
-from memcore.tensors.tape import CAPTURED, Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tape import CAPTURED
+from memcore.tensors.tensor import Node, Parameter, Saved, Tape, Tensor
 
 Gradient: TypeAlias = "Tensor | None"
 Apply: TypeAlias = Callable[[list[Gradient], list[Tensor]], Sequence[Gradient]]
@@ -25,13 +25,6 @@ Apply: TypeAlias = Callable[[list[Gradient], list[Tensor]], Sequence[Gradient]]
 _HERE = nullcontext()
 _LEAF = 1 << 62
 """The sequence number of leaves: they run as soon as they are ready."""
-
-
-class Saved(Protocol):
-    """A tensor kept for the backward pass."""
-
-    def unpack(self) -> Tensor:
-        """The tensor; a checkpoint recomputes it first."""
 
 
 class Kept:
@@ -46,38 +39,12 @@ class Kept:
         return self._tensor
 
 
-class Node:
-    """One operation of the graph."""
-
-    __slots__ = ("apply", "before", "captured", "edges", "inputs", "outputs", "saved", "sequence", "where", "wrapped")
-
-    def __init__(
-        self, sequence: int, where: str, inputs: Sequence[Tensor], saved: list[Saved], apply: Apply, outputs: int
-    ) -> None:
-        self.sequence = sequence
-        self.where = where
-        self.inputs: list[tuple[Shape, str]] = [(tensor.shape, tensor.dtype) for tensor in inputs]
-        self.edges = [_edge(tensor) for tensor in inputs]
-        self.saved = saved
-        self.apply = apply
-        self.outputs = outputs
-        self.wrapped = False
-        """Its outputs are DTensors."""
-        self.captured = False
-        """It is part of a CUDA graph, and so is its backward formula."""
-        self.before: list[Callable[[], None]] = []
-        """Called when the gradient of the output is complete (`Tensor.register_hook`)."""
-
-    def __lt__(self, other: Node) -> bool:
-        return self.sequence > other.sequence
-
-
 def _edge(tensor: Tensor) -> tuple[Node, int] | None:
     if not tensor.requires_grad:
         return None
     if isinstance(tensor, Parameter):
         if tensor.sink is None:
-            tensor.sink = Node(_LEAF, "", [], [], _Accumulate(tensor), 1)
+            tensor.sink = Node(_LEAF, "", [], [], [], _Accumulate(tensor), 1)
         return tensor.sink, 0
     return (tensor.node, tensor.slot) if tensor.node is not None else None
 
@@ -124,7 +91,8 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], saved: list[Save
     """Make `outputs` the results of a graph node over `inputs`."""
     tape = outputs[0].tape
     tape.sequence += 1
-    node = Node(tape.sequence, tape.here, inputs, saved, apply, len(outputs))
+    shapes, edges = [(each.shape, each.dtype) for each in inputs], [_edge(each) for each in inputs]
+    node = Node(tape.sequence, tape.here, shapes, edges, saved, apply, len(outputs))
     node.wrapped = tape.wrapped
     node.captured = tape.pool == CAPTURED
     for entry in saved:

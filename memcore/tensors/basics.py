@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, tracked
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 
 _PROMOTION = ("bool", "int64", "bf16", "fp16", "fp32")
 

@@ -73,7 +73,7 @@ def bmm(x: Tensor, y: Tensor, groups: Sequence[Shape]) -> Tensor:
 
 
 def baddbmm(bias: Tensor, x: Tensor, y: Tensor, groups: Sequence[Shape], *, scaled: bool = False) -> Tensor:
-    """The same with a bias that is broadcast over it.
+    """A batched product of the same groups with a bias that is broadcast over it.
 
     With `scaled` (`alpha`) each gradient is multiplied once more (tools/autograd/derivatives.yaml, `maybe_multiply`).
     """

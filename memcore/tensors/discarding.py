@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from memcore.tensors.autograd import Frame, Kept, Saved, memory_of
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.autograd import Frame, Kept, memory_of
+from memcore.tensors.tensor import Saved, Tensor
 
 _NOTHING = nullcontext()
 

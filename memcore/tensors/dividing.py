@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memcore.symbols import Quotient, Shape
-from memcore.tensors.autograd import Kept, Saved, checkpoint
+from memcore.tensors.autograd import Kept, checkpoint
 from memcore.tensors.basics import new
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Saved, Tape, Tensor
 
 
 class Part:

@@ -6,33 +6,11 @@ the forward pass saves the input and the weight in high precision; forward and b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.symbols import Shape
 from memcore.tensors.basics import new
 from memcore.tensors.selection import selectable
-from memcore.tensors.tape import Storage, Tape
-
-
-@dataclass(frozen=True, slots=True)
-class Float8:
-    """How linear layers of blocks compute in float8."""
-
-    recipe: str
-    """tensorwise, rowwise or mxfp8: the scales are small, and the bytes of operands the same."""
-    gathers: bool
-    """FSDP gathers the weights in float8."""
-    fused: bool
-    """Casts are single kernels (`torch.compile`); else one operation after the other, in fp32."""
-
-    @property
-    def keeps_fused(self) -> bool:
-        """Whether a product's backward pass reads pointwise results from memory, not only through its own cast.
-
-        The compiler then computes them again within the cast (torch/_functorch/partitioners.py,
-        `is_materialized_backwards`). The casts of MXFP8 are kernels of their own, which it does not see into.
-        """
-        return not self.fused or self.recipe == "mxfp8"
+from memcore.tensors.tape import Storage
+from memcore.tensors.tensor import Tape
 
 
 def cast(tape: Tape, dtype: str, *shapes: Shape) -> list[Storage | None]:

@@ -6,19 +6,8 @@ from collections.abc import Sequence
 
 from memcore.symbols import Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import autocast, clone, in_order, like, new, only, promote, view
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
-
-
-def reshape(x: Tensor, shape: Shape) -> Tensor:
-    """Other axes for the same elements: a view if they lie in order, else a copy; the gradient likewise."""
-    x = x if x.contiguous else clone(x)
-    out = view(x, shape)
-    if tracked(x):
-        before = x.shape
-        attach([out], [x], [], lambda g, s: [view(in_order(g), before)])
-    return out
+from memcore.tensors.basics import autocast, in_order, like, new, only, promote, view
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 
 
 def convolution(pixels: Tensor, weight: Parameter, bias: Parameter | None, patches: Shape, axis: int) -> Tensor:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 
 
 def _scattered(tape: Tape, shape: Shape, dtype: str, rule: str) -> Tensor:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memcore.symbols import Axis, Shifted
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 
 LOOP = 5
 """Iterations that are recorded at most."""

@@ -7,8 +7,8 @@ copies are done. Here they stay until the layer ends.
 
 from __future__ import annotations
 
-from memcore.tensors.autograd import Kept, Saved
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.autograd import Kept
+from memcore.tensors.tensor import Saved, Tensor
 
 STASH = 5
 """The newest tensors, which stay (`max_fwd_stash_size`)."""

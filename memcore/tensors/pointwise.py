@@ -5,8 +5,9 @@ Sources as in `operations.py`. An operation in place gives a new tensor over the
 
 from __future__ import annotations
 
-from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import elementwise, like, new, only, to, view
+from memcore.tensors.running import clamp_backward
 from memcore.tensors.tensor import Tensor
 
 
@@ -16,27 +17,8 @@ def clamp_(x: Tensor) -> Tensor:
     saved = save(x.tape, like(x, "clone")) if needs else []
     out = view(x, x.shape, x.order, x.cut)
     if needs:
-        attach([out], [x], saved, _clamp_backward)
+        attach([out], [x], saved, lambda g, s: [clamp_backward(only(g), s[0])])
     return out
-
-
-def clamp(x: Tensor) -> Tensor:
-    """x within bounds; saves x."""
-    needs = tracked(x)
-    saved = save(x.tape, x) if needs else []
-    out = like(x, "clamp")
-    if needs:
-        attach([out], [x], saved, _clamp_backward)
-    return out
-
-
-def _clamp_backward(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-    """The gradient where x was within bounds: two comparisons and a choice."""
-    above = like(saved[0], "clamp_backward", "bool")
-    below = like(saved[0], "clamp_backward", "bool")
-    result = like(only(gradients), "clamp_backward")
-    del above, below
-    return [result]
 
 
 def scale_(x: Tensor, rule: str = "mul") -> Tensor:
@@ -98,14 +80,3 @@ def _smaller(gradient: Tensor, x: Tensor) -> Tensor:
     greater = like(x, "minimum_backward", "bool")
     del greater, equal, halved
     return result
-
-
-def softplus(x: Tensor) -> Tensor:
-    """log(1 + e^x); saves x. Autocast runs it in fp32."""
-    x = to(x, "fp32") if x.tape.autocast else x
-    needs = tracked(x)
-    saved = save(x.tape, x) if needs else []
-    out = like(x, "softplus")
-    if needs:
-        attach([out], [x], saved, lambda g, s: [like(only(g), "softplus_backward")])
-    return out

@@ -10,29 +10,12 @@ which quantizes rows as it reads them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from memcore.symbols import Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import in_order, new, only, to
+from memcore.tensors.modes import Quantization
 from memcore.tensors.tensor import Parameter, Tensor
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantization:
-    """How frozen matrices are stored and computed with."""
-
-    bits: int
-    double: bool
-    """The maxima of blocks are quantized too."""
-    stored: str
-    """The dtype that the matrices had, which they are dequantized to for gradients."""
-    compute: str
-    """The dtype of the product (`bnb_4bit_compute_dtype`)."""
-    floating: bool = False
-    """In fp8."""
-    early: bool = False
-    """bitsandbytes before 0.43.2, which held on to the inputs of 4-bit layers (9e75374)."""
 
 
 def quantized_linear(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | None) -> Tensor:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memcore.tensors.autograd import Gradient, Kept, Saved, attach, backward, memory_of, tracked
+from memcore.tensors.autograd import Gradient, Kept, attach, backward, memory_of, tracked
 from memcore.tensors.basics import only, view
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Saved, Tensor
 
 
 def checkpoint_reentrant(

@@ -42,16 +42,6 @@ def _without(x: Tensor, axis: int) -> Tensor:
     return view(x, (*x.shape[:axis], *x.shape[axis + 1 :]), order)
 
 
-def expand(x: Tensor, axis: int, size: Axis) -> Tensor:
-    """An axis of one element, seen `size` times; the gradient is summed."""
-    out = view(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.order, x.cut)
-    out.spread = axis
-    if tracked(x):
-        # Summing to the former shape is what the engine does with any gradient that does not fit.
-        attach([out], [x], [], lambda g, s: [g[0]])
-    return out
-
-
 def repeat_interleave(x: Tensor, axis: int, size: Axis, times: Axis) -> Tensor:
     """Each index of an axis `times` times in a row, `size` in all: always a copy; the gradient is summed."""
     out = new(x.tape, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, "repeat_interleave")

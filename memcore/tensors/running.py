@@ -5,8 +5,7 @@ from __future__ import annotations
 from memcore.symbols import Axis
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, to
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -44,21 +43,21 @@ def softplus(x: Tensor) -> Tensor:
 
 
 def clamp(x: Tensor, *, bounds: int = 2) -> Tensor:
-    """x within one or two bounds; saves x, whose comparisons with each select from the gradient."""
+    """x within one or two bounds; saves x."""
     saved = save(x.tape, x) if tracked(x) else []
     out = like(x, "clamp")
-
-    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-        gradient = only(gradients)
-        held = [new(gradient.tape, (), gradient.dtype, "clamp_backward")]
-        held += [like(saved[0], "clamp_backward", "bool") for _ in range(bounds)]
-        result = like(gradient, "clamp_backward")
-        del held
-        return [result]
-
     if tracked(x):
-        attach([out], [x], saved, apply)
+        attach([out], [x], saved, lambda g, s: [clamp_backward(only(g), s[0], bounds)])
     return out
+
+
+def clamp_backward(gradient: Tensor, x: Tensor, bounds: int = 2) -> Tensor:
+    """The gradient where x is within its bounds, else a zero: a comparison with each, and a choice."""
+    held = [new(gradient.tape, (), gradient.dtype, "clamp_backward")]
+    held += [like(x, "clamp_backward", "bool") for _ in range(bounds)]
+    result = like(gradient, "clamp_backward")
+    del held
+    return result
 
 
 def masked_fill(x: Tensor, mask: Tensor) -> Tensor:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
 """Runs an operation: allocates its results."""

@@ -6,24 +6,11 @@ Collectives gather and scatter along the first axis, so that another axis takes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.symbols import split_over, whole
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import like, new, only, view
 from memcore.tensors.selection import selectable
 from memcore.tensors.tensor import Parameter, Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class TensorParallel:
-    """How tensor parallelism divides the layers."""
-
-    sequence: bool
-    """Between its regions ranks have a part of the sequence each (sequence parallelism)."""
-    loss: bool
-    """The loss is computed on each rank's part of the vocabulary (loss parallelism)."""
-
 
 # Collectives outside the graph.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import clone, new, only, to, view
+from memcore.tensors.basics import clone, contiguous, in_order, new, only, to, view
 from memcore.tensors.tensor import Tensor
 
 
@@ -28,16 +28,6 @@ def split_sizes(x: Tensor, axis: int, sizes: Sequence[Axis]) -> list[Tensor]:
 
         attach(outs, [x], [], apply)
     return outs
-
-
-def select(x: Tensor, axis: int) -> Tensor:
-    """One element of an axis, which goes; the gradient is written into a tensor of the full size."""
-    order = tuple(each - (each > axis) for each in x.order if each != axis)
-    out = view(x, (*x.shape[:axis], *x.shape[axis + 1 :]), order, cut=axis)
-    if tracked(x):
-        tape, full = x.tape, x.shape
-        attach([out], [x], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
-    return out
 
 
 def index(x: Tensor, axis: int) -> Tensor:
@@ -71,12 +61,12 @@ def merge(x: Tensor, axis: int, size: Axis) -> Tensor:
 
 
 def expand(x: Tensor, axis: int, size: Axis) -> Tensor:
-    """Repeat an axis of size one without copying; the gradient is summed over it."""
-    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-    out = Tensor(x.tape, x.storage, shape, x.dtype, order=x.order, spread=axis)
+    """An axis of one element, seen `size` times without a copy; the gradient is summed over it (`sum_to`)."""
+    out = view(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.order, x.cut)
+    out.spread = axis
     if tracked(x):
-        tape, before = x.tape, x.shape
-        attach([out], [x], [], lambda g, s: [new(tape, before, only(g).dtype, "expand_backward")])
+        tape, before, once = x.tape, x.shape, size == 1 or size in x.tape.units
+        attach([out], [x], [], lambda g, s: [g[0] if once else new(tape, before, only(g).dtype, "expand_backward")])
     return out
 
 
@@ -134,9 +124,10 @@ def squeeze(x: Tensor, axis: int) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Shape) -> Tensor:
-    """The same elements in order under other axes, as a view."""
+    """Other axes for the same elements: a view if they lie in order, else a copy; the gradient likewise."""
+    x = contiguous(x)
     out = view(x, shape)
     if tracked(x):
         before = x.shape
-        attach([out], [x], [], lambda g, s: [view(only(g), before)])
+        attach([out], [x], [], lambda g, s: [view(in_order(g), before)])
     return out

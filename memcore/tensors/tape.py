@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from weakref import ref
 
 from memcore.dtypes import ITEMSIZE
 from memcore.symbols import Axis, Rounded, Shape, Total, spell
-
-if TYPE_CHECKING:
-    from memcore.tensors.autograd import Saved
-    from memcore.tensors.float8 import Float8
-    from memcore.tensors.sharded import TensorParallel
-    from memcore.tensors.tensor import Tensor
 
 ALIGNMENT = 512
 """The caching allocator rounds requests up to this many bytes (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
@@ -67,7 +61,7 @@ class Storage:
 
     __slots__ = ("__weakref__", "_tape", "block", "others")
 
-    def __init__(self, tape: Tape, block: int) -> None:
+    def __init__(self, tape: Recording, block: int) -> None:
         self._tape = tape
         self.block = block
         self.others: Storage | None = None
@@ -110,65 +104,28 @@ class _Within:
         self._modules.pop()
 
 
-class Tape:
-    """Records blocks and events, and carries the modes that PyTorch keeps per thread.
+class Recording:
+    """Records blocks and events.
 
     `events` holds a block's index when it is allocated and the bitwise complement of the index when it is freed.
     """
 
-    evaluating = False
-    """Modules are in evaluation mode."""
     pool = "default"
     """The stream whose pool tensors are allocated from."""
-    liger = False
-    """Norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
-    fuses_lora = False
-    """Linear layers with LoRA are Unsloth's functions."""
 
-    def __init__(
-        self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None
-    ) -> None:
+    def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.events: list[int] = []
         self.segments: list[Segment] = []
-        self.units = units
-        """Axes whose size is 1: a permutation of such an axis is still contiguous."""
-        self.parallel = parallel
-        """How tensor parallelism divides the layers, if it does."""
-        self.wrapped = False
-        """Results are DTensors, a tensor subclass: their gradients are never added in place."""
-        self.fake = fake
-        """Tensors are fake tensors, a tensor subclass: PyTorch then avoids some in-place operations."""
-        self.grad_enabled = True
         self.recomputing = False
-        self.compiled = False
-        """What runs is compiled."""
-        self.float8: Float8 | None = None
-        """Linear layers multiply in float8."""
-        self.autocast: str | None = None
-        """The dtype of `torch.autocast`, or None when it is off."""
-        self._casts: Held[dict[int, Tensor]] = {}
-        """Autocast's copies of trainable parameters, kept until the outermost autocast ends."""
-        self.pack: Callable[[Tensor], Saved] | None = None
-        """What becomes of tensors saved for the backward pass; None keeps them."""
-        self.select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]] | None = None
-        """What becomes of operations whose results a selective checkpoint may keep; None runs them."""
-        self.offload: Callable[[Tensor], Saved] | None = None
-        """What becomes of the inputs of checkpoints; None keeps them."""
-        self.steps: int | None = None
-        """The optimizer steps as soon as a gradient is there, with so many temporaries like it."""
         self.turn = (0, 0)
         """The step and the micro-batch that are running."""
-        self.sequence = 0
-        """Number of graph nodes so far."""
         self.gradients: set[int] = set()
         """Blocks that became the gradient of a parameter."""
         self.collectives: list[tuple[int, set[int]]] = []
         """The number of events before each collective, and the blocks that it reads or writes on its own stream."""
         self.savers: dict[int, dict[str, None]] = {}
         """For a block, the rules of the operations that keep it for their backward pass."""
-        self.left: list[object] = []
-        """Graphs that modules keep until they run again."""
         self.watched: list[ref[Storage]] | None = None
         """What the iteration of a loop allocates that stands for others, while it runs."""
         self.flight: list[tuple[ref[Storage], str, str | None]] | None = None
@@ -225,15 +182,6 @@ class Tape:
         return _Within(self._modules, path)
 
     @contextmanager
-    def wrapping(self) -> Iterator[None]:
-        """What operations inside return are DTensors."""
-        before, self.wrapped = self.wrapped, True
-        try:
-            yield
-        finally:
-            self.wrapped = before
-
-    @contextmanager
     def stream(self, pool: str) -> Iterator[None]:
         """Allocate from the pool of another stream."""
         before, self.pool = self.pool, pool
@@ -241,58 +189,6 @@ class Tape:
             yield
         finally:
             self.pool = before
-
-    @contextmanager
-    def no_grad(self) -> Iterator[None]:
-        """Build no autograd graph inside."""
-        before, self.grad_enabled = self.grad_enabled, False
-        try:
-            yield
-        finally:
-            self.grad_enabled = before
-
-    @contextmanager
-    def autocasting(self, dtype: str | None) -> Iterator[None]:
-        """`torch.autocast(dtype)`, or None to switch it off: its weight copies go when the outermost one ends."""
-        before, self.autocast = self.autocast, dtype
-        try:
-            yield
-        finally:
-            self.autocast = before
-            if before is None:
-                self.let_go(self._casts, "end of autocast")
-
-    @contextmanager
-    def compiling(self, compiled: bool) -> Iterator[None]:
-        """What runs inside is compiled."""
-        before, self.compiled = self.compiled, compiled
-        try:
-            yield
-        finally:
-            self.compiled = before
-
-    @contextmanager
-    def multiplying(self, float8: Float8 | None) -> Iterator[None]:
-        """Linear layers inside multiply in float8."""
-        before, self.float8 = self.float8, float8
-        try:
-            yield
-        finally:
-            self.float8 = before
-
-    @contextmanager
-    def without_autocast(self) -> Iterator[None]:
-        """`torch.autocast(enabled=False)`: the casts of before stay."""
-        before, self.autocast = self.autocast, None
-        try:
-            yield
-        finally:
-            self.autocast = before
-
-    @property
-    def casts(self) -> dict[int, Tensor]:
-        """Autocast's copies of the parameters of the layer that is running."""
-        return self._casts.setdefault(self.repeats, {})
 
     @property
     def repeats(self) -> str | None:
@@ -312,24 +208,6 @@ class Tape:
                 del held[repeats]
                 self.enter(self._phase, place)
         held.clear()
-
-    @contextmanager
-    def packing(self, pack: Callable[[Tensor], Saved]) -> Iterator[None]:
-        """Save tensors through `pack` inside."""
-        before, self.pack = self.pack, pack
-        try:
-            yield
-        finally:
-            self.pack = before
-
-    @contextmanager
-    def selecting(self, select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]]) -> Iterator[None]:
-        """Run operations whose results may be kept through `select` inside."""
-        before, self.select = self.select, select
-        try:
-            yield
-        finally:
-            self.select = before
 
     def enter(self, phase: str, place: str, repeats: str | None = None) -> None:
         """End the current segment and begin the next."""
@@ -361,6 +239,6 @@ class _Unread(list[int]):
         """Leave it out, so that nothing grows with every recording."""
 
 
-_NOWHERE = Tape()
+_NOWHERE = Recording()
 """Where storages that were freed by force end."""
 _NOWHERE.events = _Unread()

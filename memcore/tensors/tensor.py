@@ -1,16 +1,15 @@
-"""Tensors that have a shape, a physical order of their axes, a dtype and a lifetime."""
+"""Tensors that have a shape, a physical order of their axes, a dtype and a lifetime; their graph and their modes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from memcore.symbols import Shape
-from memcore.tensors.tape import Storage, Tape
-
-if TYPE_CHECKING:
-    from memcore.tensors.autograd import Node
-    from memcore.tensors.quantized import Quantization
+from memcore.symbols import Axis, Shape
+from memcore.tensors.modes import Float8, Quantization, TensorParallel
+from memcore.tensors.tape import Held, Recording, Storage
 
 
 @cache
@@ -135,3 +134,168 @@ class Parameter(Tensor):
         """Several layers use it."""
         self.sink: Node | None = None
         """The graph node that receives the gradient, while one is waiting for it."""
+
+
+class Saved(Protocol):
+    """A tensor kept for the backward pass."""
+
+    def unpack(self) -> Tensor:
+        """The tensor; a checkpoint recomputes it first."""
+
+
+class Node:
+    """One operation of the graph."""
+
+    __slots__ = ("apply", "before", "captured", "edges", "inputs", "outputs", "saved", "sequence", "where", "wrapped")
+
+    def __init__(
+        self,
+        sequence: int,
+        where: str,
+        inputs: list[tuple[Shape, str]],
+        edges: Sequence[tuple[Node, int] | None],
+        saved: list[Saved],
+        apply: Callable[[list[Tensor | None], list[Tensor]], Sequence[Tensor | None]],
+        outputs: int,
+    ) -> None:
+        self.sequence = sequence
+        self.where = where
+        self.inputs = inputs
+        self.edges = edges
+        self.saved = saved
+        self.apply = apply
+        """The backward formula: gradients of the outputs and saved tensors in, gradients of the inputs out."""
+        self.outputs = outputs
+        self.wrapped = False
+        """Its outputs are DTensors."""
+        self.captured = False
+        """It is part of a CUDA graph, and so is its backward formula."""
+        self.before: list[Callable[[], None]] = []
+        """Called when the gradient of the output is complete (`Tensor.register_hook`)."""
+
+    def __lt__(self, other: Node) -> bool:
+        return self.sequence > other.sequence
+
+
+class Tape(Recording):
+    """The recording that tensors share, and the modes that PyTorch keeps per thread."""
+
+    evaluating = False
+    """Modules are in evaluation mode."""
+    liger = False
+    """Norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
+    fuses_lora = False
+    """Linear layers with LoRA are Unsloth's functions."""
+
+    def __init__(
+        self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None
+    ) -> None:
+        super().__init__()
+        self.units = units
+        """Axes whose size is 1: a permutation of such an axis is still contiguous."""
+        self.parallel = parallel
+        """How tensor parallelism divides the layers, if it does."""
+        self.wrapped = False
+        """Results are DTensors, a tensor subclass: their gradients are never added in place."""
+        self.fake = fake
+        """Tensors are fake tensors, a tensor subclass: PyTorch then avoids some in-place operations."""
+        self.grad_enabled = True
+        self.compiled = False
+        """What runs is compiled."""
+        self.float8: Float8 | None = None
+        """Linear layers multiply in float8."""
+        self.autocast: str | None = None
+        """The dtype of `torch.autocast`, or None when it is off."""
+        self._casts: Held[dict[int, Tensor]] = {}
+        """Autocast's copies of trainable parameters, kept until the outermost autocast ends."""
+        self.pack: Callable[[Tensor], Saved] | None = None
+        """What becomes of tensors saved for the backward pass; None keeps them."""
+        self.select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]] | None = None
+        """What becomes of operations whose results a selective checkpoint may keep; None runs them."""
+        self.offload: Callable[[Tensor], Saved] | None = None
+        """What becomes of the inputs of checkpoints; None keeps them."""
+        self.steps: int | None = None
+        """The optimizer steps as soon as a gradient is there, with so many temporaries like it."""
+        self.sequence = 0
+        """Number of graph nodes so far."""
+        self.left: list[object] = []
+        """Graphs that modules keep until they run again."""
+
+    @contextmanager
+    def wrapping(self) -> Iterator[None]:
+        """What operations inside return are DTensors."""
+        before, self.wrapped = self.wrapped, True
+        try:
+            yield
+        finally:
+            self.wrapped = before
+
+    @contextmanager
+    def no_grad(self) -> Iterator[None]:
+        """Build no autograd graph inside."""
+        before, self.grad_enabled = self.grad_enabled, False
+        try:
+            yield
+        finally:
+            self.grad_enabled = before
+
+    @contextmanager
+    def autocasting(self, dtype: str | None) -> Iterator[None]:
+        """`torch.autocast(dtype)`, or None to switch it off: its weight copies go when the outermost one ends."""
+        before, self.autocast = self.autocast, dtype
+        try:
+            yield
+        finally:
+            self.autocast = before
+            if before is None:
+                self.let_go(self._casts, "end of autocast")
+
+    @contextmanager
+    def compiling(self, compiled: bool) -> Iterator[None]:
+        """What runs inside is compiled."""
+        before, self.compiled = self.compiled, compiled
+        try:
+            yield
+        finally:
+            self.compiled = before
+
+    @contextmanager
+    def multiplying(self, float8: Float8 | None) -> Iterator[None]:
+        """Linear layers inside multiply in float8."""
+        before, self.float8 = self.float8, float8
+        try:
+            yield
+        finally:
+            self.float8 = before
+
+    @contextmanager
+    def without_autocast(self) -> Iterator[None]:
+        """`torch.autocast(enabled=False)`: the casts of before stay."""
+        before, self.autocast = self.autocast, None
+        try:
+            yield
+        finally:
+            self.autocast = before
+
+    @property
+    def casts(self) -> dict[int, Tensor]:
+        """Autocast's copies of the parameters of the layer that is running."""
+        return self._casts.setdefault(self.repeats, {})
+
+    @contextmanager
+    def packing(self, pack: Callable[[Tensor], Saved]) -> Iterator[None]:
+        """Save tensors through `pack` inside."""
+        before, self.pack = self.pack, pack
+        try:
+            yield
+        finally:
+            self.pack = before
+
+    @contextmanager
+    def selecting(self, select: Callable[[str, Callable[[], Sequence[Tensor]]], Sequence[Tensor]]) -> Iterator[None]:
+        """Run operations whose results may be kept through `select` inside."""
+        before, self.select = self.select, select
+        try:
+            yield
+        finally:
+            self.select = before

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.formats.tool import Tool
-from memcore.servers.command_lines import LLAMA_CPP, SGLANG, TENSORRT_LLM, VLLM
 from memcore.tools.fine_tuning import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
 from memcore.tools.peft import PEFT
 from memcore.tools.pytorch import DEEPSPEED, TORCHTITAN
 from memcore.tools.swift import LLAMA_FACTORY_V1, MS_SWIFT
 from memcore.tools.torchtune import TORCHTUNE
-from memcore.trainers.megatron.files import MEGATRON
-from memcore.trainers.nanotron.files import NANOTRON
 
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        PEFT, VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, MEGATRON, NANOTRON, DEEPSPEED, TORCHTITAN, TORCHTUNE,
+        PEFT, *registry.tools(), DEEPSPEED, TORCHTITAN, TORCHTUNE,
         LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
     )
 }  # fmt: skip

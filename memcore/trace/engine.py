@@ -12,8 +12,7 @@ from memcore.networks.network import Model
 from memcore.networks.stages import stage_of
 from memcore.networks.weights import Weight
 from memcore.symbols import Shape
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.recipe import Buffer, Precision, Recipe
 
 

@@ -17,7 +17,8 @@ from typing import ClassVar, NamedTuple
 
 from memcore.dtypes import ITEMSIZE
 from memcore.symbols import Axis, Products
-from memcore.tensors.tape import ALIGNMENT, Block, Segment, Tape
+from memcore.tensors.tape import ALIGNMENT, Block, Segment
+from memcore.tensors.tensor import Tape
 
 
 def aligned(size: int) -> int:

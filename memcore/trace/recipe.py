@@ -12,10 +12,8 @@ from typing import TypeVar
 from memcore.messages import Message
 from memcore.networks.network import Layer, Network
 from memcore.symbols import Axis, Shape
-from memcore.tensors.float8 import Float8
-from memcore.tensors.quantized import Quantization
+from memcore.tensors.modes import Float8, Quantization, TensorParallel
 from memcore.tensors.selection import Selection
-from memcore.tensors.sharded import TensorParallel
 from memcore.trace.ulysses import Ulysses
 
 PlanT = TypeVar("PlanT")

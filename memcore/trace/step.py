@@ -11,14 +11,14 @@ from itertools import groupby, product
 from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.weights import Weight
-from memcore.tensors.autograd import Kept, Saved, attach, backward, checkpoint, memory_of
+from memcore.tensors.autograd import Kept, attach, backward, checkpoint, memory_of
 from memcore.tensors.basics import new
 from memcore.tensors.dividing import checkpoint_divided
 from memcore.tensors.offloading import Offload
 from memcore.tensors.partitioned import Hosted, partitioned
 from memcore.tensors.reentrant import checkpoint_reentrant
-from memcore.tensors.tape import Held, Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tape import Held
+from memcore.tensors.tensor import Parameter, Saved, Tape, Tensor
 from memcore.trace.engine import Runtime
 from memcore.trace.lending import Lending, repetition
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Recipe

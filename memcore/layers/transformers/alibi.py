@@ -10,11 +10,10 @@ from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.networks.parts import Attention
 from memcore.tensors.basics import contiguous, like, narrow, new, permute, to
+from memcore.tensors.contractions import baddbmm
 from memcore.tensors.operations import add, dropout, matmul, scale, softmax
-from memcore.tensors.pointwise import clamp
-from memcore.tensors.products import baddbmm
-from memcore.tensors.running import masked_fill
-from memcore.tensors.slices import select
+from memcore.tensors.reshaping import select
+from memcore.tensors.running import clamp, masked_fill
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
@@ -116,7 +115,8 @@ def attend_bloom(
         query_layer = contiguous(query_layer)
         key_layer = permute(contiguous(key_layer), 0, 1, 3, 2)
         value_layer = contiguous(value_layer)
-        attention_scores = baddbmm(_bias(context), query_layer, key_layer)
+        sizes = (query_layer.shape[:2], query_layer.shape[2:3], query_layer.shape[3:], key_layer.shape[3:])
+        attention_scores = baddbmm(_bias(context), query_layer, key_layer, sizes, scaled=True)
         attn_weights = attention_scores
         if context.mask is not None:
             attn_weights = add(attn_weights, context.mask)

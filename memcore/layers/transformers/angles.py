@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from memcore.symbols import Axis, Shape, half
 from memcore.tensors.basics import cat, like, new, to
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 
 
 def cosines_and_sines(tape: Tape, dtype: str, width: Axis) -> tuple[Tensor, ...]:

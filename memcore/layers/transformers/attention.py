@@ -20,7 +20,8 @@ from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import cat, contiguous, new, permute, to, unmerged
 from memcore.tensors.fused_lora import products
 from memcore.tensors.operations import add, dropout, matmul, scale, softmax, tanh
-from memcore.tensors.pointwise import clamp, clamp_
+from memcore.tensors.pointwise import clamp_
+from memcore.tensors.running import clamp
 from memcore.tensors.tensor import Tensor
 
 

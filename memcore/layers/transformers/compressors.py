@@ -16,10 +16,10 @@ from memcore.tensors.arithmetic import total
 from memcore.tensors.basics import autocast, cat, like, narrow, new, permute, to, view
 from memcore.tensors.indexing import topk
 from memcore.tensors.operations import add, linear, matmul, mul, relu, scale, softmax
+from memcore.tensors.reshaping import select
 from memcore.tensors.running import masked_fill
-from memcore.tensors.slices import expand, reshape, select, squeeze, unsqueeze, write
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.slices import expand, reshape, squeeze, unsqueeze, write
+from memcore.tensors.tensor import Tape, Tensor
 
 
 def heavily(

@@ -16,7 +16,8 @@ from memcore.tensors.attention import choose_kernel, sdpa
 from memcore.tensors.basics import contiguous, narrow, permute, to
 from memcore.tensors.operations import ACTIVATIONS, add, dropout, linear, matmul, softmax
 from memcore.tensors.pointwise import scale_
-from memcore.tensors.slices import expand, index, merge, select
+from memcore.tensors.reshaping import select
+from memcore.tensors.slices import expand, index, merge
 from memcore.tensors.tensor import Tensor
 
 Interface = Callable[[Tensor, Tensor, Tensor, Attention, Context, str], tuple[Tensor, ...]]

@@ -9,8 +9,7 @@ from memcore.networks.network import Layer
 from memcore.networks.parts import Attention
 from memcore.symbols import Shape, Shifted
 from memcore.tensors.basics import elementwise, like, new
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.step import Batch, Step
 
 _SQUARE: Shape = (1, 1, "s", "s")

@@ -9,8 +9,8 @@ from memcore.symbols import Shape
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import like, new, only, permute, to, view
 from memcore.tensors.contractions import bmm, einsum, solve
-from memcore.tensors.images import reshape
 from memcore.tensors.operations import add, add_scalar, mul, scale, sub
+from memcore.tensors.slices import reshape
 from memcore.tensors.tensor import Parameter, Tensor
 
 Weights = Mapping[str, Parameter]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from memcore.tensors.basics import like
 from memcore.tensors.operations import add, add_scalar, mul, scale, sub
-from memcore.tensors.pointwise import expm1, minimum, softplus, where
+from memcore.tensors.pointwise import expm1, minimum, where
+from memcore.tensors.running import softplus
 from memcore.tensors.tensor import Tensor
 
 

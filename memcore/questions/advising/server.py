@@ -17,7 +17,8 @@ from memcore.estimation import estimate_serving
 from memcore.messages import Message, joined
 from memcore.questions.advising.changes import Changes
 from memcore.questions.advising.native import native
-from memcore.questions.advising.server_changes import SERVER_CHANGES, ServerChange
+from memcore.questions.advising.server_changes import changes_of, made
+from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 
@@ -107,14 +108,14 @@ def _room(before: ServingEstimate, after: ServingEstimate) -> str:
 
 def advised(found: ServingEstimate) -> Iterator[ServerAdvice]:
     """Every change that applies."""
-    for row in SERVER_CHANGES:
+    for row in changes_of(found.job.server.name):
         yield from _changed(found, row)
 
 
 def ladder(first: ServingEstimate) -> Iterator[ServerAdvice]:
     """Changes in order of harm, one on top of another, until the server takes what is asked."""
     found = first
-    for row in SERVER_CHANGES:
+    for row in changes_of(first.job.server.name):
         for rung in _changed(found, row) if row.ladder and not found.fits else ():
             if rung.saves > 0:
                 yield rung
@@ -122,9 +123,7 @@ def ladder(first: ServingEstimate) -> Iterator[ServerAdvice]:
 
 
 def _changed(before: ServingEstimate, row: ServerChange) -> Iterator[ServerAdvice]:
-    if before.job.server.name not in row.servers:
-        return
-    for changes in row.made(before):
+    for changes in made(row, before):
         after = _with(before.job.config, changes)
         if after is not None and any(native(before.job.server.name, changes)):
             yield ServerAdvice(row.title, row.kind, row.note, changes, before, after)

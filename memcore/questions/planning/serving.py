@@ -13,9 +13,10 @@ from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.messages import Message
-from memcore.questions.advising.server_changes import SERVER_CHANGES, ServerChange, setting_of
+from memcore.questions.advising.server_changes import changes_of, made, setting_of
 from memcore.questions.planning.bench import Bench, SpentError, larger
 from memcore.questions.planning.rows import TIERS
+from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 
@@ -106,7 +107,7 @@ class Servings:
         for row in (*rows, *free):
             if row in free and self.bench.safe(found):
                 break
-            changes = next(row.made(found), None)
+            changes = next(made(row, found), None)
             then = None if changes is None else self.bench.with_(found.job.config, changes)
             if changes is not None and isinstance(then, ServingEstimate):
                 found, knobs = then, (*knobs, _knob(row, dict(changes)))
@@ -215,9 +216,7 @@ def _format_of(found: ServingEstimate) -> Knob:
 
 def _rows(found: ServingEstimate, wanted: Callable[[ServerChange], bool]) -> Iterator[ServerChange]:
     """Rows of the server of a kind."""
-    for row in SERVER_CHANGES:
-        if found.job.server.name in row.servers and wanted(row):
-            yield row
+    return filter(wanted, changes_of(found.job.server.name))
 
 
 def _is_weights(row: ServerChange) -> bool:

@@ -16,8 +16,8 @@ from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total, product, split_over
-from memcore.tensors.tape import Storage, Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tape import Storage
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.engine import Engine, Runtime, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.deepspeed.told import ZeroPlan

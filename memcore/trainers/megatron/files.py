@@ -305,3 +305,4 @@ MEGATRON = Tool(
     vocabulary=("megatron",),
     source="Megatron-LM, megatron/training/arguments.py",
 )  # fmt: skip
+TOOLS = (MEGATRON,)

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter
+from memcore.tensors.tensor import Parameter, Tape
 from memcore.trace.engine import Engine, Runtime, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.nanotron.network import stage_of, waits

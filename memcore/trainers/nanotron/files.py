@@ -132,3 +132,4 @@ NANOTRON = Tool(
     vocabulary=("nanotron",),
     source="nanotron, config/config.py, parallelism_config.py and models_config.py",
 )  # fmt: skip
+TOOLS = (NANOTRON,)

@@ -10,8 +10,7 @@ from memcore.symbols import Axis, Shape, split_over, whole
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, like, new, only, to, view
 from memcore.tensors.operations import embedding, linear, mul
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trainers.nanotron.told import NanotronPlan
 
 

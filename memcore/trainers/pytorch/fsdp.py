@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from memcore.dtypes import FLOATING
 from memcore.networks.weights import Weight
 from memcore.tensors.basics import identity, to
-from memcore.tensors.tape import Storage, Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tape import Storage
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.engine import Engine, Runtime, precision
 from memcore.trace.recipe import Recipe
-from memcore.trainers.pytorch.fsdp_group import Group, sharded
+from memcore.trainers.pytorch.fsdp_group import CommContext, Group, sharded
 
 _EXPERTS = "/experts"
 
@@ -32,17 +32,13 @@ class Fsdp(Runtime):
 
     def __init__(self, tape: Tape, recipe: Recipe) -> None:
         super().__init__(tape, recipe)
+        self._context = CommContext()
         self._groups: dict[str, Group] = {}
         self._order: list[Group] = []
         """Groups in the order of the forward pass."""
         self._previous: Storage | None = None
         """The last all-gather's output: in the forward pass it stays until the next one has been copied out."""
-        self.reduce_input: Storage | None = None
-        """The last reduce-scatter's input: it stays until the next one starts."""
         self._repeats: dict[str, str | None] = {}
-        self.syncs = True
-        self.ends_step = True
-        """Parameters are freed after the backward pass; in a pipeline, after that of the last micro-batch."""
 
     def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
         """By wrap policy the root holds what is outside the layers, or embedding and norm-with-head are units."""
@@ -50,15 +46,17 @@ class Fsdp(Runtime):
         if sharding.wrap == "torchtitan":
             ends, left = self.recipe.network.ends, tuple(weights)
             if ends.reads_tokens:
-                self._groups["embedding"] = Group(self, "embedding", "", left[:1], sharding.reshard_after_forward)
+                self._groups["embedding"] = Group(
+                    self, self._context, "embedding", "", left[:1], sharding.reshard_after_forward
+                )
                 left = left[1:]
             if ends.predicts:
-                self._groups["head"] = Group(self, "head", "", left, False)
+                self._groups["head"] = Group(self, self._context, "head", "", left, False)
             rest = beside
         else:
             rest = (*beside, *weights)
         if rest:
-            self._groups["root"] = Group(self, "root", "", rest, sharding.root_reshards)
+            self._groups["root"] = Group(self, self._context, "root", "", rest, sharding.root_reshards)
         return {name: found for group in self._groups.values() for name, found in group.parameters.items()}
 
     def unit(
@@ -71,11 +69,11 @@ class Fsdp(Runtime):
         if sharding.wrap == "torchtitan-2024" and unit == self.recipe.last_unit and reshard is True:
             reshard = False
         dense = [weight for weight in weights if weight.ranks == "z"]
-        self._groups[unit] = Group(self, label, path, dense, reshard)
+        self._groups[unit] = Group(self, self._context, label, path, dense, reshard)
         routed = [weight for weight in weights if weight.ranks != "z"]
         if not routed:
             return self._groups[unit].parameters
-        experts = self._groups[_experts(unit)] = Group(self, f"{label}'s experts", path, routed, reshard)
+        experts = self._groups[_experts(unit)] = Group(self, self._context, f"{label}'s experts", path, routed, reshard)
         self._repeats[_experts(unit)] = repeats
         return {**self._groups[unit].parameters, **experts.parameters}
 
@@ -96,7 +94,7 @@ class Fsdp(Runtime):
         group = self._groups.get("head") or self._groups.get("root")
         if group is None:
             return
-        if last and self.syncs:
+        if last and self._context.syncs:
             group.post_backward()
             group.finished = False
         else:
@@ -104,13 +102,13 @@ class Fsdp(Runtime):
 
     def begin_micro_batch(self, *, last: bool) -> None:
         """Without communication for every micro-batch, only the last one reduces gradients."""
-        self.syncs = last or self.recipe.sharding.syncs_every_micro_batch
+        self._context.syncs = last or self.recipe.sharding.syncs_every_micro_batch
         for group in self._groups.values():
             group.finished = False
 
     def begin_backward(self, *, last: bool) -> None:
         """In a pipeline only the last backward pass frees parameters and reduces gradients (pipelining/stage.py)."""
-        self.syncs = self.ends_step = last
+        self._context.syncs = self._context.ends_step = last
         for group in self._groups.values():
             group.finished = False
 
@@ -190,14 +188,14 @@ class Fsdp(Runtime):
                 if self.recipe.pipeline is not None:
                     self.tape.enter("backward", "end", self._repeats.get(unit))
                 group.post_backward()
-        if not self.ends_step:
+        if not self._context.ends_step:
             return
         for unit, group in self._groups.items():
             if self.recipe.sharding.replicated:
                 self.tape.enter("backward", "end", self._repeats.get(unit))
             group.finalize_backward()
         self._order.clear()
-        self.reduce_input = None
+        self._context.reduce_input = None
 
 
 ENGINE = Engine(

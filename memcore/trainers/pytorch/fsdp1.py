@@ -21,8 +21,8 @@ from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total
 from memcore.tensors.basics import identity, to
-from memcore.tensors.tape import Held, Storage, Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tape import Held, Storage
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.engine import Engine, Runtime
 from memcore.trace.recipe import Recipe
 from memcore.trainers.pytorch.fsdp import ENGINE as FSDP2

@@ -7,7 +7,7 @@ Follows torch 2.13, torch/distributed/fsdp/_fully_shard: `_fsdp_param_group.py` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from memcore.dtypes import ITEMSIZE
 from memcore.networks.adapters import learns
@@ -15,9 +15,7 @@ from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Parameter, Tensor
-
-if TYPE_CHECKING:
-    from memcore.trainers.pytorch.fsdp import Fsdp
+from memcore.trace.engine import Runtime
 
 GATHER, REDUCE = "all-gather", "reduce-scatter"
 """Streams that allocate from pools of their own."""
@@ -40,11 +38,32 @@ def in_blocks(weight: Weight) -> bool:
     return len(weight.axes) == 2 and weight.kind in ("attention", "feed-forward", "shared-expert")
 
 
+@dataclass(slots=True)
+class CommContext:
+    """What all groups of a model share (FSDPCommContext)."""
+
+    reduce_input: Storage | None = None
+    """The last reduce-scatter's input: it stays until the next one starts."""
+    syncs: bool = True
+    """This backward pass reduces gradients (`set_requires_gradient_sync`)."""
+    ends_step: bool = True
+    """Parameters are freed after the backward pass; in a pipeline, after that of the last micro-batch."""
+
+
 class Group:
     """The parameters that are communicated at once (FSDPParamGroup)."""
 
-    def __init__(self, runtime: Fsdp, name: str, path: str, weights: Sequence[Weight], reshard: bool | int) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        runtime: Runtime,
+        context: CommContext,
+        name: str,
+        path: str,
+        weights: Sequence[Weight],
+        reshard: bool | int,
+    ) -> None:
+        self._context = context
+        self._recipe = runtime.recipe
         self._path = path
         """Its module; weights are named relative to it."""
         self._tape = runtime.tape
@@ -187,8 +206,8 @@ class Group:
     def post_backward(self) -> None:
         """Free the parameters; reduce the gradients, or keep them unsharded until the last micro-batch."""
         self.finished = True
-        if not self._runtime.syncs:
-            if self._runtime.ends_step:
+        if not self._context.syncs:
+            if self._context.ends_step:
                 self._unsharded = []
             self.accumulate()
             return
@@ -202,7 +221,7 @@ class Group:
         for parameter in self.parameters.values():
             parameter.grad = None
         self._unsharded = []
-        self._runtime.reduce_input = None
+        self._context.reduce_input = None
         if gradients:
             held = self._in_rows(gradients) if cut else None
             self._reduce(gradients, shards)
@@ -247,7 +266,7 @@ class Group:
         named = self._precision.reduce != self._precision.compute
         reduce = self._precision.reduce if named else gradients[-1].dtype
         stored = next(self._stored(w) for w in self._weights if self.parameters[w.name].requires_grad)
-        self._runtime.reduce_input = self._allocate((self._ranks, shards), reduce, "reduce_scatter_input")
+        self._context.reduce_input = self._allocate((self._ranks, shards), reduce, "reduce_scatter_input")
         last = gradients[-1]  # its loop variable keeps the last gradient until the function ends
         gradients.clear()
         with self._tape.stream(REDUCE):
@@ -257,8 +276,8 @@ class Group:
                 self._all_reduced = output
             if reduce != stored:
                 output = self._allocate((shards,), stored, "sharded_gradient")
-            if self._runtime.recipe.steps_in_backward is not None:
-                self._step(self._runtime.recipe.steps_in_backward)
+            if self._recipe.steps_in_backward is not None:
+                self._step(self._recipe.steps_in_backward)
                 return
         if self._gradients is None and not self._sharding.offloaded:
             self._gradients = output

@@ -19,9 +19,7 @@ from memcore.networks.network import Layer, Model
 from memcore.networks.quantized import STORAGES
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import Axis, split_over
-from memcore.tensors.float8 import Float8
-from memcore.tensors.quantized import Quantization
-from memcore.tensors.sharded import TensorParallel
+from memcore.tensors.modes import Float8, Quantization, TensorParallel
 from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats

@@ -10,7 +10,7 @@ from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, FeedForward
 from memcore.networks.tensor_parallel import obstacles, uneven
-from memcore.tensors.sharded import TensorParallel
+from memcore.tensors.modes import TensorParallel
 from memcore.trace.engine import Engine
 from memcore.trainers.pytorch.settings import TorchSettings
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 
 
 def causal_conv1d(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tensor:

@@ -10,8 +10,7 @@ from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
 from memcore.symbols import Axis, Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 
 _TILE = 128
 """Elements of a key that one program takes, at most (fla/ops/common/chunk_o.py, CONST_TILING)."""

@@ -14,8 +14,7 @@ from memcore.networks.parts import SpecialMixer
 from memcore.symbols import Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, contiguous, like, new, only
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 
 _CHANNELS: Shape = ("b", "D", "s")
 _WIDE_FIRST = (1, 0, 2)

@@ -16,8 +16,7 @@ from memcore.networks.recurrences import MULTIPROCESSORS
 from memcore.symbols import Quotient, Shape, Smaller, split_over
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, new
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 
 CHUNKS = Quotient(("s",), "q")
 """Chunks of a sequence; the last one may be padded."""

@@ -12,7 +12,6 @@ from memcore.tensors.contractions import einsum
 from memcore.tensors.operations import add, add_scalar, mean, mul, power, rsqrt, scale, silu, sub
 from memcore.tensors.reshaping import (
     cropped,
-    expand,
     folded,
     insert,
     join,
@@ -23,6 +22,7 @@ from memcore.tensors.reshaping import (
     select,
 )
 from memcore.tensors.running import clamp, cumsum, exp, logical_not, masked_fill, softplus, triangle
+from memcore.tensors.slices import expand
 from memcore.tensors.tensor import Parameter, Tensor
 
 _GROUPS: Shape = ("G", Quotient(("D",), "G"))

@@ -20,9 +20,9 @@ from memcore.layers.transformers.vision.vits import patches
 from memcore.networks.network import Tower
 from memcore.symbols import Quotient
 from memcore.tensors.basics import narrow, to
-from memcore.tensors.images import joined, reshape
+from memcore.tensors.images import joined
 from memcore.tensors.operations import ACTIVATIONS, add, dropout
-from memcore.tensors.slices import expand
+from memcore.tensors.slices import expand, reshape
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 

@@ -6,8 +6,7 @@ from memcore.symbols import Shape
 from memcore.tensors.arithmetic import total
 from memcore.tensors.basics import new
 from memcore.tensors.operations import embedding, mul
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.step import Step
 
 _RULE = "vision_positions"

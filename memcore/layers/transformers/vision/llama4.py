@@ -14,9 +14,9 @@ from memcore.layers.transformers.vision.seen import (
     run_layers,
 )
 from memcore.tensors.basics import narrow, permute, to
-from memcore.tensors.images import buffer, joined, reshape, unfolded
+from memcore.tensors.images import buffer, joined, unfolded
 from memcore.tensors.operations import ACTIVATIONS, add, dropout
-from memcore.tensors.slices import expand, unsqueeze
+from memcore.tensors.slices import expand, reshape, unsqueeze
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from memcore.symbols import Shape
 from memcore.tensors.basics import elementwise, new
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.step import Step
 
 _RULE = "attention_mask"

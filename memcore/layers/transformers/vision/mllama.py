@@ -6,8 +6,9 @@ from memcore.layers.transformers.vision.seen import Embed, Seen, context_of, lay
 from memcore.layers.transformers.vision.vits import patches
 from memcore.symbols import Rounded, Shape, Shifted
 from memcore.tensors.basics import like, narrow, new, to
-from memcore.tensors.images import joined, padded_rows, reshape, stacked
+from memcore.tensors.images import joined, padded_rows, stacked
 from memcore.tensors.operations import add, embedding, mul, scale, tanh
+from memcore.tensors.slices import reshape
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step

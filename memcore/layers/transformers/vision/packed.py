@@ -13,10 +13,10 @@ from memcore.layers.transformers.rotations import rotate_half
 from memcore.networks.parts import Attention
 from memcore.symbols import Axis
 from memcore.tensors.basics import permute, to
-from memcore.tensors.images import joined, reshape, unbound
+from memcore.tensors.images import joined, unbound
 from memcore.tensors.loops import iterations, returns
 from memcore.tensors.operations import add, mul
-from memcore.tensors.slices import split_sizes, unsqueeze
+from memcore.tensors.slices import reshape, split_sizes, unsqueeze
 from memcore.tensors.tensor import Tensor
 
 Piece = tuple[Axis, Axis, int]

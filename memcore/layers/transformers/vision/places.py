@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from memcore.tensors.basics import new
 from memcore.tensors.loops import iterations
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.recipe import Pictures
 from memcore.trace.step import Step
 

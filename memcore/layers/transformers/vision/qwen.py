@@ -17,10 +17,11 @@ from memcore.layers.transformers.vision.seen import (
 )
 from memcore.symbols import Quotient
 from memcore.tensors.basics import cat, like, new, to
-from memcore.tensors.images import buffer, convolution, divided, rejoined, reshape
+from memcore.tensors.images import buffer, convolution, divided, rejoined
 from memcore.tensors.indexing import take
 from memcore.tensors.loops import iterations
 from memcore.tensors.operations import ACTIVATIONS, add
+from memcore.tensors.slices import reshape
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.symbols import Shape, product
-from memcore.tensors.autograd import Gradient, Kept, Saved, attach, tracked
+from memcore.tensors.autograd import Gradient, Kept, attach, tracked
 from memcore.tensors.basics import new, view
-from memcore.tensors.tape import Storage, Tape
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tape import Storage
+from memcore.tensors.tensor import Saved, Tape, Tensor
 from memcore.trainers.megatron.told import MegatronPlan, Offload
 
 _WHOLE = 0.5

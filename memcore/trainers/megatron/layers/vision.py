@@ -16,8 +16,7 @@ from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import contiguous, new, only, permute, to
 from memcore.tensors.images import convolution, divided, rejoined, viewed
 from memcore.tensors.operations import ACTIVATIONS, add, embedding, mul
-from memcore.tensors.tape import Tape
-from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.step import Slot, Step
 from memcore.trainers.megatron.layers.attention import Around, heads_of, heads_split, projected, rotated
 from memcore.trainers.megatron.layers.core_attention import Core, cudnn, flash_kernel

@@ -1,0 +1,27 @@
+"""Settings as llama.cpp spells them.
+
+Source: llama.cpp, common/arg.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.messages import Message
+from memcore.servers.llamacpp.settings import LlamaCppSettings
+from memcore.serving.inference import Inference
+
+_LLAMA_CPP: Mapping[str, object] = {
+    Inference.max_model_len: "-c {} for each of the sequences (-np)",
+    Inference.quantization: {
+        "q8_0": Message("a GGUF file in {}", "Q8_0"),
+        "q4_k_m": Message("a GGUF file in {}", "Q4_K_M"),
+    },
+    Inference.draft_model: {None: "no -md"},
+    LlamaCppSettings.flash_attn: {True: "-fa on"},
+    LlamaCppSettings.cache_type_k: "-ctk {}",
+    LlamaCppSettings.cache_type_v: "-ctv {}",
+    LlamaCppSettings.n_ubatch: "-ub {}",
+}
+WORDS: Mapping[str, Mapping[str, object]] = {"llama.cpp": _LLAMA_CPP}
+"""By dialect and path: a text with the value in it, or a text for each value."""

@@ -1,0 +1,25 @@
+"""Settings as SGLang spells them.
+
+Source: sglang, srt/server_args.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.parallelism import Parallelism
+from memcore.servers.sglang.settings import SglangSettings
+from memcore.serving.inference import Inference
+
+_SGLANG: Mapping[str, object] = {
+    Inference.max_model_len: "--context-length {}",
+    Inference.max_num_seqs: "--max-running-requests {}",
+    Inference.kv_cache_dtype: {"fp8": "--kv-cache-dtype fp8_e5m2"},
+    Inference.quantization: {"fp8": "--quantization fp8", "awq": "an AWQ checkpoint of the model"},
+    Inference.draft_model: {None: "no --speculative-algorithm"},
+    Parallelism.tensor_parallel_size: "--tp-size {}",
+    SglangSettings.mem_fraction_static: "--mem-fraction-static {}",
+    SglangSettings.chunked_prefill_size: "--chunked-prefill-size {}",
+}
+WORDS: Mapping[str, Mapping[str, object]] = {"sglang": _SGLANG}
+"""By dialect and path: a text with the value in it, or a text for each value."""

@@ -1,0 +1,26 @@
+"""Settings as vLLM spells them.
+
+Source: vllm, engine/arg_utils.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.parallelism import Parallelism
+from memcore.servers.vllm.settings import VllmSettings
+from memcore.serving.inference import Inference
+
+_VLLM: Mapping[str, object] = {
+    Inference.max_model_len: "--max-model-len {}",
+    Inference.max_num_seqs: "--max-num-seqs {}",
+    Inference.kv_cache_dtype: "--kv-cache-dtype {}",
+    Inference.quantization: {"fp8": "--quantization fp8", "awq": "an AWQ checkpoint of the model"},
+    Inference.draft_model: {None: "no --speculative-config"},
+    Parallelism.tensor_parallel_size: "--tensor-parallel-size {}",
+    VllmSettings.enforce_eager: {True: "--enforce-eager"},
+    VllmSettings.gpu_memory_utilization: "--gpu-memory-utilization {}",
+    VllmSettings.max_num_batched_tokens: "--max-num-batched-tokens {}",
+}
+WORDS: Mapping[str, Mapping[str, object]] = {"vllm": _VLLM}
+"""By dialect and path: a text with the value in it, or a text for each value."""

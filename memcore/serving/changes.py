@@ -1,0 +1,137 @@
+"""Rows of what makes room in a server, and those that several servers have; a server's own room lists all of its."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from memcore.serving.inference import Inference
+
+Changes: TypeAlias = Mapping[str, object]
+"""Settings by path, as they become; None leaves one out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Becomes:
+    """Settings as they become, unless one of some settings has one of these values already."""
+
+    to: Changes
+    unless: Mapping[str, tuple[object, ...]] | None = None
+    """None: the values that they become."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halved:
+    """Half of a number, if that is not below `least`."""
+
+    path: str
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A larger share of the GPU for the server: the largest with which all that it holds stays on the GPU."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """The most that leaves room for what is outside the server's budget, else the least that fits."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    """Twice the ranks share each matrix, on twice the GPUs."""
+
+
+How: TypeAlias = Becomes | Halved | Share | Utilization | Doubled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerChange:
+    """A row."""
+
+    title: str
+    kind: str
+    """A key of `memcore.questions.advising.changes.KINDS`."""
+    note: str
+    how: How
+    ladder: bool = True
+    """It is a rung of the standard ladder."""
+
+
+FEW_BITS = ("fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")
+"""Formats of 8 bits and fewer."""
+_WHOLE = "nothing else may run on the GPU; what lies outside the server's budget still has room"
+_FORMAT, _CACHE = Inference.quantization, Inference.kv_cache_dtype
+
+
+def larger_share(how: Share | Utilization) -> ServerChange:
+    """More of the GPU for the server."""
+    return ServerChange(title="A larger share of the GPU", kind="free", note=_WHOLE, how=how)
+
+
+def fewer_tokens(path: str, least: int = 512) -> ServerChange:
+    """What the server calls the tokens of a step, and the least that is advised."""
+    return ServerChange(
+        title="Half the tokens in a step",
+        kind="latency",
+        note="prompts are computed in more and smaller steps; the first token of long ones comes later",
+        how=Halved(path, least),
+    )
+
+
+NO_DRAFT = ServerChange(
+    title="No draft model",
+    kind="latency",
+    note="one token for each pass of the model",
+    how=Becomes({Inference.draft_model: None, "inference.speculative_tokens": None}, {Inference.draft_model: (None,)}),
+)
+SHORTER = ServerChange(
+    title="Sequences half as long",
+    kind="job",
+    note="prompt and answer together have half the tokens",
+    how=Halved(Inference.max_model_len, 512),
+    ladder=False,
+)
+PAGED: tuple[ServerChange, ...] = (
+    NO_DRAFT,
+    ServerChange(
+        title="KV cache in fp8",
+        kind="precision",
+        note="keys and values are rounded to 3 bits of mantissa or fewer",
+        how=Becomes({_CACHE: "fp8"}, {_CACHE: ("fp8", "fp8_ds_mla", "int8", "int4", "nvfp4")}),
+    ),
+    ServerChange(
+        title="Weights in fp8",
+        kind="precision",
+        note="weights are rounded to 8 bits, with a scale for each matrix",
+        how=Becomes({_FORMAT: "fp8"}, {_FORMAT: FEW_BITS}),
+    ),
+    ServerChange(
+        title="Weights in int4 (AWQ)",
+        kind="precision",
+        note="weights are rounded to 4 bits in groups of 128: measure what that costs on your task",
+        how=Becomes({_FORMAT: "awq"}, {_FORMAT: ("int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")}),
+    ),
+    ServerChange(
+        title="Twice the GPUs, which share every matrix",
+        kind="gpus",
+        note="two all-reduces for each layer and token",
+        how=Doubled(),
+        ladder=False,
+    ),
+    ServerChange(
+        title="Half as many sequences in a step",
+        kind="job",
+        note="more users wait for their turn",
+        how=Halved(Inference.max_num_seqs, 1),
+        ladder=False,
+    ),
+    SHORTER,
+)
+"""What servers with a pool of blocks have in common."""

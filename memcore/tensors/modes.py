@@ -1,0 +1,53 @@
+"""How layers compute: what a tape or a parameter carries for the operations that ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Float8:
+    """How linear layers of blocks compute in float8."""
+
+    recipe: str
+    """tensorwise, rowwise or mxfp8: the scales are small, and the bytes of operands the same."""
+    gathers: bool
+    """FSDP gathers the weights in float8."""
+    fused: bool
+    """Casts are single kernels (`torch.compile`); else one operation after the other, in fp32."""
+
+    @property
+    def keeps_fused(self) -> bool:
+        """Whether a product's backward pass reads pointwise results from memory, not only through its own cast.
+
+        The compiler then computes them again within the cast (torch/_functorch/partitioners.py,
+        `is_materialized_backwards`). The casts of MXFP8 are kernels of their own, which it does not see into.
+        """
+        return not self.fused or self.recipe == "mxfp8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """How frozen matrices are stored and computed with."""
+
+    bits: int
+    double: bool
+    """The maxima of blocks are quantized too."""
+    stored: str
+    """The dtype that the matrices had, which they are dequantized to for gradients."""
+    compute: str
+    """The dtype of the product (`bnb_4bit_compute_dtype`)."""
+    floating: bool = False
+    """In fp8."""
+    early: bool = False
+    """bitsandbytes before 0.43.2, which held on to the inputs of 4-bit layers (9e75374)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParallel:
+    """How tensor parallelism divides the layers."""
+
+    sequence: bool
+    """Between its regions ranks have a part of the sequence each (sequence parallelism)."""
+    loss: bool
+    """The loss is computed on each rank's part of the vocabulary (loss parallelism)."""

@@ -1,0 +1,23 @@
+"""Settings as DeepSpeed spells them.
+
+Source: DeepSpeed's config JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.training import Training
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.pytorch.words import TRAINER
+
+_DEEPSPEED: Mapping[str, object] = {
+    **TRAINER,
+    DeepSpeedSettings.zero_stage: '"zero_optimization": {{"stage": {}}}',
+    DeepSpeedSettings.offload_optimizer: {"cpu": '"zero_optimization": {"offload_optimizer": {"device": "cpu"}}'},
+    DeepSpeedSettings.offload_param: {"cpu": '"zero_optimization": {"offload_param": {"device": "cpu"}}'},
+    Training.micro_batch_size: '"train_micro_batch_size_per_gpu": {}',
+    Training.gradient_accumulation_steps: '"gradient_accumulation_steps": {}',
+}
+WORDS: Mapping[str, Mapping[str, object]] = {"deepspeed": _DEEPSPEED}
+"""By dialect and path: a text with the value in it, or a text for each value."""

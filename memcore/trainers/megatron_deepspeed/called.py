@@ -1,0 +1,27 @@
+"""The arguments and calls of Megatron-DeepSpeed.
+
+Source: Megatron-DeepSpeed, megatron/arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.trainers.megatron.called import MEGATRON_CALLED
+
+_MEGATRON_DEEPSPEED_CALLED: Mapping[str, str] = {
+    **MEGATRON_CALLED,
+    DeepSpeedSettings.zero_init: "deepspeed.zero.Init",
+    Training.sequence_length: "--seq-length",
+    Training.gradient_clipping: "gradient_clipping",
+    Training.dropout.hidden: "--hidden-dropout",
+    Training.dropout.attention: "--attention-dropout",
+    Parallelism.tensor_parallel_size: "--tensor-model-parallel-size",
+    Parallelism.pipeline_parallel_size: "--pipeline-model-parallel-size",
+    Training.activation_checkpointing.policy: "--recompute-granularity",
+}
+CALLED: Mapping[str, Mapping[str, str]] = {"megatron-deepspeed": _MEGATRON_DEEPSPEED_CALLED}
+"""By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""
