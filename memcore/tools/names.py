@@ -39,7 +39,7 @@ def known_as() -> Mapping[str, str]:
         for path, name in (*pairs, *tool.named.items()):
             if path in found and name:
                 found[path][name] = None
-    for names in CALLED.values():
+    for names in (each for room in registry.rooms("called") for each in room.CALLED.values()):
         for path, name in names.items():
             if path in found:
                 found[path][name] = None
