@@ -25,7 +25,7 @@ class Home(NamedTuple):
 
 
 TRAINERS: Mapping[str, Home] = {
-    "none": Home("pytorch", "single GPU"),
+    "none": Home("pytorch", "one GPU"),
     "ddp": Home("pytorch", "DistributedDataParallel: a full copy on every GPU"),
     "fsdp": Home("pytorch", "FSDP2: fully sharded"),
     "deepspeed": Home("deepspeed", "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded", "pytorch"),

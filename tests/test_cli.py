@@ -99,8 +99,8 @@ def test_the_report_in_words(job):
     assert lines[0].startswith(
         "meta-llama/Llama-3.1-8B (8,030,261,248 parameters) · FSDP2 on 8 × NVIDIA H100-SXM5-80GB"
     )
-    assert lines[2].startswith("Fits: needs ")
-    assert lines[3].startswith("The peak is in the loss")
+    assert lines[2].startswith("Fits. Each of the 8 GPUs needs ")
+    assert lines[3].startswith("Memory peaks in the loss")
     for heading in ("At the peak", "Readings", "One step", "Assumed"):
         assert heading in lines
     assert "logits and loss" in out
@@ -111,7 +111,7 @@ def test_a_job_that_does_not_fit_fails():
     """Exit status 1 is a gate for scripts."""
     status, out, _ = memcore("estimate", "--model", "llama-3.1-8b", "--accelerator", "t4")
     assert status == 1
-    assert "Does not fit: needs " in out
+    assert "Does not fit. The GPU needs " in out
 
 
 def test_explain_shows_symbols_numbers_and_source(job):

@@ -298,6 +298,7 @@ def test_an_edit_that_never_ends_can_be_stopped(endless, page, site):
     page.locator(SEQUENCE).fill(str(NEVER))
     page.locator("#stop").click()
     expect(page.locator("html")).to_have_attribute("data-state", "live")
+    page.locator('[data-show="overview"]').click()
     page.locator('#legend [data-part="parameters"]').click()  # what the page shows is known after the stop too
     expect(page.locator("#drawer")).to_be_visible()
 

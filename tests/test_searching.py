@@ -312,7 +312,7 @@ def test_engines_that_are_left_open():
     assert engines(OPEN | {"engine": {"type": "megatron"}}) == {"megatron": None}
     layers = {"sequence_length": 8192, "implementation": "transformers"}
     assert engines(OPEN | {"training": layers}) == {"FSDP": "transformers"}
-    assert engines(OPEN | {"hardware": {"num_gpus": 1}}) == {"single GPU": "transformers"}
+    assert engines(OPEN | {"hardware": {"num_gpus": 1}}) == {"one GPU": "transformers"}
     assert engines(OPEN | {"engine": {"type": "fsdp", "framework": "torchtune"}}) == {"fsdp": None}
 
 

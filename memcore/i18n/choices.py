@@ -175,7 +175,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     ),
     "schedule that keeps only the micro-batches in flight": "只保留在途微批次所需的调度",
     # Engines
-    "single GPU": "单块 GPU",
+    "one GPU": "一块 GPU",
     "Megatron-Core: tensor, pipeline, context and expert parallelism": "Megatron-Core：张量、流水线、上下文与专家并行",
     "Megatron-Core with parameters sharded by Megatron-FSDP": "Megatron-Core，参数由 Megatron-FSDP 切分",
     "DistributedDataParallel: a full copy on every GPU": "DistributedDataParallel：每个 GPU 一份完整副本",

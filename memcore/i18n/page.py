@@ -398,26 +398,29 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "does": ("Does", "作用"),
     # Verdict
     "verdict-fits": ("Fits", "可以放下"),
-    "verdict-tight": ("Fits, but it may be tight", "可以放下，但可能紧张"),
-    "verdict-over": ("Fits only with luck", "运气好才能放下"),
+    "verdict-tight": ("Probably fits", "可能放得下"),
+    "verdict-over": ("Probably does not fit", "可能放不下"),
     "verdict-no": ("Does not fit", "放不下"),
-    "verdict-sentence": (
-        "{level}: needs {need} of {capacity} on {gpus}; {margin}.",
-        "{level}：{gpus}需要 {need}，可用 {capacity}；{margin}。",
+    "verdict-left": (
+        "{level}. {gpus} needs {need} of {capacity}, leaving {size} ({share}%) free.",
+        "{level}。{gpus}需要 {need}，可用 {capacity}，剩余 {size}（{share}%）。",
+    ),
+    "verdict-missing": (
+        "{level}. {gpus} needs {need} but has {capacity}: {size} short.",
+        "{level}。{gpus}需要 {need}，但只有 {capacity}：还差 {size}。",
     ),
     "verdict-unknown": (
-        "Needs {need} on {gpus}. Name an accelerator to see whether that fits.",
+        "{gpus} needs {need}. Name an accelerator to see whether that fits.",
         "{gpus}需要 {need}。请选择加速器以判断能否放下。",
     ),
-    "verdict-range": ("Between {low} and {high} may be needed.", "可能需要 {low} 到 {high}。"),
-    "left": ("{size} ({share}%) are left", "剩余 {size}（{share}%）"),
-    "missing": ("{size} are missing", "还差 {size}"),
+    "verdict-range": ("The range is {low} to {high}.", "范围为 {low} 到 {high}。"),
+    "missing": ("{size} short", "还差 {size}"),
     "one-gpu": ("the GPU", "该 GPU"),
     "one-gpu-of": ("the GPU of {name}", "{name} 的 GPU"),
     "many-gpus-of": ("each of the {count} GPUs of {name}", "{name} 的 {count} 个 GPU 中每个"),
-    "many-gpus": ("each of {count} GPUs", "{count} 个 GPU 中每个"),
+    "many-gpus": ("each of the {count} GPUs", "{count} 个 GPU 中每个"),
     "verdict-reason": (
-        "The peak is in the {when}: {total} in tensors, the largest part {category} with {size} ({share}%).",
-        "峰值出现在 {when}：张量共 {total}，其中最大的是 {category}，{size}（{share}%）。",
+        "Memory peaks in the {when}. The largest part is {category}: {size} of {total} ({share}%).",
+        "显存峰值出现在 {when}。最大的部分是{category}：{total} 中的 {size}（{share}%）。",
     ),
 }

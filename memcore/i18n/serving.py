@@ -8,7 +8,7 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     # The verdict
     "serves-in-cache": ("in the cache", "缓存中"),
     "serves-on": ("on {gpus}", "{gpus}上"),
-    "serves-left": ("{size} are left", "剩余 {size}"),
+    "serves-left": ("{size} free", "剩余 {size}"),
     "serves-one": ("a sequence of {length} tokens", "一个 {length} token 的序列"),
     "serves-many": ("{count} sequences of {length} tokens", "{count} 个 {length} token 的序列"),
     "serves-unknown": (
@@ -17,20 +17,20 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     ),
     "serves-fits": ("Fits {asked}: {margin} {where}.", "放得下{asked}：{where}{margin}。"),
     "serves-tight": (
-        "Fits, but it may be tight, for {asked}: {margin} {where}.",
-        "放得下{asked}，但可能很紧：{where}{margin}。",
+        "Probably fits {asked}: {margin} {where}, but not at the upper end of the range.",
+        "可能放得下{asked}：{where}{margin}，但范围的上限放不下。",
     ),
     "serves-over": (
-        "Does not fit as expected, though it may, for {asked}: {margin} {where}.",
-        "{asked}按预期放不下，但也有可能放得下：{where}{margin}。",
+        "Probably does not fit {asked}: {margin} {where}; only the low end of the range fits.",
+        "可能放不下{asked}：{where}{margin}；只有范围的下限放得下。",
     ),
     "serves-no": ("Does not fit {asked}: {margin} {where}.", "放不下{asked}：{where}{margin}。"),
     "serves-pool": (
-        "Weights take {weights}, the cache gets {cache}{tokens}, room for {users} sequences of {length} tokens.",
+        "Weights take {weights}. The cache gets {cache}{tokens}: room for {users} sequences of {length} tokens.",
         "权重占 {weights}，缓存得到 {cache}{tokens}，可容纳 {users} 个 {length} token 的序列。",
     ),
     "serves-pool-tokens": (", {count} tokens", "（{count} 个 token）"),
-    "serves-caches": ("Weights take {weights}, the cache {cache}.", "权重占 {weights}，缓存占 {cache}。"),
+    "serves-caches": ("Weights take {weights}, the cache takes {cache}.", "权重占 {weights}，缓存占 {cache}。"),
     # Answers
     "serves-longest-one": ("Longest context for one user", "一个用户的最长上下文"),
     "serves-longest": ("Longest context for {count} users", "{count} 个用户的最长上下文"),
@@ -80,7 +80,6 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "outside the allocator": "分配器之外",
     "parameters as the server stores them, including scales": "服务器存储的参数，含缩放因子和表",
     "weights of the draft model": "起草 token 的模型的权重",
-    "LoRA slots": "权重旁的 LoRA 槽位",
     "keys and values of all tokens in flight": "所有在途 token 的键和值",
     "states of recurrent mixers, per sequence": "循环层为每个序列保留的状态",
     "peak activations of a step": "一步运行时的最大需求",
@@ -121,7 +120,6 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "residual stream, before and after attention": "注意力前后的残差流",
     "residual stream before and after its norm": "残差流及其归一化",
     "received hidden states and residual": "收到的隐藏状态与残差",
-    "attention output": "注意力的结果",
     "the largest matrix, dequantized": "解包后的最大矩阵",
     "buffer for flushing the L2 cache": "清空二级缓存的缓冲区",
     "quantized layer input": "量化后的输入",

@@ -56,22 +56,20 @@ def verdict(estimate: Estimate) -> Verdict:
     """Whether the job fits, by how much, and what its peak is made of."""
     device, capacity = estimate.device, estimate.capacity
     gpus = _gpus(estimate)
+    gpus = f"{gpus[0].upper()}{gpus[1:]}"
     if capacity is None:
         headline = say("verdict-unknown", need=format_bytes(device.expected), gpus=gpus)
         return Verdict("unknown", headline, reason(estimate))
     level = _level(device.low, device.expected, device.high, capacity)
     left = capacity - device.expected
-    share = f"{100 * left / capacity:.0f}"
-    margin = (
-        say("left", size=format_bytes(left), share=share) if left >= 0 else say("missing", size=format_bytes(-left))
-    )
     headline = say(
-        "verdict-sentence",
+        "verdict-left" if left >= 0 else "verdict-missing",
         level=say(f"verdict-{level}"),
         need=format_bytes(device.expected),
         capacity=format_bytes(capacity),
         gpus=gpus,
-        margin=margin,
+        size=format_bytes(abs(left)),
+        share=f"{100 * left / capacity:.0f}",
     )
     because = reason(estimate)
     if level in UNSURE:

@@ -46,7 +46,7 @@ def parts() -> dict[str, Any]:
             **{f"t:{key}": escape(text) for key, text in words.every().items()},
             "words": escape(json.dumps(words.every(), ensure_ascii=False)),
             "waiting": escape(json.dumps(waiting(), ensure_ascii=False)),
-            "fragment": encode_fragment(config),
+            "fragment": escape(encode_fragment(config)),
             "help": frame()["help-body"],
             "curve-settings": curve_options(engine),
             "verdict-attributes": attributes,

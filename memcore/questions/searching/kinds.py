@@ -38,7 +38,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(title="torchtitan", settings={_ENGINE: "fsdp", _LAYERS: "torchtitan"}, usual={}),
     Kind(title="Megatron", settings={_ENGINE: "megatron", _LAYERS: "transformer-engine"}, usual=_MEGATRON),
     Kind(title="FSDP", settings={_ENGINE: "fsdp", _LAYERS: "transformers"}, usual={}, row="fsdp-transformers"),
-    Kind(title="single GPU", settings={_ENGINE: "none", _LAYERS: "transformers"}, usual={}, alone=True),
+    Kind(title="one GPU", settings={_ENGINE: "none", _LAYERS: "transformers"}, usual={}, alone=True),
 )
 
 

@@ -43,7 +43,7 @@ _TO_HOST = Knob(
     source="pytorch 2.9, distributed/fsdp/_fully_shard/_fsdp_api.py, CPUOffloadPolicy",
 )
 WAYS: Mapping[str, tuple[Way, ...]] = {
-    "none": (Way(title="single GPU", settings={_TYPE: "none"}, degrees=PLAIN_DEGREES, alone=True),),
+    "none": (Way(title="one GPU", settings={_TYPE: "none"}, degrees=PLAIN_DEGREES, alone=True),),
     "ddp": (Way(title="DDP", settings={_TYPE: "ddp"}, degrees=PLAIN_DEGREES, alone=False, named=True),),
     "fsdp": (
         Way(

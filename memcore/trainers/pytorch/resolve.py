@@ -231,7 +231,7 @@ def _refuse_megatrons(read: Defaults) -> None:
 def _engine_name(read: Defaults) -> str:
     given, data = read.given(Hardware.num_gpus) or 1, read.given(Parallelism.data_parallel_size) or 1
     several = max(given // tensor_ranks(read), data) > 1
-    reason = "several GPUs" if several else "single GPU"
+    reason = "several GPUs" if several else "one GPU"
     name: str = read.take(EngineSettings.type, "fsdp" if several else "none", reason)
     return name
 

@@ -6,7 +6,7 @@ from memcore.trace.engine import AUTOCAST_PRESETS, Engine, Runtime
 
 ENGINE = Engine(
     name="none",
-    title="single GPU",
+    title="one GPU",
     runtime=Runtime,
     presets=AUTOCAST_PRESETS,
     default_preset="bf16",
