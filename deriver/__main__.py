@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import time
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
 
 ROUNDS = 6
-SECONDS = 40
-RESTRICTIONS = 3
+SECONDS = 45
+RESTRICTIONS = 6
 PROOFS = 30
 TARGET = Path(__file__).parents[1] / "memcore/data/derived.json"
 
@@ -33,18 +34,18 @@ class NotProved(Exception):
     """Some configurations are not read right."""
 
 
-def row_of(model_type: str, name: str) -> dict[str, Any]:
+def row_of(model_type: str, name: str, start: building.Flat) -> dict[str, Any]:
     """The row of a class, proved; keys for which no formula was found may only have their default."""
-    samples = gather(model_type, name, STARTS.get(model_type, {}))
-    names = _names(building.make_config(model_type, STARTS.get(model_type, {})))
+    samples = gather(model_type, name, start)
+    names = _names(building.make_config(model_type, start))
     moved = deriving.moved(samples)
     fixed = {key: samples.base.values.get(key) for key in samples.rigid if key not in moved} if samples.base else {}
     wrong = ""
     for _ in range(RESTRICTIONS):
-        row, wrong, blamed = _proved(samples, name, names, fixed)
+        row, wrong, blamed, bad = _proved(samples, name, names, fixed)
         if row is not None:
             return row
-        key = _culprit(samples, blamed)
+        key = _culprit(samples, blamed, bad)
         if key is None:
             break
         samples.restrict(key)
@@ -54,30 +55,36 @@ def row_of(model_type: str, name: str) -> dict[str, Any]:
 
 def _proved(
     samples: Samples, name: str, names: dict[str, str], fixed: dict[str, Any]
-) -> tuple[dict[str, Any] | None, str, list[Sample]]:
-    """A row that reads unseen configurations right; else why there is none, and some that it reads wrong."""
-    wrong, failing = "", []
+) -> tuple[dict[str, Any] | None, str, list[Sample], set[deriving.Path]]:
+    """A row that reads unseen configurations right; else why there is none, some that it reads wrong, what is bad."""
+    wrong, failing, bad = "", [], set()
     for _ in range(ROUNDS):
-        row, problems = _row(samples, samples.model_type, names, fixed)
+        row, problems, bad = _row(samples, samples.model_type, names, fixed)
         unseen = [*several(samples, PROOFS), *_whole(samples)]
         failing = [sample for sample in unseen if not _right(row, name, sample)]
         if not failing and not problems:
-            return {**row, "proofs": len(unseen)}, "", []
+            return {**row, "proofs": len(unseen)}, "", [], set()
         wrong = "; ".join(problems) or f"{len(failing)} of {len(unseen)} unseen configurations"
+        if problems:
+            # More examples are no easier.
+            break
         samples.found += failing
         samples.rows.clear()
-    return None, wrong, failing
+    return None, wrong, failing, bad
 
 
-def _culprit(samples: Samples, failing: list[Sample]) -> str | None:
+def _culprit(samples: Samples, failing: list[Sample], bad: set[deriving.Path]) -> str | None:
     """The key without which the most is understood: fewest tensors remain without a formula."""
     candidates = [key for key in samples.varied if key in samples.effective and not sampling.LAYERS.fullmatch(key)]
+    blamed = deriving.outlines(bad)
+    near = [key for key in candidates if any(each.startswith(blamed) for each in samples.effective[key])]
+    candidates = near or candidates
     best: tuple[int, int, str] | None = None
     for key in candidates:
         kept = samples.without(key)
         if len(kept.found) < 8:
             continue
-        problems = len(deriving.derive(kept).problems)
+        problems = len(deriving.derive(kept, bad or None).problems)
         spared = sum(key in sample.given for sample in failing)
         rank = (problems, -spared, key)
         best = rank if best is None or rank < best else best
@@ -86,7 +93,7 @@ def _culprit(samples: Samples, failing: list[Sample]) -> str | None:
 
 def _row(
     samples: Samples, model_type: str, names: dict[str, str], fixed: dict[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, Any], list[str], set[deriving.Path]]:
     found = deriving.derive(samples)
     absent = deriving.rules(samples, found.used, found)
     row = {
@@ -101,7 +108,7 @@ def _row(
         "auto": [],
         "head": samples.name != building.base_name(model_type),
     }
-    return row, found.problems
+    return row, found.problems, found.bad
 
 
 def _words(samples: Samples, used: set[str]) -> dict[str, list[str]]:
@@ -128,7 +135,7 @@ def _names(config: Any, path: str = "") -> dict[str, str]:
 def _whole(samples: Samples) -> list[Sample]:
     """The defaults of the class, in full."""
     try:
-        return [take(samples.model_type, STARTS.get(samples.model_type, {}), samples.name)]
+        return [take(samples.model_type, samples.start, samples.name)]
     except Exception:
         return []
 
@@ -169,6 +176,7 @@ def work(todo: list[tuple[str, str]], cache: Path, *, again: bool) -> dict[str, 
     """Derive classes, and those of models within them."""
     found: dict[str, dict[str, Any]] = {}
     seen = set()
+    starts = dict(STARTS)
     while todo:
         model_type, name = todo.pop(0)
         if name in seen:
@@ -179,7 +187,7 @@ def work(todo: list[tuple[str, str]], cache: Path, *, again: bool) -> dict[str, 
             started = time.time()
             try:
                 with building.limit(SECONDS, building.TooLong):
-                    row = row_of(model_type, name)
+                    row = row_of(model_type, name, starts.get(model_type, {}))
             except building.TooLong:
                 row = {"type": model_type, "failed": "takes too long"}
             except Exception as error:  # transformers raises everything
@@ -189,11 +197,24 @@ def work(todo: list[tuple[str, str]], cache: Path, *, again: bool) -> dict[str, 
             sys.stdout.write(f"{name}: {row.get('failed', 'proved')} in {row['seconds']} s\n")
             sys.stdout.flush()
         found[name] = json.loads(file.read_text(encoding="utf-8"))
-        for _, _, _, cls in found[name].get("inner", ()):
+        for _, _, path, cls in found[name].get("inner", ()):
             inner = building.type_of(cls)
+            if inner and (again or not (cache / f"{cls}.json").exists()):
+                starts.setdefault(inner, _within(building.make_config(model_type, starts.get(model_type, {})), path))
             if inner:
                 todo.insert(0, (inner, cls))
     return found
+
+
+def _within(config: Any, path: str) -> building.Flat:
+    """What a configuration gives a model within it, where that model's own defaults describe no network."""
+    inner = reduce(getattr, path.split("."), config)
+    try:
+        building.build(building.base_name(inner.model_type) or "", building.make_config(inner.model_type, {}))
+    except Exception:  # transformers raises everything
+        known = json.loads(inner.to_json_string(use_diff=True))
+        return {key: value for key, value in known.items() if key in building.own(inner)}
+    return {}
 
 
 BETWEEN = re.compile(
@@ -224,7 +245,9 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
         for key, value in values.items()
         if key.startswith(inside) and BETWEEN.search(key.rpartition(".")[2]) and key.rpartition(".")[2] not in INNER
     }
-    kept["fixed"] = {**unvaried, **kept["fixed"]}
+    names, others = building.older(row["type"], given)
+    kept["fixed"] = {**dict.fromkeys(others), **unvaried, **kept["fixed"]}
+    kept["names"] = {**names, **kept["names"]}
     return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
 
 

@@ -25,11 +25,18 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from deriver import tracing
+
 CACHES = Path(__file__).parent.parent / "build" / "deriver"
 """Where rows and counts that were found are kept."""
 
 TABLES = ("IMAGE_TEXT_TO_TEXT", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "MULTIMODAL_LM")
 """Auto classes of language models; the first that lists a type says which class its checkpoints mostly have."""
+CHECKPOINTS = {
+    "musicgen": "MusicgenForConditionalGeneration",
+    "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
+}
+"""Types whose checkpoints have another class than the tables say: theirs is the decoder's."""
 Config = dict[str, Any]
 Flat = dict[str, Any]
 """Keys with dots, as in `text_config.hidden_size`."""
@@ -46,6 +53,8 @@ def types() -> list[str]:
 
 def class_name(model_type: str) -> str:
     """The class that its checkpoints mostly have."""
+    if model_type in CHECKPOINTS:
+        return CHECKPOINTS[model_type]
     tables = [*map(_table, TABLES), modeling_auto.MODEL_MAPPING_NAMES]
     found = next((table[model_type] for table in tables if model_type in table), "")
     return found if isinstance(found, str) else found[0]
@@ -91,7 +100,44 @@ def asked(name: str) -> Flat:
         except (ValueError, SyntaxError):
             found[key] = None
     found.pop("_attn_implementation", None)
-    return found
+    return {**found, **_older(inspect.getsource(getattr(transformers, name).config_class))}
+
+
+def _older(source: str) -> Flat:
+    """Integers that a configuration class still takes and does not declare, with their defaults."""
+    found = re.findall(r"kwargs\.(?:pop|get)\(\s*[\"'](\w+)[\"'],\s*(\d+)\)", source)
+    return {key: int(default) for key, default in found}
+
+
+def older(model_type: str, start: Flat) -> tuple[dict[str, str], list[str]]:
+    """Keys that a configuration class still takes without declaring them.
+
+    Some are other names of keys; of the rest, those that change something.
+    """
+    source = inspect.getsource(CONFIG_MAPPING[model_type])
+    keys = set(re.findall(r"kwargs\.(?:pop|get)\(\s*[\"'](\w+)[\"']", source)) - set(_older(source))
+    plain = fields(make_config(model_type, start))
+    names, others = {}, []
+    for key in sorted(keys - {*plain, "dtype", "torch_dtype", "rope_theta", "rope_scaling"}):
+        if (found := _effect(model_type, start, plain, key)) is not None:
+            (names.__setitem__(key, found) if found else others.append(key))
+    return names, others
+
+
+def _effect(model_type: str, start: Flat, plain: Flat, key: str) -> str | None:
+    """The key that takes this one's value; empty if it changes something else, None if nothing."""
+    changed = None
+    for value in (12344, True, False, 0.375, "acme", [1, 0], {"acme": 1}):
+        try:
+            found = fields(make_config(model_type, {**start, key: value}))
+        except Exception:  # transformers raises everything
+            continue
+        differs = {each for each in {*found, *plain} - {key} if found.get(each) != plain.get(each)}
+        same = [each for each in sorted(differs) if found.get(each) == value]
+        if len(differs) == len(same) == 1:
+            return same[0]
+        changed = "" if differs else changed
+    return changed
 
 
 def quiet() -> None:
@@ -148,6 +194,21 @@ def build(name: str, config: Any, seconds: int = 60) -> nn.Module:
         return cls._from_config(config)
 
 
+def traced(name: str, config: Any, seconds: int = 60) -> nn.Module:
+    """The network on the meta device, whose parameters know the formulas of their axes; its configuration is changed."""
+    cls = getattr(transformers, name)
+    tracing.named(config)
+    with (
+        limit(seconds),
+        torch.device("meta"),
+        tracing.shadowed(cls.__module__),
+        tracing.parameters(),
+        tracing.Recording(),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        return cls._from_config(config)
+
+
 def fields(config: Any) -> Flat:
     """The values of a configuration's own keys, sub-configurations flattened."""
     common = {each.name for each in dataclasses.fields(PreTrainedConfig)} - {
@@ -180,6 +241,12 @@ def sub_configs(config: Any, path: str = "") -> dict[int, str]:
             found[id(value)] = f"{path}{name}"
             found.update(sub_configs(value, f"{path}{name}."))
     return found
+
+
+def formulas(model: nn.Module) -> dict[str, tuple[str, ...]]:
+    """The formulas of the axes of its parameters, where they are known."""
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: getattr(each, tracing.AXES) for name, each in named if hasattr(each, tracing.AXES)}
 
 
 def tensors(model: nn.Module) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, str]]]:

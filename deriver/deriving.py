@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from deriver import learning
 from deriver.learning import Rows
-from deriver.samples import INNER, Samples
-from memcore.networks.formulas import names
+from deriver.samples import INNER, Sample, Samples
+from memcore.networks.formulas import evaluate, names
 
 Path = tuple[str, ...]
 """The parts of a name, with a star for numbers that count."""
@@ -28,17 +31,23 @@ class Derived:
     inner: list[list[str]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
+    bad: set[Path] = field(default_factory=set)
+    """What has no formula: tensors, lists."""
 
 
-def derive(samples: Samples) -> Derived:
-    """The row of a class."""
+def derive(samples: Samples, only: set[Path] | None = None) -> Derived:
+    """The row of a class, or a part of it."""
     found = Derived()
     stars = _stars(samples)
     lists: dict[Path, str] = {}
     for path in sorted(stars, key=len):
+        if only is not None and path not in only:
+            continue
         lists[path] = _count(samples, path, found)
     found.lists = {".".join(path): text for path, text in lists.items()}
     for path, places in _grouped(samples, stars).items():
+        if only is not None and path not in only:
+            continue
         _tensor(samples, path, places, found)
     for path in dict.fromkeys(each for sample in samples.found for each in sample.inner):
         _inner(samples, path, found)
@@ -48,6 +57,7 @@ def derive(samples: Samples) -> Derived:
     return found
 
 
+@lru_cache(maxsize=1 << 18)
 def _split(name: str) -> Path:
     return tuple(name.split("."))
 
@@ -58,15 +68,8 @@ def _stars(samples: Samples) -> set[Path]:
     while True:
         lengths: dict[Path, set[int]] = {}
         for sample in samples.found:
-            here: dict[tuple[Path, Path], int] = {}
-            for name in sample.tensors:
-                parts = _split(name)
-                for place, part in enumerate(parts):
-                    if part.isdigit():
-                        key = (parts[:place], _starred(parts[:place], found))
-                        here[key] = max(here.get(key, 0), int(part) + 1)
-            for (_, general), length in here.items():
-                lengths.setdefault(general, set()).add(length)
+            for before, length in _lengths(sample).items():
+                lengths.setdefault(_starred(before, found), set()).add(length)
         more = {path for path, each in lengths.items() if len(each) > 1} - found
         if not more:
             return found
@@ -104,17 +107,28 @@ def _grouped(samples: Samples, stars: set[Path]) -> dict[Path, Places]:
 
 def _places(samples: Samples, path: Path) -> list[tuple[int, tuple[int, ...]]]:
     """Every place in every network where a tensor of this name could be."""
+    stars = [place for place, part in enumerate(path) if part == "*"]
     found = []
     for number, sample in enumerate(samples.found):
-        seen: dict[Path, int] = {}
-        wanted = [place for place, part in enumerate(path) if part == "*"]
-        for name in sample.tensors:
-            parts = _split(name)
-            for place in wanted:
-                if len(parts) > place and parts[place].isdigit() and _fits(parts[:place], path[:place]):
-                    seen[parts[:place]] = max(seen.get(parts[:place], 0), int(parts[place]) + 1)
+        seen = {
+            before: length
+            for before, length in _lengths(sample).items()
+            if len(before) in stars and _fits(before, path[: len(before)])
+        }
         found += [(number, each) for each in _combinations(path, (), seen)]
     return found
+
+
+def _lengths(sample: Sample) -> dict[Path, int]:
+    """How long every list of a network is, by what stands before the number; found once."""
+    if not sample.lengths:
+        for name in sample.tensors:
+            parts = _split(name)
+            for place, part in enumerate(parts):
+                if part.isdigit():
+                    before = parts[:place]
+                    sample.lengths[before] = max(sample.lengths.get(before, 0), int(part) + 1)
+    return sample.lengths
 
 
 def _fits(parts: Path, path: Path) -> bool:
@@ -170,6 +184,11 @@ def _outline(path: Path) -> str:
     return ".".join("0" if each == "*" or each.isdigit() else each for each in path)
 
 
+def outlines(paths: set[Path]) -> tuple[str, ...]:
+    """How tensors and lists are named where keys change them."""
+    return tuple(map(_outline, paths))
+
+
 def _first(samples: Samples, outline: str, places: list[Place], ask: Any) -> Any:
     """The first answer, with few keys or with more."""
     tried: list[list[str]] = []
@@ -202,6 +221,7 @@ def _number(samples: Samples, outline: str, targets: dict[Place, int]) -> str | 
     for (number, _), value in targets.items():
         alike.setdefault((number, ()), set()).add(value)
     same = all(len(each) == 1 for each in alike.values())
+    learning.start()
     for splits in (False, True):
         found: Any = None
         if same:
@@ -252,6 +272,7 @@ def _count(samples: Samples, path: Path, found: Derived) -> str:
         if text is not None:
             return text
     found.problems.append(f"length of {'.'.join(path)}")
+    found.bad.add(path)
     return "0"
 
 
@@ -260,18 +281,121 @@ def _tensor(samples: Samples, path: Path, places: Places, found: Derived) -> Non
     when = _condition(samples, outline, {each: each in places for each in _places(samples, path)})
     if when is None:
         found.problems.append(f"when {'.'.join(path)} exists")
+        found.bad.add(path)
         when = "True"
     if len({len(shape) for shape in places.values()}) > 1:
         found.problems.append(f"axes of {'.'.join(path)}")
+        found.bad.add(path)
         return
     axes = []
     for axis in range(len(next(iter(places.values())))):
-        text = _number(samples, outline, {each: shape[axis] for each, shape in places.items()})
+        targets = {each: shape[axis] for each, shape in places.items()}
+        text = _computed(samples, path, axis, targets) or _number(samples, outline, targets)
         if text is None:
             found.problems.append(f"axis {axis} of {'.'.join(path)}")
+            found.bad.add(path)
             text = "0"
         axes.append(text)
     found.tensors.append([".".join(path), "" if when == "True" else when, *axes])
+
+
+def _computed(samples: Samples, path: Path, axis: int, targets: dict[Place, int]) -> str | None:
+    """The formula by which the code computes a size; where it has several, with the condition that chooses."""
+    groups: dict[str, list[Place]] = {}
+    for number, numbers in targets:
+        known = samples.found[number].formulas.get(_name(path, numbers))
+        if known is None:
+            return None
+        groups.setdefault(re.sub(r"\[\d+\]", "[#]", known[axis]), []).append((number, numbers))
+    formulas: dict[str, set[Place]] = {}
+    for outline, places in groups.items():
+        for text, own in _filled(samples, outline, places, targets):
+            formulas.setdefault(text, set()).update(own)
+    if {place for own in formulas.values() for place in own} != {*targets}:
+        return None
+    right = {text: {place for place in targets if _holds(samples, text, place, targets)} for text in formulas}
+    return _chosen(samples, _outline(path), right, {*targets})
+
+
+def _name(path: Path, numbers: tuple[int, ...]) -> str:
+    rest = iter(numbers)
+    return ".".join(str(next(rest)) if part == "*" else part for part in path)
+
+
+def _filled(
+    samples: Samples, outline: str, places: list[Place], targets: dict[Place, int]
+) -> list[tuple[str, set[Place]]]:
+    """Formulas with indices, as few as are right everywhere, and where they are."""
+    holes, near = outline.count("[#]"), INDICES[: len(places[0][1])]
+    choices = [f"{each}{step}" for each in near for step in ("", " - 1", " + 1")] + ["-1", "0", "1", "2", "3"]
+    choices += [f"len(KEY) - {each}{step}" for each in near for step in (" - 1", "", " - 2")]
+    found, left = [], {*places}
+    options = [_indexed(outline, numbers) for numbers in product(choices, repeat=holes)] if holes <= 2 else []
+    while left and len(found) < 4:
+        best, most = "", set()
+        for text in options:
+            own = {place for place in left if _holds(samples, text, place, targets)}
+            if len(own) > len(most):
+                best, most = text, own
+            if len(most) == len(left):
+                break
+        if not most:
+            break
+        found.append((best, most))
+        left -= most
+    return found
+
+
+def _indexed(outline: str, numbers: tuple[str, ...]) -> str:
+    """A formula with these indices in place of its holes."""
+    for number in numbers:
+        found = re.search(r"([\w.]+)\[#\]", outline)
+        assert found is not None
+        outline = f"{outline[: found.end(1)]}[{number.replace('KEY', found[1])}]{outline[found.end() :]}"
+    return outline
+
+
+def _values(samples: Samples, place: Place) -> dict[str, Any]:
+    number, numbers = place
+    return {**samples.found[number].values, **dict(zip(INDICES, numbers, strict=False))}
+
+
+def _true(samples: Samples, text: str, place: Place) -> bool:
+    try:
+        return bool(evaluate(text, _values(samples, place)))
+    except (TypeError, ValueError, ZeroDivisionError):
+        return False
+
+
+def _holds(samples: Samples, text: str, place: Place, targets: dict[Place, int]) -> bool:
+    """Whether a formula yields the size at a place."""
+    try:
+        found = evaluate(text, _values(samples, place))
+    except (TypeError, ValueError, ZeroDivisionError, KeyError):
+        return False
+    return bool(found == targets[place])
+
+
+def _chosen(samples: Samples, near: str, right: dict[str, set[Place]], places: set[Place]) -> str | None:
+    """One formula of several, by the condition that tells where each is right."""
+    right = {text: own & places for text, own in right.items() if own & places}
+    order = sorted(right, key=lambda text: -len(right[text]))[:6]
+    if order and right[order[0]] == places:
+        return order[0]
+    for text in order:
+        others = {each: own for each, own in right.items() if each != text}
+        elsewhere = set().union(*others.values()) if others else set()
+        if right[text] | elsewhere != places:
+            continue
+        matters = {place: place in right[text] for place in places if not (place in right[text] and place in elsewhere)}
+        when = _condition(samples, near, matters)
+        if when is None:
+            continue
+        rest = {place for place in places if not _true(samples, when, place)}
+        other = _chosen(samples, near, others, rest) if len(rest) < len(places) else None
+        if other is not None:
+            return f"({text}) if ({when}) else ({other})"
+    return None
 
 
 def _inner(samples: Samples, path: str, found: Derived) -> None:
@@ -317,7 +441,10 @@ def _rule(samples: Samples, key: str, found: Derived) -> Any:
         text = _number(samples, f"={key}", {(n, ()): each for n, each in zip(absent, values, strict=True)})
         if text is not None:
             return ["=", text]
-    if all(isinstance(each, list) for each in values):
+    if any(isinstance(each, list) for each in values) and all(isinstance(each, list | None) for each in values):
+        # Where it is None, nothing asks for it.
+        absent = [n for n, each in zip(absent, values, strict=True) if each is not None]
+        values = [each for each in values if each is not None]
         texts = [*found.lists.values(), *(text for each in (*found.tensors, *found.inner) for text in each[1:])]
         indexed = any(f"{key}[" in text or f" in {key}" in text or f"sum({key}" in text for text in texts)
         rule = _list_rule(samples, f"={key}", absent, values, indexed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class Rows:
 
     def _of_list(self, key: str) -> Iterator[tuple[str, list[int | None]]]:
         indexed = [f"{key}[{index}]" for index in self.indices] + [f"{key}[{index} - 1]" for index in self.indices]
-        for text in (f"len({key})", f"{key}[0]", f"{key}[1]", f"{key}[-1]", f"sum({key})", *indexed):
+        for text in (f"len({key})", f"{key}[0]", f"{key}[1]", f"{key}[2]", f"{key}[-1]", f"sum({key})", *indexed):
             found = [self._value(text, row) for row in self.rows]
             if any(each is not None for each in found):
                 yield text, found
@@ -90,13 +91,13 @@ class Rows:
         if self._atoms is None:
             seen: dict[int, str] = {}
             for text, holds in self._conditions():
-                mask = sum(1 << place for place, each in enumerate(holds) if each)
+                mask = _mask(holds)
                 if mask not in (0, self.all) and mask not in seen and self.all & ~mask not in seen:
                     seen[mask] = text
             self._atoms = [(text, mask) for mask, text in seen.items()]
         return self._atoms
 
-    def _conditions(self) -> Iterator[tuple[str, list[bool]]]:
+    def _conditions(self) -> Iterator[tuple[str, Sequence[bool]]]:
         for key in self.keys:
             column = self.columns[key]
             if any(not each for each in column):
@@ -106,47 +107,55 @@ class Rows:
             for word in sorted({each for each in column if isinstance(each, str)}):
                 yield f"{key} == {word!r}", [each == word for each in column]
         yield from self._placed()
-        integers = [key for key in self.keys if any(type(each) is int for each in self.columns[key])]
-        for key in integers:
-            column = self.columns[key]
+        integers = self._columns()
+        for key, (values, known) in integers.items():
             for most in (0, 1, 2):
-                yield f"{key} > {most}", [type(each) is int and each > most for each in column]
-            yield f"{key} == -1", [each == -1 for each in column]
-        for number, key in enumerate(integers):
-            for other in integers[number + 1 :]:
-                pairs = list(zip(self.columns[key], self.columns[other], strict=True))
-                yield f"{key} == {other}", [a == b for a, b in pairs]
-                yield (
-                    f"{key} > {other}",
-                    [a is not None and b is not None and type(a) is int and type(b) is int and a > b for a, b in pairs],
-                )
+                yield f"{key} > {most}", known & (values > most)
+            yield f"{key} == -1", known & (values == -1)
+        for one, other in combinations(integers, 2):
+            (values, known), (others, given) = integers[one], integers[other]
+            both = known & given
+            yield f"{one} == {other}", both & (values == others)
+            yield f"{one} > {other}", both & (values > others)
 
-    def _placed(self) -> Iterator[tuple[str, list[bool]]]:
+    def _columns(self) -> dict[str, tuple[Vector, Vector]]:
+        """Keys with integers: those, and which examples have one."""
+        found = {}
+        for key in self.keys:
+            known = np.array([type(each) is int for each in self.columns[key]], dtype=bool)
+            if known.any():
+                values = [each if type(each) is int else 0 for each in self.columns[key]]
+                found[key] = np.array(values, dtype=np.int64), known
+        return found
+
+    def _placed(self) -> Iterator[tuple[str, Sequence[bool]]]:
+        columns = self._columns()
         for index in self.indices:
-            places = self.columns[index]
-            yield f"{index} == 0", [each == 0 for each in places]
-            yield f"{index} % 2 == 0", [each % 2 == 0 for each in places]
-            for key in self.keys:
-                column = self.columns[key]
-                if any(isinstance(each, list) for each in column):
+            places = np.array(self.columns[index], dtype=np.int64)
+            yield f"{index} == 0", places == 0
+            for number in range(2, 9):
+                yield f"{index} % {number} == 0", places % number == 0
+                yield f"({index} + 1) % {number} == 0", (places + 1) % number == 0
+            for number in range(1, 5):
+                yield f"{index} < {number}", places < number
+            for key in sorted(self.keys, key=lambda each: "types" not in each):
+                if any(isinstance(each, list) for each in self.columns[key]):
                     yield from self._listed(index, key)
-                if not any(type(each) is int for each in column):
-                    continue
-                for text in (
-                    f"{index} < {key}",
-                    f"{index} == {key} - 1",
-                    f"{index} == {key}",
-                    f"{index} % {key} == 0",
-                    f"({index} + 1) % {key} == 0",
-                    f"{index} < {key} // 2",
-                ):
-                    yield text, [self._holds(text, row) for row in self.rows]
-                for other in self.keys:
-                    if other != key and any(type(each) is int for each in self.columns[other]):
-                        for text in (f"{index} < {key} - {other}", f"{index} % {key} == {other}"):
-                            yield text, [self._holds(text, row) for row in self.rows]
+            for key, (values, known) in columns.items():
+                whole = known & (values != 0)
+                divisor = np.where(whole, values, 1)
+                yield f"{index} < {key}", known & (places < values)
+                yield f"{index} == {key} - 1", known & (places == values - 1)
+                yield f"{index} == {key}", known & (places == values)
+                yield f"{index} % {key} == 0", whole & (places % divisor == 0)
+                yield f"({index} + 1) % {key} == 0", whole & ((places + 1) % divisor == 0)
+                yield f"{index} < {key} // 2", known & (places < values // 2)
+                for other, (others, given) in columns.items():
+                    if other != key:
+                        yield f"{index} < {key} - {other}", known & given & (places < values - others)
+                        yield f"{index} % {key} == {other}", whole & given & (places % divisor == others)
 
-    def _listed(self, index: str, key: str) -> Iterator[tuple[str, list[bool]]]:
+    def _listed(self, index: str, key: str) -> Iterator[tuple[str, Sequence[bool]]]:
         here = f"{key}[{index}]"
         found = [self._any(here, row) for row in self.rows]
         for word in sorted({each for each in found if isinstance(each, str)}):
@@ -168,6 +177,12 @@ class Rows:
     @classmethod
     def _holds(cls, text: str, row: Row) -> bool:
         return bool(cls._any(text, row))
+
+
+def _mask(holds: Sequence[bool]) -> int:
+    """A set of examples as the bits of a number."""
+    packed = np.packbits(np.asarray(holds, dtype=bool), bitorder="little")
+    return int.from_bytes(packed.tobytes(), "little")
 
 
 def condition(rows: Rows, wanted: int, within: int | None = None, depth: int = 3) -> str | None:
@@ -218,9 +233,13 @@ def _condition(rows: Rows, wanted: int, within: int, depth: int) -> str | None:
     return None
 
 
+def start() -> None:
+    """Look for the next number for a while."""
+    _until[0] = time.monotonic() + SECONDS
+
+
 def number(rows: Rows, targets: Sequence[int], *, splits: bool = True) -> str | None:
     """An expression for a number that examples have, perhaps one on each side of a condition."""
-    _until[0] = time.monotonic() + SECONDS
     for depth, composed in ((1, False), (1, True), (2, False)) if splits else ((0, False), (0, True)):
         if depth == 1 and composed and len(rows.atoms) > MANY_CONDITIONS:
             continue

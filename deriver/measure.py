@@ -13,6 +13,7 @@ import json
 import random
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def _measure(model_type: str) -> dict[str, Any]:
     rng = random.Random(f"measure {model_type}")
     name = building.class_name(model_type)
     try:
-        default = building.make_config(model_type, {})
+        default = building.make_config(model_type, STARTS.get(model_type, {}))
         found = {"class": name, "default": _case(name, default), "variants": []}
         flat = building.fields(default)
     except Exception as error:  # transformers raises everything
@@ -45,7 +46,7 @@ def _measure(model_type: str) -> dict[str, Any]:
     for _ in range(TRIES):
         if len(found["variants"]) == VARIANTS:
             break
-        changes = _changes(name, flat, rng)
+        changes = _changes(name, flat, STARTS.get(model_type, {}), rng)
         try:
             config = building.make_config(model_type, changes)
             case = _case(name, config)
@@ -55,11 +56,11 @@ def _measure(model_type: str) -> dict[str, Any]:
     return found
 
 
-def _changes(name: str, flat: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+def _changes(name: str, flat: dict[str, Any], start: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
     """Other values for a few keys."""
     keys = [key for key in flat if not sampling.NO_MATTER.fullmatch(key)]
     chosen = rng.sample(keys, min(len(keys), rng.randint(2, 5)))
-    found = sampling.shrunk(flat)
+    found = {**start, **sampling.shrunk(flat)}
     for key in chosen:
         found[key] = rng.choice(sampling.values(name, key, flat[key], rng))
     return found

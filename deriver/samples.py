@@ -26,6 +26,10 @@ class Sample:
     tensors: dict[str, tuple[int, ...]]
     inner: dict[str, tuple[str, str]]
     saved: dict[str, Any]
+    formulas: dict[str, tuple[str, ...]]
+    """Of tensors' axes, as the code computes them for this configuration."""
+    lengths: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Of lists, by what stands before the number."""
 
 
 @dataclass
@@ -35,6 +39,8 @@ class Samples:
     model_type: str
     name: str
     rng: random.Random
+    start: Flat = field(default_factory=dict)
+    """Keys without which there is no network."""
     defaults: Flat = field(default_factory=dict)
     declared: list[str] = field(default_factory=list)
     """Keys of the class; others follow from them."""
@@ -65,15 +71,19 @@ class Samples:
 def take(model_type: str, given: Flat, name: str) -> Sample:
     """One configuration's network."""
     config = building.make_config(model_type, given)
-    values = {**building.asked(name), **building.fields(config)}
+    asked = building.asked(name)
+    values = {**asked, **{key: given[key] for key in asked if key in given}, **building.fields(config)}
     saved = json.loads(config.to_json_string(use_diff=True))
-    tensors, inner = building.tensors(building.build(name, config, 20))
-    return Sample(given, values, tensors, inner, saved)
+    try:
+        model = building.traced(name, config, 20)
+    except Exception:  # numbers with formulas are not taken everywhere
+        model = building.build(name, building.make_config(model_type, given), 20)
+    return Sample(given, values, *building.tensors(model), saved, building.formulas(model))
 
 
 def gather(model_type: str, name: str, start: Flat, count: int = 45) -> Samples:
     """Vary each key alone, then several together."""
-    found = Samples(model_type, name, random.Random(f"derive {name}"))
+    found = Samples(model_type, name, random.Random(f"derive {name}"), start)
     config = building.make_config(model_type, start)
     found.defaults = building.fields(config)
     asked = building.asked(name)

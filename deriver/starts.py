@@ -5,13 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+INDEXER: Mapping[str, Any] = {
+    "indexer_n_heads": 16,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 128,
+    "indexer_budget": 2048,
+    "indexer_compress_ratio": 4,
+}
 STARTS: Mapping[str, Mapping[str, Any]] = {
+    "aya_vision": {"vision_config.num_attention_heads": 16},
     "chameleon": {"vocabulary_map": {"<image>": 4}},
+    "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", *["sparse"] * 11], "text_config.num_hidden_layers": 12},
     "emu3": {"vocabulary_map": {"<image>": 4}},
     "esm": {"vocab_size": 33, "pad_token_id": 1},
+    "gemma4_assistant": {"text_config.hidden_size_per_layer_input": 0, "text_config.vocab_size_per_layer_input": 0},
+    "granite4_vision": {"deepstack_layer_map": [[0, 0], [1, 1]], "downsample_rate": "4/8"},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128},
     "hunyuan_vl": {"text_config.head_dim": 128},
-    "moonshine_streaming": {},
-    "qwen4_exp_text": {"token_budget": 2048, "compress_ratio": 4},
-    "granite4_vision": {"deepstack_layer_map": [[0, 0], [1, 1]]},
+    "lfm2_moe": {"layer_types": [*["conv"] * 3, *["full_attention"] * 29]},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8},
+    "diffusion_gemma": {
+        "text_config.num_experts": 128,
+        "text_config.top_k_experts": 8,
+        "text_config.moe_intermediate_size": 704,
+    },
+    "qwen4_exp": {f"text_config.{key}": value for key, value in INDEXER.items()},
+    "qwen4_exp_text": INDEXER,
 }
 """As keys with dots."""

@@ -139,6 +139,8 @@ def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: s
                 within = f"{path}.{inner}"
                 chosen = _class(found, cls, within) if inner in row["auto"] else cls
                 yield from tensors(found, chosen, within, f"{prefix}{place}.")
+    except ConfigError:
+        raise
     except (TypeError, ValueError, ZeroDivisionError, RecursionError):
         raise ConfigError.at(path, "the values of these keys do not fit each other: {}", _blamed(row)) from None
 

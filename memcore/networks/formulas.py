@@ -10,7 +10,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any, TypeAlias
 
 Values: TypeAlias = Mapping[str, Any]
@@ -25,22 +25,27 @@ _BINARY: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: lambda one, other: one ** min(other, 64),
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.Gt: operator.gt,
-    ast.LtE: operator.le,
-    ast.GtE: operator.ge,
+    ast.Lt: lambda one, other: None not in (one, other) and one < other,
+    ast.Gt: lambda one, other: None not in (one, other) and one > other,
+    ast.LtE: lambda one, other: None not in (one, other) and one <= other,
+    ast.GtE: lambda one, other: None not in (one, other) and one >= other,
     ast.In: _in,
     ast.Is: operator.is_,
 }
-_CALLS: Mapping[str, Callable[[Any], Any]] = {
+_CALLS: Mapping[str, Callable[..., Any]] = {
     "int": lambda value: int(value) if isfinite(value) else 0,
     "len": len,
     "sum": sum,
+    "ceil": lambda value: ceil(value) if isfinite(value) else 0,
+    "round": lambda value: round(value) if isfinite(value) else 0,
+    "min": min,
+    "max": max,
 }
 
 
@@ -108,8 +113,8 @@ def _special(node: ast.AST) -> Formula:
     if isinstance(node, ast.Subscript):
         return _binary(_item, node.value, node.slice)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        function, argument = _CALLS[node.func.id], _formula(node.args[0])
-        return lambda values: function(argument(values))
+        function, arguments = _CALLS[node.func.id], [_formula(each) for each in node.args]
+        return lambda values: function(*(each(values) for each in arguments))
     raise ValueError(ast.dump(node))
 
 
