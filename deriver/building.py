@@ -195,7 +195,7 @@ def build(name: str, config: Any, seconds: int = 60) -> nn.Module:
 
 
 def traced(name: str, config: Any, seconds: int = 60) -> nn.Module:
-    """The network on the meta device, whose parameters know the formulas of their axes; its configuration is changed."""
+    """The network on the meta device, its parameters with the formulas of their axes; its configuration is changed."""
     cls = getattr(transformers, name)
     tracing.named(config)
     with (

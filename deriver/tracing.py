@@ -91,7 +91,7 @@ for _name, _sign in (
 class Integer(_Traced, int):
     """An integer with its formula."""
 
-    def __new__(cls, value: int, text: str) -> Integer:
+    def __new__(cls, value: int, text: str) -> Integer:  # noqa: PYI034 - Self needs 3.11
         """An integer that carries a text."""
         found = super().__new__(cls, value)
         found.text = text
@@ -101,7 +101,7 @@ class Integer(_Traced, int):
 class Float(_Traced, float):
     """A float with its formula."""
 
-    def __new__(cls, value: float, text: str) -> Float:
+    def __new__(cls, value: float, text: str) -> Float:  # noqa: PYI034 - Self needs 3.11
         """A float that carries a text."""
         found = super().__new__(cls, value)
         found.text = text
