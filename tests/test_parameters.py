@@ -351,3 +351,9 @@ def test_a_wrong_short_form_is_named(short, message):
     with pytest.raises(ConfigError) as caught:
         read_model(short)
     assert message in str(caught.value)
+
+
+def test_only_xielu_learns_scalars():
+    """Apertus' activation has two in each layer; another activation in its place has none."""
+    config = {**TINY, "model_type": "apertus", "hidden_act": "xielu"}
+    assert read_model(config).parameters - read_model({**config, "hidden_act": "relu"}).parameters == 2 * 2

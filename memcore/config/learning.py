@@ -90,7 +90,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     )
     rank = setting(
         Integer(),
-        "Rank of gradients",
+        "Projection rank",
         "GaLore and APOLLO: rank of the projected gradient, for which moments are kept.",
         flag="optimizer-rank",
         default="128 for GaLore, 256 for APOLLO, 1 for APOLLO-Mini",
@@ -177,7 +177,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     )
     modules_to_save = setting(
         Names(),
-        "Trained copies",
+        "Modules to save",
         "Modules trained in full next to the adapters: the embedding (`embed_tokens`) or the head "
         "(`lm_head`). PEFT trains a copy and keeps the frozen original.",
         flag="adapter-saved",
@@ -227,7 +227,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     )
     u = setting(
         Integer(),
-        "Projections",
+        "Values per layer",
         "TinyLoRA: trainable values per layer.",
         flag="adapter-projections",
         default="64, as in PEFT",
@@ -243,7 +243,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     )
     num_virtual_tokens = setting(
         Integer(unit="tokens"),
-        "Learned tokens",
+        "Virtual tokens",
         "Virtual tokens added by the adapter.",
         flag="adapter-tokens",
         default="10 inside the layers, as in LitGPT; 20 prepended to the sequence",
@@ -285,7 +285,7 @@ class Offload(Section, path="training.offload"):
     )
     optimizer_fraction = setting(
         Number(0, 1),
-        "Offloaded share",
+        "Offloaded fraction",
         "Fraction of the parameters whose optimizer states are on the host.",
         flag="offload-fraction",
         default="1",

@@ -330,7 +330,7 @@ class Dense:
     transposed: bool = False
     kind: str = "feed-forward"
     learned: tuple[str, ...] = ()
-    """Scalars that the activation learns."""
+    """Scalars that xIELU learns; other activations have none."""
     borrowed: bool = False
 
     def read(self, reader: Reader) -> FeedForward:
@@ -338,6 +338,8 @@ class Dense:
         size = width_of(reader, self.width) * (reader.integer(self.times) if self.times else 1)
         f = reader.symbol(self.symbol, size)
         bias, prefix = reader.flag(self.bias), f"{self.module}." if self.module else ""
+        activation = self.fixed_activation or activation_of(reader, self.activation)
+        learned = self.learned if activation == "xielu" else ()
 
         def matrix(name: str, outer: Shape, inner: Shape, split: str) -> Linear:
             return Linear(f"{prefix}{name}", outer, inner, bias, self.transposed, split)
@@ -347,12 +349,12 @@ class Dense:
             gate=matrix(self.gate, (f,), ("h",), "outer") if self.gate else None,
             up=matrix(self.up, (2, f) if self.fused else (f,), ("h",), "outer"),
             down=matrix(self.down, ("h",), (f,), "inner"),
-            activation=self.fixed_activation or activation_of(reader, self.activation),
+            activation=activation,
             fused=self.fused,
             gating=self.gating,
             kind=self.kind,
             borrowed=self.borrowed,
-            activation_weights=tuple(Weight(f"{prefix}{each}", ((1,),), self.kind) for each in self.learned),
+            activation_weights=tuple(Weight(f"{prefix}{each}", ((1,),), self.kind) for each in learned),
         )
 
 

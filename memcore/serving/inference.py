@@ -84,7 +84,7 @@ class Inference(Section, path="inference"):
     )
     max_num_seqs = setting(
         Integer(unit="sequences"),
-        "Most sequences in a step",
+        "Max sequences per step",
         "Max sequences per scheduler step; sizes the sampler's logits.",
         flag="max-seqs",
         common=True,
@@ -138,7 +138,7 @@ class Inference(Section, path="inference"):
     )
     speculative_method = setting(
         Choice(tuple(METHODS), METHODS),
-        "Proposals by",
+        "Speculative method",
         "Speculative decoding method; adds the draft's weights and cache.",
         flag="speculative-method",
         engines=("vllm", "sglang"),
@@ -147,7 +147,7 @@ class Inference(Section, path="inference"):
     )
     num_speculative_tokens = setting(
         Integer(unit="tokens"),
-        "Proposed tokens",
+        "Draft tokens",
         "Tokens drafted and verified per step.",
         flag="speculative-tokens",
         engines=("vllm", "sglang"),

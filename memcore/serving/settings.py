@@ -20,7 +20,7 @@ class ServerSettings(Section, path="engine"):
     """What servers can be told besides the job itself."""
 
     max_num_seqs = setting(
-        Integer(unit="sequences"), "Most sequences in a step",
+        Integer(unit="sequences"), "Max sequences per step",
         "Same as inference.max_num_seqs, for files that have it under engine.",
         flag="engine-max-seqs", engines=("vllm", "sglang", "tensorrt-llm"), advanced=True,
     )  # fmt: skip

@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, Listed] = {
     "advise": Listed("advising", "every change that applies: what it saves, what it costs, and how to make it"),
     "solve": Listed("solving", "find the largest or smallest value of a setting that fits"),
     "search": Listed("searching", "all layouts of a cluster: those that fit, cheapest first"),
-    "reconcile": Listed("reconciling", "what a run printed next to what is predicted, and the measured case of it"),
+    "reconcile": Listed("reconciling", "compare a run's log with the prediction"),
     "check": Listed("checking", "whether configs fit, a line each: a gate for pull requests"),
     "validate": Listed("answers", "check a config without estimating it"),
     "url": Listed("files", "the part of the page's URL that holds a config"),

@@ -31,7 +31,7 @@ class SglangSettings(Section, path="engine"):
     )
     cuda_graph_max_bs = setting(
         Integer(unit="sequences"),
-        "Largest graph",
+        "Max graph batch size",
         "Largest batch size captured as a CUDA Graph.",
         flag="cuda-graph-max-bs",
         engines=_SGLANG,

@@ -20,7 +20,7 @@ class TensorRtSettings(Section, path="engine"):
         default="0.9",
     )
     max_num_tokens = setting(
-        Integer(unit="tokens"), "Most tokens in a step", "Max tokens per step.", flag="max-num-tokens",
+        Integer(unit="tokens"), "Max tokens per step", "Max tokens per step.", flag="max-num-tokens",
         engines=_TRT, default="8192", advanced=True,
     )  # fmt: skip
 

@@ -31,7 +31,7 @@ class VllmSettings(Section, path="engine"):
     )
     max_num_batched_tokens = setting(
         Integer(unit="tokens"),
-        "Most tokens in a step",
+        "Max tokens per step",
         "Max tokens per step; longer prompts are chunked. The profiling run uses this number of tokens.",
         flag="max-batched-tokens",
         engines=_VLLM,

@@ -147,7 +147,7 @@ class TorchSettings(Section, path="engine"):
     )
     enable_fsdp_float8_all_gather = setting(
         Flag(),
-        "Gather in float8",
+        "Float8 all-gather",
         "Cast weights to float8 before FSDP's all-gather, so gathered weights take one byte each.",
         flag="float8-all-gather",
         engines=_FSDP,

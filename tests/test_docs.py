@@ -1,0 +1,78 @@
+"""The pages of docs/ are true: their commands print what stands there, their Python runs, their links lead somewhere."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from memcore.faces.cli import main
+
+pytestmark = pytest.mark.machine
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = ("start", "tutorials", "how-to", "faq")
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCKS = [
+    (page, number, kind, text)
+    for page in PAGES
+    for number, (kind, text) in enumerate(FENCE.findall((DOCS / f"{page}.md").read_text(encoding="utf-8")))
+]
+FILES = {
+    "job.json": json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}),
+    "train.log": "step: 10  memory: 2.50GiB(3.16%)",
+    "train.yaml": "model_name_or_path: gpt2\nper_device_train_batch_size: 1\nmax_length: 512\ndeepspeed: ds_config.json\n",
+    "ds_config.json": '{"zero_optimization": {"stage": 2}}',
+    "train.sh": "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 8 --vocab-size 50304 "
+    "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --bf16",
+}
+
+
+def of(kind):
+    """The blocks of a kind, each with its place."""
+    found = [pytest.param(text, id=f"{page}-{number}") for page, number, each, text in BLOCKS if each == kind]
+    assert found
+    return found
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder with the files that the pages speak of."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("block", of("console"))
+def test_commands_print_what_is_shown(block, capsys):
+    """`...` stands for what is left out: a line of its own for lines, at a line's end for the rest of the line."""
+    command, *shown = block.splitlines()
+    name, *arguments = shlex.split(command.removeprefix("$ "))
+    assert name == "memcore"
+    assert main(arguments) in {0, 1}
+    pattern = ""
+    for line in shown:
+        if line == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += re.escape(line).replace(re.escape("..."), ".*") + r"\n"
+    assert re.fullmatch(pattern, capsys.readouterr().out.rstrip("\n") + "\n")
+
+
+@pytest.mark.parametrize("block", of("sh"))
+def test_commands_run(block, capsys):
+    for command in block.splitlines():
+        name, *arguments = shlex.split(command, comments=True)
+        assert name == "memcore"
+        assert main(arguments) in {0, 1}, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("block", of("python"))
+def test_python_runs(block):
+    exec(compile(block, "docs", "exec"), {})  # noqa: S102 - the pages are the project's own
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#:]+)\)", (DOCS / f"{page}.md").read_text(encoding="utf-8"))
+    assert all((DOCS / each).exists() for each in targets), targets
