@@ -39,7 +39,7 @@ MISTAKES = {
     "estimate bytes.json": "bytes.json: is not text",
     "estimate folder.json": "folder.json: ",
     "estimate missing.json": "missing.json: No such file",
-    "estimate job.json more": "unrecognized arguments: more",
+    "estimate job.json more": "more: No such file or directory",
     "estimate job.json --seq 1e21": "training.sequence_length: expected a whole number of at most 1073741824, found",
     "estimate job.json --accelerator a100": "it may be a100-sxm-40gb, a100-pcie-40gb, a100-sxm-80gb, a100-pcie-80gb",
     "estimate --model qwen3-8": "it may be qwen3-8b, qwen3-8b-base",

@@ -184,7 +184,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "embedding": "嵌入",
     "end": "结束",
     "gradient norms": "梯度范数",
-    "further micro-batches": "更多微批次",
+    "more micro-batches": "更多微批次",
     "losses of other micro-batches": "其他微批次的损失",
     "sent": "发送",
     "received gradient": "收到的梯度",

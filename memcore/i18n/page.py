@@ -58,8 +58,8 @@ def explanation(path: str, english: str) -> str:
     """What a setting is: in Chinese where its tables have it, else as the schema has it.
 
     >>> with speaking("zh"):
-    ...     explanation("engine.fp8_format", "Of matrix products.")
-    '用于矩阵乘。'
+    ...     explanation("engine.fp8_format", "FP8 format of matrix products.")
+    '矩阵乘的 FP8 格式。'
     """
     chinese = {**HELP_IN_CHINESE, **ENGINES_IN_CHINESE}.get(path) if _LANGUAGE.get() == "zh" else None
     return chinese or english

@@ -248,10 +248,10 @@ def standing(runtime: Runtime, forward: Forward, times: str = IN_FLIGHT, *, fina
             places.setdefault((place, repeats), []).append(storage)
     del storage
     for (_, repeats), storages in places.items():
-        tape.enter("forward", "further micro-batches", repeats)
+        tape.enter("forward", "more micro-batches", repeats)
         while storages:
             tape.multiply(storages.pop(), times)
-    tape.enter("forward", "further micro-batches")
+    tape.enter("forward", "more micro-batches")
     return found
 
 
