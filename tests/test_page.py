@@ -64,9 +64,10 @@ def watched(context, page, site):
 
 
 def live(page, address):
-    """Open an address and wait until Python answers."""
+    """Open an address and wait until Python answers, and the form shows the link's job: until then it takes no input."""
     page.goto(address)
     expect(page.locator("html")).to_have_attribute("data-state", "live")
+    expect(page.locator("#config:not([inert])")).to_be_attached()
     return page
 
 
