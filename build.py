@@ -1,6 +1,6 @@
 """Builds the page into dist/, serves it, and runs every check.
 
-    python build.py              build dist/
+    python build.py              build dist/: the page, and its documentation in dist/docs/
     python build.py serve        build it, serve it and print the address
     python build.py pack         what a release publishes, of the dist/ that is there, to build/release/
     python build.py test         set up everything the tests need and run them all; further arguments go to pytest
@@ -40,6 +40,10 @@ MEASURING = ROOT / ".venv-validation"
 EPOCH = "1577836800"
 """The time that archives carry, so that builds are reproducible."""
 
+DOCUMENTING = (str(PYTHON), "-m", "mkdocs", "build", "--quiet", "--config-file", str(ROOT / "mkdocs.yml"))
+"""Writes dist/docs/."""
+QUIETLY = {"SOURCE_DATE_EPOCH": EPOCH, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 PYSCRIPT_PARTS = ("core", "error")
 """The chunks of PyScript that the page asks for; the rest is for what it opts out of, and for MicroPython."""
@@ -47,7 +51,7 @@ PYSCRIPT_PARTS = ("core", "error")
 
 PLAIN_FILES = (
     "accuracy.html", "app.js", "controls.js", "early.js", "files.js", "icon.svg", "main.py", "manifest.webmanifest",
-    "own.js", "start.js", "trouble.js", "view.js", "waiting.js", "zip.js",
+    "own.js", "start.js", "timeline.js", "tracks.js", "trouble.js", "view.js", "waiting.js", "zip.js",
 )  # fmt: skip
 """Files of the page that are published as they are."""
 
@@ -157,8 +161,15 @@ def build() -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
     wheel = build_wheel()
-    copy_runtime(wheel)
-    write_site(wheel)
+    # The documentation takes some seconds of one core, while the rest waits for downloads and for Pyodide.
+    with subprocess.Popen(DOCUMENTING, cwd=ROOT, env={**os.environ, **QUIETLY}) as documenting:
+        copy_runtime(wheel)
+        write_site(wheel)
+        if documenting.wait():
+            raise subprocess.CalledProcessError(documenting.returncode, documenting.args)
+    # It lets the search run where a page is opened as a file, which may start no worker.
+    shim = VENDOR / "node_modules" / "iframe-worker" / "shim" / "index.js"
+    shutil.copyfile(shim, DIST / "docs" / "assets" / "iframe-worker.js")
     write_notices(wheel)
     write_service_worker()
     files = [path for path in DIST.rglob("*") if path.is_file()]
@@ -238,12 +249,13 @@ def write_site(wheel: Path) -> None:
     (DIST / ".nojekyll").touch()
     address = f"./{folder}/{wheel.name}"
     rendered = render(wheel)
+    (DIST / "settings.html").write_text(rendered["settings"], encoding="utf-8")
     # PyScript asks for its chunks one after another, when the page is busy.
     chunks = [
         f'<link rel="modulepreload" href="./pyscript/{path.name}" integrity="{integrity(path)}">'
         for path in sorted((DIST / "pyscript").iterdir())
     ]
-    hashes = {f"hash:{name}": integrity(DIST / name) for name in PLAIN_FILES}
+    hashes = {f"hash:{name}": integrity(DIST / name) for name in (*PLAIN_FILES, "settings.html")}
     parts = {**rendered["sections"], **hashes, "wheel": address, "pyscript": "\n".join(chunks)}
     fill(SITE / "index.html", DIST / "index.html", parts)
     (DIST / "style.css").write_text((SITE / "style.css").read_text(encoding="utf-8") + rendered["colours"], "utf-8")
@@ -252,11 +264,16 @@ def write_site(wheel: Path) -> None:
 
 def write_notices(wheel: Path) -> None:
     """The licences of what is shipped, and the list of it for programs."""
-    found = release.components(VENDOR, [path for path in WORK.glob("*.whl") if path != wheel])
+    found = release.components(VENDOR, [path for path in WORK.glob("*.whl") if path != wheel], packages())
     own = (ROOT / "LICENSE").read_text(encoding="utf-8")
     (DIST / "licences.txt").write_text(release.notices(own, found), encoding="utf-8")
     listed = release.sbom(wheel.name.split("-")[1], wheel, found)
     (DIST / "sbom.json").write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
+
+
+def packages() -> Path:
+    """Where the environment has its packages."""
+    return next(ENVIRONMENT.glob("[Ll]ib/**/site-packages"))
 
 
 def render(wheel: Path) -> dict[str, Any]:

@@ -35,6 +35,17 @@ LINKED = {
     "zstandard": "BSD-3-Clause",
 }
 """What is linked into Pyodide's own files, and its licence; Pyodide does not say in which versions."""
+DOCUMENTED = {
+    "clipboard": "MIT",
+    "escape-html": "MIT",
+    "focus-visible": "W3C",
+    "lunr": "MIT",
+    "rxjs": "Apache-2.0",
+    "tslib": "0BSD",
+}
+"""What the documentation's theme bundles; its source maps name them, without versions. Texts: vendor/licences/docs/."""
+ICONS = {"fontawesome": "CC-BY-4.0", "material": "Apache-2.0", "octicons": "MIT"}
+"""Sets of icons that its pages show, by the theme's folders."""
 WITHOUT_TEXT = {"codedent": "plain-tag", "to-json-callback": "plain-tag"}
 """Packages that name a licence without its text, and one by the same author that has it."""
 CLASSIFIED = {"License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0"}
@@ -63,10 +74,13 @@ class Component:
     """What it contains of others."""
 
 
-def components(vendor: Path, wheels: Sequence[Path]) -> list[Component]:
-    """What is shipped beside memcore's own wheel: PyScript, Pyodide, Python and the given wheels."""
+def components(vendor: Path, wheels: Sequence[Path], packages: Path) -> list[Component]:
+    """List what is shipped next to memcore's own wheel: PyScript, Pyodide, Python, wheels, the documentation's theme.
+
+    `packages` is where the theme is installed.
+    """
     modules = vendor / "node_modules"
-    packages: dict[str, Any] = json.loads((vendor / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    locked: dict[str, Any] = json.loads((vendor / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     found = [_of_wheel(path) for path in sorted(wheels)]
     # Pyodide's package has no text of its licence; that of micropip, which is Pyodide's too, is the same.
     mozilla = next(each.texts for each in found if each.name == "micropip")
@@ -81,10 +95,34 @@ def components(vendor: Path, wheels: Sequence[Path]) -> list[Component]:
         texts=(texts.pop("python"),),
     )
     linked = tuple(Component(name=name, licence=licence) for name, licence in LINKED.items())
-    pyodide = _of_npm(packages, modules, "pyodide", (*mozilla, *texts.values()), linked)
+    pyodide = _of_npm(locked, modules, "pyodide", (*mozilla, *texts.values()), linked)
     bundled = tuple(_bundled(modules, name) for name in _names_in_bundle(modules))
-    pyscript = _of_npm(packages, modules, "@pyscript/core", _texts(modules, "@pyscript/core"), bundled)
-    return [pyscript, pyodide, python, *found]
+    pyscript = _of_npm(locked, modules, "@pyscript/core", _texts(modules, "@pyscript/core"), bundled)
+    shim = _of_npm(locked, modules, "iframe-worker", _texts(modules, "iframe-worker"), ())
+    return [pyscript, pyodide, python, *found, shim, _theme(vendor, packages)]
+
+
+def _theme(vendor: Path, packages: Path) -> Component:
+    """The theme of the documentation with what it bundles."""
+    folder = next(packages.glob("mkdocs_material-*.dist-info"))
+    texts, drawn = vendor / "licences" / "docs", packages / "material" / "templates" / ".icons"
+    bundled = [
+        Component(name=name, licence=licence, texts=((texts / f"{name}.txt").read_text("utf-8"),))
+        for name, licence in DOCUMENTED.items()
+    ]
+    icons = [
+        Component(name=f"{name} icons", licence=licence, texts=_texts(drawn, name)) for name, licence in ICONS.items()
+    ]
+    version = folder.name.removesuffix(".dist-info").partition("-")[2]
+    return Component(
+        name="mkdocs-material",
+        version=version,
+        licence="MIT",
+        url=f"pkg:pypi/mkdocs-material@{version}",
+        source="https://github.com/squidfunk/mkdocs-material",
+        texts=tuple(path.read_text("utf-8") for path in sorted((folder / "licenses").iterdir())),
+        parts=(*bundled, *icons),
+    )
 
 
 def _of_npm(

@@ -110,6 +110,18 @@ def report(playwright: Playwright, url: str, runs: int) -> None:
     print(f"{'layout shift, worst':26s} {max(found.shifts):7.3f}")
 
 
+def explore(page: Page) -> None:
+    """Move the crosshair over the step, pin a moment, and zoom in and out."""
+    box = page.locator("#scan").bounding_box() or {"x": 0, "y": 0, "width": 0, "height": 0}
+    for number in range(50):
+        page.mouse.move(box["x"] + box["width"] * number / 50, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.up()
+    page.locator("#moment-tensors details").first.wait_for()
+    page.locator("#zoom-in").click()
+    page.locator("#zoom-reset").click()
+
+
 def visit(
     playwright: Playwright, profile: str, url: str, found: Figures, live: list[float], *, stays: bool = False
 ) -> None:
@@ -135,6 +147,7 @@ def visit(
             found.first.append(float(first))
             found.edits.append(float(verdict))
             page.locator("html[data-answer=whole]").wait_for(state="attached")
+    explore(page)
     page.locator("[data-show=plans]").click()
     page.locator("[data-do=curve]").click()
     page.locator("#curve svg.curve").wait_for()

@@ -20,7 +20,8 @@ FAMILIES = """
 apertus arcee bamba bloom cohere cohere2 dbrx deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 dots1 ernie4_5
 ernie4_5_moe exaone4 falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text gemma3n_text gemma4_text glm glm4
 glm4_moe glm4_moe_lite glm_moe_dsa gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite granitemoe
-granitemoehybrid hunyuan_v1_dense hunyuan_v1_moe hy_v3 internvl jamba kimi_linear lfm2 lfm2_moe llama llama4 llava
+granitemoehybrid hunyuan_v1_dense hunyuan_v1_moe hy_v3 internvl iquestcoder jamba kimi_linear lfm2 lfm2_moe llama llama4
+llava
 mamba mamba2 mimo_v2_flash minimax minimax_m2 mistral mistral3 mistral4 mixtral mllama mpt nemotron nemotron_h olmo
 olmo2 olmo3 olmoe opt paligemma phi phi3 phimoe qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_5_moe_text
 qwen3_5_text qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe recurrent_gemma seed_oss smollm3 solar_open stablelm

@@ -6,25 +6,25 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import re
 import sys
 import time
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedConfig
 
 from deriver import building, caches, deriving, sampling
-from deriver.samples import INNER, Sample, Samples, gather, several, take
+from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
 from deriver.starts import STARTS
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
 
 ROUNDS = 6
-SECONDS = 45
+SECONDS = 150
 RESTRICTIONS = 6
 PROOFS = 30
 TARGET = Path(__file__).parents[1] / "memcore/data/derived.json"
@@ -34,15 +34,27 @@ class NotProved(Exception):
     """Some configurations are not read right."""
 
 
-def row_of(model_type: str, name: str, start: building.Flat) -> dict[str, Any]:
+def row_of(model_type: str, name: str, start: building.Flat, seconds: int) -> dict[str, Any]:
+    """The row of a class, proved: of all its keys, else of sizes, else of its defaults; each is given so long."""
+    said = []
+    for choose in (gather, sizes, defaults):
+        try:
+            with building.limit(seconds, building.TooLong):
+                return _proved_row(choose(model_type, name, start))
+        except building.TooLong:
+            said.append(f"{choose.__name__}: takes too long")
+        except Exception as error:  # transformers raises everything
+            said.append(f"{choose.__name__}: {type(error).__name__}: {error}"[:700])
+    raise NotProved("; ".join(said))
+
+
+def _proved_row(samples: Samples) -> dict[str, Any]:
     """The row of a class, proved; keys for which no formula was found may only have their default."""
-    samples = gather(model_type, name, start)
-    names = _names(building.make_config(model_type, start))
-    moved = deriving.moved(samples)
+    name, moved = samples.name, deriving.moved(samples)
     fixed = {key: samples.base.values.get(key) for key in samples.rigid if key not in moved} if samples.base else {}
     wrong = ""
     for _ in range(RESTRICTIONS):
-        row, wrong, blamed, bad = _proved(samples, name, names, fixed)
+        row, wrong, blamed, bad = _proved(samples, name, fixed)
         if row is not None:
             return row
         key = _culprit(samples, blamed, bad)
@@ -54,12 +66,12 @@ def row_of(model_type: str, name: str, start: building.Flat) -> dict[str, Any]:
 
 
 def _proved(
-    samples: Samples, name: str, names: dict[str, str], fixed: dict[str, Any]
+    samples: Samples, name: str, fixed: dict[str, Any]
 ) -> tuple[dict[str, Any] | None, str, list[Sample], set[deriving.Path]]:
     """A row that reads unseen configurations right; else why there is none, some that it reads wrong, what is bad."""
     wrong, failing, bad = "", [], set()
     for _ in range(ROUNDS):
-        row, problems, bad = _row(samples, samples.model_type, names, fixed)
+        row, problems, bad = _row(samples, samples.model_type, fixed)
         unseen = [*several(samples, PROOFS), *_whole(samples)]
         failing = [sample for sample in unseen if not _right(row, name, sample)]
         if not failing and not problems:
@@ -92,19 +104,21 @@ def _culprit(samples: Samples, failing: list[Sample], bad: set[deriving.Path]) -
 
 
 def _row(
-    samples: Samples, model_type: str, names: dict[str, str], fixed: dict[str, Any]
+    samples: Samples, model_type: str, fixed: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str], set[deriving.Path]]:
     found = deriving.derive(samples)
     absent = deriving.rules(samples, found.used, found)
     row = {
         "type": model_type,
-        "names": names,
+        "names": samples.names,
         "absent": absent,
         "words": _words(samples, set(absent)),
         "fixed": fixed,
         "lists": found.lists,
         "tensors": found.tensors,
         "inner": found.inner,
+        **({"tied": found.tied} if found.tied else {}),
+        **({"ignored": ignored} if (ignored := sorted(samples.ignored & {*absent})) else {}),
         "auto": [],
         "head": samples.name != building.base_name(model_type),
     }
@@ -121,15 +135,6 @@ def _words(samples: Samples, used: set[str]) -> dict[str, list[str]]:
                 if isinstance(each, str):
                     found.setdefault(key, set()).add(each)
     return {key: sorted(each) for key, each in sorted(found.items())}
-
-
-def _names(config: Any, path: str = "") -> dict[str, str]:
-    """Other names of keys."""
-    found = {f"{path}{one}": f"{path}{other}" for one, other in config.attribute_map.items()}
-    for name, value in vars(config).items():
-        if isinstance(value, building.PreTrainedConfig):
-            found.update(_names(value, f"{path}{name}."))
-    return found
 
 
 def _whole(samples: Samples) -> list[Sample]:
@@ -163,7 +168,7 @@ def _right(row: dict[str, Any], name: str, sample: Sample) -> bool:
                 for place, when, where, cls in row["inner"]
                 if not when or derived.evaluate(when, keys)
             }
-            if inner != sample.inner:
+            if inner != sample.inner or set(derived.tied(row, keys)) != sample.tied:
                 return False
     except MemcoreError:
         return False
@@ -172,11 +177,12 @@ def _right(row: dict[str, Any], name: str, sample: Sample) -> bool:
     return True
 
 
-def work(todo: list[tuple[str, str]], cache: Path, *, again: bool) -> dict[str, dict[str, Any]]:
-    """Derive classes, and those of models within them."""
+def work(todo: list[tuple[str, str]], cache: Path, *, again: bool, seconds: int) -> dict[str, dict[str, Any]]:
+    """Derive classes, each for so long, and those of models within them that the written file lacks."""
+    known = json.loads(TARGET.read_text(encoding="utf-8"))["classes"] if TARGET.exists() else {}
     found: dict[str, dict[str, Any]] = {}
     seen = set()
-    starts = dict(STARTS)
+    starts: dict[str, building.Flat] = {}
     while todo:
         model_type, name = todo.pop(0)
         if name in seen:
@@ -186,41 +192,50 @@ def work(todo: list[tuple[str, str]], cache: Path, *, again: bool) -> dict[str, 
         if again or not file.exists():
             started = time.time()
             try:
-                with building.limit(SECONDS, building.TooLong):
-                    row = row_of(model_type, name, starts.get(model_type, {}))
-            except building.TooLong:
-                row = {"type": model_type, "failed": "takes too long"}
-            except Exception as error:  # transformers raises everything
-                row = {"type": model_type, "failed": f"{type(error).__name__}: {error}"[:700]}
+                row = row_of(model_type, name, starts.get(name, STARTS.get(model_type, {})), seconds)
+            except NotProved as error:
+                row = {"type": model_type, "failed": str(error)}
             row["seconds"] = round(time.time() - started, 1)
             file.write_text(json.dumps(row), encoding="utf-8")
             sys.stdout.write(f"{name}: {row.get('failed', 'proved')} in {row['seconds']} s\n")
             sys.stdout.flush()
         found[name] = json.loads(file.read_text(encoding="utf-8"))
         for _, _, path, cls in found[name].get("inner", ()):
-            inner = building.type_of(cls)
+            whole = building.make_config(model_type, starts.get(name, STARTS.get(model_type, {})))
+            building.find(name)
+            inner = building.type_within(whole, path, cls)
             if inner and (again or not (cache / f"{cls}.json").exists()):
-                starts.setdefault(inner, _within(building.make_config(model_type, starts.get(model_type, {})), path))
-            if inner:
+                starts.setdefault(cls, STARTS.get(inner) or _within(whole, path, cls))
+            if inner and (again or cls not in known):
                 todo.insert(0, (inner, cls))
     return found
 
 
-def _within(config: Any, path: str) -> building.Flat:
+def _flat(config: dict[str, Any], path: str = "") -> building.Flat:
+    """Keys with dots."""
+    found: building.Flat = {}
+    for key, value in config.items():
+        found.update(_flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value})
+    return found
+
+
+def _within(config: Any, path: str, name: str) -> building.Flat:
     """What a configuration gives a model within it, where that model's own defaults describe no network."""
     inner = reduce(getattr, path.split("."), config)
-    try:
-        building.build(building.base_name(inner.model_type) or "", building.make_config(inner.model_type, {}))
-    except Exception:  # transformers raises everything
-        known = json.loads(inner.to_json_string(use_diff=True))
-        return {key: value for key, value in known.items() if key in building.own(inner)}
+    known = _flat(json.loads(inner.to_json_string(use_diff=True)))
+    given = {key: value for key, value in known.items() if key in building.own(inner)}
+    plain = {key: value for key, value in given.items() if not isinstance(value, list)}
+    # The whole may set keys that its part does not declare.
+    source = sampling.literals(name)
+    asked = (key for key in known if f"config.{key.rpartition('.')[2]}" in source and key not in given)
+    more = {key: known[key] for key in asked if not isinstance(known[key], list)}
+    for choice in ({}, plain, given, {**plain, **more}, {**given, **more}):
+        with contextlib.suppress(Exception):  # transformers raises everything
+            building.build(name, building.make_config(inner.model_type, choice))
+            return choice
     return {}
 
 
-BETWEEN = re.compile(
-    r"merge|out_|output_dim|project|downsample|shuffle|scale_factor|query|num_image|pool|qformer|norm_output"
-)
-"""Keys of a model within another that may decide what is between them, and are not varied there."""
 SHOWN = (
     *derived_model.HEADS,
     *derived_model.CHOSEN,
@@ -239,21 +254,17 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in row.items() if key not in ("seconds", "proofs")}
     kinds = building.CONFIG_MAPPING[row["type"]].sub_configs
     auto = sorted(name for name, kind in kinds.items() if kind is AutoConfig)
-    inside = tuple(f"{path}." for _, _, path, _ in row["inner"])
-    unvaried = {
-        key: value
-        for key, value in values.items()
-        if key.startswith(inside) and BETWEEN.search(key.rpartition(".")[2]) and key.rpartition(".")[2] not in INNER
-    }
     names, others = building.older(row["type"], given)
-    kept["fixed"] = {**dict.fromkeys(others), **unvaried, **kept["fixed"]}
+    kept["fixed"] = {**dict.fromkeys(others), **kept["fixed"]}
     kept["names"] = {**names, **kept["names"]}
     return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
 
 
 def write(rows: dict[str, dict[str, Any]]) -> None:
-    """Write the data that memcore reads."""
-    classes = {name: _written(row) for name, row in sorted(rows.items()) if "failed" not in row}
+    """Write the data that memcore reads: rows that were derived now, and those that the file has of other classes."""
+    before = json.loads(TARGET.read_text(encoding="utf-8"))["classes"] if TARGET.exists() else {}
+    proved = {name: row for name, row in rows.items() if "failed" not in row}
+    classes = dict(sorted({**before, **{name: _written(row) for name, row in proved.items()}}.items()))
     types: dict[str, dict[str, str]] = {}
     for name, row in classes.items():
         kind = types.setdefault(row["type"], {})
@@ -264,7 +275,7 @@ def write(rows: dict[str, dict[str, Any]]) -> None:
     TARGET.write_text(_text(types, classes), encoding="utf-8")
     derived.derived.cache_clear()
     for name, row in classes.items():
-        if building.is_decoder(row["type"]) and types[row["type"]].get("class") == name:
+        if name in proved and building.is_decoder(row["type"]) and types[row["type"]].get("class") == name:
             row["cache"] = caches.proved(row["type"], name)
     TARGET.write_text(_text(types, classes), encoding="utf-8")
 
@@ -273,11 +284,42 @@ def _text(types: dict[str, dict[str, str]], classes: dict[str, dict[str, Any]]) 
     """The file, one class a line."""
     others = sorted({*building.types()} - {*types, *FAMILIES, *COMPOSITES, *ALIASES})
     lines = [
-        f'"others": {json.dumps(others)},\n"types": {json.dumps(dict(sorted(types.items())), separators=(",", ":"))}',
+        f'"others": {json.dumps(others)},\n"parts": {_parts()},',
+        f'"types": {json.dumps(dict(sorted(types.items())), separators=(",", ":"))}',
         '"classes": {',
     ]
     body = ",\n".join(f"{json.dumps(name)}: {json.dumps(row, separators=(',', ':'))}" for name, row in classes.items())
-    return "{\n" + lines[0] + ",\n" + lines[1] + "\n" + body + "\n}}\n"
+    return "{\n" + lines[0] + "\n" + lines[1] + ",\n" + lines[2] + "\n" + body + "\n}}\n"
+
+
+def _part(config: Any) -> dict[str, Any]:
+    """What its sub-configurations are where a file has none, as far as that is other than their own defaults."""
+    found: dict[str, Any] = {}
+    for name, value in sorted(vars(config).items()):
+        if isinstance(value, PreTrainedConfig):
+            plain = json.loads(value.to_json_string(use_diff=True))
+            try:
+                usual = json.loads(type(value)().to_json_string(use_diff=True))
+            except Exception:  # some have no defaults
+                usual = {}
+            other = {key: each for key, each in plain.items() if key not in usual or usual[key] != each}
+            kept = {key: each for key, each in other.items() if not sampling.NO_MATTER.fullmatch(key)}
+            kept.pop("transformers_version", None)
+            # A size that follows from others may do so differently with these.
+            with contextlib.suppress(Exception):
+                again = json.loads(type(value)(**kept).to_json_string(use_diff=True))
+                kept.update({key: each for key, each in plain.items() if key in usual and again.get(key) != each})
+            found[name] = {**kept, **_part(value), "model_type": value.model_type}
+    return found
+
+
+def _parts() -> str:
+    """What parts that a file leaves out are, by type, where the class describes a network by itself."""
+    found = {}
+    for model_type in sorted({*building.types()} - {*STARTS}):
+        with contextlib.suppress(Exception):  # some classes have no defaults
+            found[model_type] = _part(building.make_config(model_type, {}))
+    return json.dumps({key: each for key, each in found.items() if each}, separators=(",", ":"))
 
 
 def main(arguments: list[str]) -> int:
@@ -287,6 +329,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cache", type=Path, default=building.CACHES / "rows")
     parser.add_argument("--rest", action="store_true", help="then all others")
     parser.add_argument("--again", action="store_true", help="also what is cached")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for each class")
     parser.add_argument("--base", action="store_true", help="the classes of AutoModel too")
     parser.add_argument("--write", action="store_true", help="write memcore/data/derived.json")
     wanted = parser.parse_args(arguments)
@@ -298,7 +341,7 @@ def main(arguments: list[str]) -> int:
     todo = [(each, building.class_name(each)) for each in names]
     if wanted.base:
         todo += [(each, name) for each, _ in list(todo) if (name := building.base_name(each))]
-    rows = work(todo, wanted.cache, again=wanted.again)
+    rows = work(todo, wanted.cache, again=wanted.again, seconds=wanted.seconds)
     failed = [name for name, row in rows.items() if "failed" in row]
     sys.stdout.write(f"{len(rows) - len(failed)} of {len(rows)} classes proved; not: {', '.join(failed)}\n")
     if wanted.write:

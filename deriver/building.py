@@ -14,14 +14,14 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -57,7 +57,8 @@ def class_name(model_type: str) -> str:
         return CHECKPOINTS[model_type]
     tables = [*map(_table, TABLES), modeling_auto.MODEL_MAPPING_NAMES]
     found = next((table[model_type] for table in tables if model_type in table), "")
-    return found if isinstance(found, str) else found[0]
+    name = found if isinstance(found, str) else found[0]
+    return name if type_of(name) in (None, model_type) else f"{name}@{model_type}"
 
 
 def base_name(model_type: str) -> str | None:
@@ -71,10 +72,31 @@ def is_decoder(model_type: str) -> bool:
     return not any(model_type in _table(name) for name in ("MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ"))
 
 
+def find(name: str) -> Any:
+    """A class of transformers, also one that only its own module knows; None if there is none.
+
+    What follows an @ is the type whose networks are of a class that another type has named.
+    """
+    name = name.partition("@")[0]
+    found = getattr(transformers, name, None)
+    if found is not None:
+        return found
+    own = [module for path, module in sorted(sys.modules.items()) if path.startswith("transformers.models.")]
+    return next((vars(module)[name] for module in own if name in vars(module)), None)
+
+
 def type_of(name: str) -> str | None:
     """The `model_type` of a class's configuration."""
-    cls = getattr(getattr(transformers, name, None), "config_class", None)
-    return getattr(cls, "model_type", None)
+    return getattr(getattr(find(name), "config_class", None), "model_type", None)
+
+
+def type_within(config: Any, path: str, name: str) -> str | None:
+    """The `model_type` of a model within another: its configuration's, where its class says another's."""
+    inner = reduce(getattr, path.split("."), config)
+    kind = getattr(find(name), "config_class", None)
+    if kind is not None and isinstance(inner, kind):
+        return type_of(name)
+    return inner.model_type if inner.model_type in CONFIG_MAPPING else type_of(name)
 
 
 def own(config: Any) -> set[str]:
@@ -91,7 +113,7 @@ def own(config: Any) -> set[str]:
 @lru_cache(maxsize=8)
 def asked(name: str) -> Flat:
     """Keys that a class's module asks for though its configuration class does not declare them, with their defaults."""
-    source = inspect.getsource(sys.modules[getattr(transformers, name).__module__])
+    source = inspect.getsource(sys.modules[find(name).__module__])
     pattern = r"getattr\(\s*(?:self\.)?config,\s*[\"'](\w+)[\"'](?:,\s*([^(),]+))?\)"
     found: Flat = {}
     for key, default in re.findall(pattern, source):
@@ -99,8 +121,9 @@ def asked(name: str) -> Flat:
             found[key] = ast.literal_eval(default.strip())
         except (ValueError, SyntaxError):
             found[key] = None
-    found.pop("_attn_implementation", None)
-    return {**found, **_older(inspect.getsource(getattr(transformers, name).config_class))}
+    for other in ("_attn_implementation", *find(name).config_class.attribute_map):
+        found.pop(other, None)
+    return {**found, **_older(inspect.getsource(find(name).config_class))}
 
 
 def _older(source: str) -> Flat:
@@ -118,7 +141,7 @@ def older(model_type: str, start: Flat) -> tuple[dict[str, str], list[str]]:
     keys = set(re.findall(r"kwargs\.(?:pop|get)\(\s*[\"'](\w+)[\"']", source)) - set(_older(source))
     plain = fields(make_config(model_type, start))
     names, others = {}, []
-    for key in sorted(keys - {*plain, "dtype", "torch_dtype", "rope_theta", "rope_scaling"}):
+    for key in sorted(keys - {*plain, "model_type", "dtype", "torch_dtype", "rope_theta", "rope_scaling"}):
         if (found := _effect(model_type, start, plain, key)) is not None:
             (names.__setitem__(key, found) if found else others.append(key))
     return names, others
@@ -153,20 +176,20 @@ class TooLong(BaseException):
 
 @contextlib.contextmanager
 def limit(seconds: int, raised: type[BaseException] = TimeoutError) -> Iterator[None]:
-    """Raise this after so long."""
+    """Raise this after so many seconds of CPU time, however busy the machine is."""
 
     def stop(*_: object) -> None:
         raise raised
 
-    before = signal.signal(signal.SIGALRM, stop)
-    left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
-    started = time.monotonic()
+    before = signal.signal(signal.SIGPROF, stop)
+    left, _ = signal.setitimer(signal.ITIMER_PROF, seconds)
+    started = time.process_time()
     try:
         yield
     finally:
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGPROF, before)
         # A limit around this one goes on.
-        signal.setitimer(signal.ITIMER_REAL, max(0.01, left - (time.monotonic() - started)) if left else 0)
+        signal.setitimer(signal.ITIMER_PROF, max(0.01, left - (time.process_time() - started)) if left else 0)
 
 
 def nest(flat: Flat) -> Config:
@@ -189,14 +212,14 @@ def make_config(model_type: str, flat: Flat) -> Any:
 
 def build(name: str, config: Any, seconds: int = 60) -> nn.Module:
     """The network on the meta device."""
-    cls = getattr(transformers, name)
+    cls = find(name)
     with limit(seconds), torch.device("meta"), contextlib.redirect_stdout(io.StringIO()):
         return cls._from_config(config)
 
 
 def traced(name: str, config: Any, seconds: int = 60) -> nn.Module:
     """The network on the meta device, its parameters with the formulas of their axes; its configuration is changed."""
-    cls = getattr(transformers, name)
+    cls = find(name)
     tracing.named(config)
     with (
         limit(seconds),
@@ -233,6 +256,22 @@ def fields(config: Any) -> Flat:
     return found
 
 
+def other_names(config: Any, path: str = "") -> dict[str, str]:
+    """Other names of keys."""
+    found = {f"{path}{one}": f"{path}{other}" for one, other in config.attribute_map.items()}
+    for name, value in vars(config).items():
+        if isinstance(value, PreTrainedConfig):
+            found.update(other_names(value, f"{path}{name}."))
+    return found
+
+
+def kinds(model_type: str, defaults: Flat) -> Flat:
+    """The types of sub-configurations that may be any type's, which a file has to name."""
+    found = CONFIG_MAPPING[model_type].sub_configs
+    names = [f"{name}.model_type" for name, kind in found.items() if kind is AutoConfig]
+    return {name: defaults[name] for name in names if name in defaults}
+
+
 def sub_configs(config: Any, path: str = "") -> dict[int, str]:
     """The path of every sub-configuration, by identity."""
     found = {}
@@ -249,8 +288,11 @@ def formulas(model: nn.Module) -> dict[str, tuple[str, ...]]:
     return {name: getattr(each, tracing.AXES) for name, each in named if hasattr(each, tracing.AXES)}
 
 
-def tensors(model: nn.Module) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, str]]]:
-    """Its own parameters, tied ones once; and the models within it that have a sub-configuration, with their class."""
+def tensors(model: nn.Module) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, str]], set[str]]:
+    """Its own parameters, tied ones once; and the models within it that have a sub-configuration, with their class.
+
+    Last, parameters of those models that are other names of tensors seen before.
+    """
     paths = sub_configs(model.config)
     inner: dict[str, tuple[str, str]] = {}
     for name, module in model.named_modules():
@@ -258,10 +300,13 @@ def tensors(model: nn.Module) -> tuple[dict[str, tuple[int, ...]], dict[str, tup
         if is_part and not any(name.startswith(f"{each}.") for each in inner):
             inner[name] = (type(module).__name__, paths[id(module.config)])
     named = list(model.named_parameters(remove_duplicate=False))
-    within = {id(each) for name, each in named if any(name.startswith(f"{path}.") for path in inner)}
+    of_inner = [(name, id(each)) for name, each in named if any(name.startswith(f"{path}.") for path in inner)]
+    within = {each for _, each in of_inner}
+    first = {each: name for name, each in reversed(of_inner)}
+    tied = {name for name, each in of_inner if first[each] != name and not re.search(r"\.\d+\.", name)}
     found: dict[str, tuple[int, ...]] = {}
     for name, each in named:
         if id(each) not in within:
             within.add(id(each))
             found[name] = tuple(each.shape)
-    return found, inner
+    return found, inner, tied

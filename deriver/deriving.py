@@ -29,6 +29,7 @@ class Derived:
     lists: dict[str, str] = field(default_factory=dict)
     tensors: list[list[str]] = field(default_factory=list)
     inner: list[list[str]] = field(default_factory=list)
+    tied: list[list[str]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     bad: set[Path] = field(default_factory=set)
@@ -44,14 +45,19 @@ def derive(samples: Samples, only: set[Path] | None = None) -> Derived:
         if only is not None and path not in only:
             continue
         lists[path] = _count(samples, path, found)
-    found.lists = {".".join(path): text for path, text in lists.items()}
+    found.lists = {_joined(path): text for path, text in lists.items()}
     for path, places in _grouped(samples, stars).items():
         if only is not None and path not in only:
             continue
         _tensor(samples, path, places, found)
     for path in dict.fromkeys(each for sample in samples.found for each in sample.inner):
         _inner(samples, path, found)
-    for text in (*found.lists.values(), *(each for row in (*found.tensors, *found.inner) for each in row[1:])):
+    for name in sorted({each for sample in samples.found for each in sample.tied}):
+        _tied(samples, name, found)
+    for text in (
+        *found.lists.values(),
+        *(each for row in (*found.tensors, *found.inner, *found.tied) for each in row[1:]),
+    ):
         if text:
             found.used |= names(text) - set(INDICES)
     return found
@@ -59,7 +65,12 @@ def derive(samples: Samples, only: set[Path] | None = None) -> Derived:
 
 @lru_cache(maxsize=1 << 18)
 def _split(name: str) -> Path:
-    return tuple(name.split("."))
+    """The parts of a name; `expert_0` is a list, too."""
+    return tuple(re.sub(r"_(\d+)(?=\.|$)", r"_.\1", name).split("."))
+
+
+def _joined(path: Path) -> str:
+    return re.sub(r"_\.(\d)", r"_\1", ".".join(path))
 
 
 def _stars(samples: Samples) -> set[Path]:
@@ -162,11 +173,18 @@ def _keys(samples: Samples, outline: str) -> list[list[str]]:
 
 def moved(samples: Samples) -> set[str]:
     """Keys whose value follows from others where the file gives none."""
+    known = samples.rows.get("moved")
+    if known is None or known[0] != len(samples.found):
+        known = samples.rows["moved"] = len(samples.found), _moved(samples)
+    return known[1]
+
+
+def _moved(samples: Samples) -> set[str]:
     return {
         key
         for sample in samples.found
         for key, value in sample.values.items()
-        if sample.given.get(key) is None and samples.defaults.get(key) != value
+        if not samples.stated(sample, key) and samples.defaults.get(key) != value
     }
 
 
@@ -181,7 +199,7 @@ def _stated(samples: Samples, key: str) -> list[list[str]]:
 
 
 def _outline(path: Path) -> str:
-    return ".".join("0" if each == "*" or each.isdigit() else each for each in path)
+    return _joined(tuple("0" if each == "*" or each.isdigit() else each for each in path))
 
 
 def outlines(paths: set[Path]) -> tuple[str, ...]:
@@ -240,11 +258,20 @@ def _number(samples: Samples, outline: str, targets: dict[Place, int]) -> str | 
 
 
 def _condition(samples: Samples, outline: str, holds: dict[Place, bool]) -> str | None:
-    """A condition that holds at some places."""
+    """A condition that holds at some places; what exists at the same places has the same."""
+    key = ("when", outline[:1] == "=", tuple(holds.items()))
+    if key not in samples.rows:
+        samples.rows[key] = _sought(samples, outline, holds)
+    found: str | None = samples.rows[key]
+    return found
+
+
+def _sought(samples: Samples, outline: str, holds: dict[Place, bool]) -> str | None:
     alike: dict[Place, set[bool]] = {}
     for (number, _), value in holds.items():
         alike.setdefault((number, ()), set()).add(value)
     found: Any = None
+    learning.start()
     if all(len(each) == 1 for each in alike.values()):
         mask = sum(1 << place for place, each in enumerate(alike.values()) if True in each)
         found = _first(samples, outline, list(alike), lambda rows: learning.condition(rows, mask))
@@ -271,7 +298,7 @@ def _count(samples: Samples, path: Path, found: Derived) -> str:
         text = _number(samples, outline, targets)
         if text is not None:
             return text
-    found.problems.append(f"length of {'.'.join(path)}")
+    found.problems.append(f"length of {_joined(path)}")
     found.bad.add(path)
     return "0"
 
@@ -280,11 +307,11 @@ def _tensor(samples: Samples, path: Path, places: Places, found: Derived) -> Non
     outline = _outline(path)
     when = _condition(samples, outline, {each: each in places for each in _places(samples, path)})
     if when is None:
-        found.problems.append(f"when {'.'.join(path)} exists")
+        found.problems.append(f"when {_joined(path)} exists")
         found.bad.add(path)
         when = "True"
     if len({len(shape) for shape in places.values()}) > 1:
-        found.problems.append(f"axes of {'.'.join(path)}")
+        found.problems.append(f"axes of {_joined(path)}")
         found.bad.add(path)
         return
     axes = []
@@ -292,11 +319,11 @@ def _tensor(samples: Samples, path: Path, places: Places, found: Derived) -> Non
         targets = {each: shape[axis] for each, shape in places.items()}
         text = _computed(samples, path, axis, targets) or _number(samples, outline, targets)
         if text is None:
-            found.problems.append(f"axis {axis} of {'.'.join(path)}")
+            found.problems.append(f"axis {axis} of {_joined(path)}")
             found.bad.add(path)
             text = "0"
         axes.append(text)
-    found.tensors.append([".".join(path), "" if when == "True" else when, *axes])
+    found.tensors.append([_joined(path), "" if when == "True" else when, *axes])
 
 
 def _computed(samples: Samples, path: Path, axis: int, targets: dict[Place, int]) -> str | None:
@@ -319,7 +346,7 @@ def _computed(samples: Samples, path: Path, axis: int, targets: dict[Place, int]
 
 def _name(path: Path, numbers: tuple[int, ...]) -> str:
     rest = iter(numbers)
-    return ".".join(str(next(rest)) if part == "*" else part for part in path)
+    return _joined(tuple(str(next(rest)) if part == "*" else part for part in path))
 
 
 def _filled(
@@ -410,6 +437,19 @@ def _inner(samples: Samples, path: str, found: Derived) -> None:
     found.inner.append([path, "" if when in ("True", None) else when, config, name])
 
 
+def _tied(samples: Samples, name: str, found: Derived) -> None:
+    """When a parameter of a model within is another's."""
+    there = {(n, ()): name in sample.tied for n, sample in enumerate(samples.found) if _has(sample, name)}
+    when = _condition(samples, "=", there)
+    if when is None:
+        found.problems.append(f"when {name} is tied")
+    found.tied.append([name, "" if when in ("True", None) else when])
+
+
+def _has(sample: Sample, name: str) -> bool:
+    return any(name.startswith(f"{path}.") for path in sample.inner)
+
+
 def rules(samples: Samples, used: set[str], found: Derived) -> dict[str, Any]:
     """What an absent key means: a value, a formula, or the length and the elements of a list."""
     meaning: dict[str, Any] = {}
@@ -432,7 +472,7 @@ def _rule(samples: Samples, key: str, found: Derived) -> Any:
     absent = [
         n
         for n, sample in enumerate(samples.found)
-        if sample.given.get(key) is None and (not above or any(each.startswith(f"{above}.") for each in sample.given))
+        if not samples.stated(sample, key) and (not above or any(each.startswith(f"{above}.") for each in sample.given))
     ]
     values = [samples.found[n].values.get(key) for n in absent]
     if not values or all(each == values[0] for each in values):

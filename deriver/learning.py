@@ -17,7 +17,8 @@ from memcore.networks.formulas import evaluate
 Row = dict[str, Any]
 Vector = Any
 _SMALL = 1024
-SECONDS = 4.0
+SECONDS = 6.0
+"""Of CPU time that a number is looked for, however busy the machine is."""
 _until = [0.0]
 SOME, MANY, MANY_CONDITIONS = 40, 24, 30
 
@@ -149,11 +150,19 @@ class Rows:
                 yield f"{index} == {key}", known & (places == values)
                 yield f"{index} % {key} == 0", whole & (places % divisor == 0)
                 yield f"({index} + 1) % {key} == 0", whole & ((places + 1) % divisor == 0)
+                yield f"{index} % {key} == 1", whole & (places % divisor == 1)
                 yield f"{index} < {key} // 2", known & (places < values // 2)
                 for other, (others, given) in columns.items():
                     if other != key:
                         yield f"{index} < {key} - {other}", known & given & (places < values - others)
                         yield f"{index} % {key} == {other}", whole & given & (places % divisor == others)
+                    if other != key and key.endswith("layers") and other.endswith("layers"):
+                        steps = np.where(whole & given & (others > 0), values // np.maximum(others, 1), 0)
+                        step = np.maximum(steps, 1)
+                        for rest in (0, 1):
+                            text = f"{index} % ({key} // {other}) == {rest}"
+                            yield text, (steps > 0) & (places % step == rest)
+                        yield f"{key} // {other} == 1", steps == 1
 
     def _listed(self, index: str, key: str) -> Iterator[tuple[str, Sequence[bool]]]:
         here = f"{key}[{index}]"
@@ -196,6 +205,8 @@ def condition(rows: Rows, wanted: int, within: int | None = None, depth: int = 3
 
 
 def _condition(rows: Rows, wanted: int, within: int, depth: int) -> str | None:
+    if time.process_time() > _until[0]:
+        return None
     if wanted == within:
         return "True"
     if not wanted:
@@ -235,7 +246,7 @@ def _condition(rows: Rows, wanted: int, within: int, depth: int) -> str | None:
 
 def start() -> None:
     """Look for the next number for a while."""
-    _until[0] = time.monotonic() + SECONDS
+    _until[0] = time.process_time() + SECONDS
 
 
 def number(rows: Rows, targets: Sequence[int], *, splits: bool = True) -> str | None:
@@ -272,7 +283,7 @@ def _split(rows: Rows, targets: Sequence[int], within: int, depth: int, composed
 def _fit(rows: Rows, targets: Sequence[int], within: int, composed: bool) -> str | None:
     """One expression for all examples of a set; it is looked for on some of them."""
     key = (within, composed, tuple(targets))
-    if time.monotonic() > _until[0]:
+    if time.process_time() > _until[0]:
         return None
     if key not in rows.fits:
         rows.fits[key] = _looked_for(rows, targets, rows.of(within), composed)

@@ -93,7 +93,7 @@ def _case(name: str, config: Any) -> dict[str, Any]:
     saved = json.loads(config.to_json_string(use_diff=True))
     model = building.build(name, config, 120)
     return {
-        "config": {**saved, "architectures": [name]},
+        "config": {**saved, "architectures": [name.partition("@")[0]]},
         "parameters": sum(each.numel() for each in model.parameters()),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +13,15 @@ from deriver.building import Flat
 
 SINGLE = 5
 """Other values tried for each key alone."""
-INNER = ("hidden_size", "d_model", "intermediate_size", "vocab_size", "embed_dim", "image_size", "patch_size")
+INNER = (
+    *("hidden_size", "d_model", "intermediate_size", "vocab_size", "embed_dim", "image_size", "patch_size"),
+    "tie_word_embeddings",
+)
 """Keys of a model within another that are varied there; all others are when that model is derived."""
+BETWEEN = re.compile(
+    r"merge|out_|output_dim|project|downsample|shuffle|scale_factor|query|num_image|pool|qformer|norm_output"
+)
+"""Those that may decide what is between the two are varied as well."""
 
 
 @dataclass
@@ -25,6 +33,8 @@ class Sample:
     """Every key's value as the configuration class leaves it."""
     tensors: dict[str, tuple[int, ...]]
     inner: dict[str, tuple[str, str]]
+    tied: set[str]
+    """Parameters of models within it that are another's."""
     saved: dict[str, Any]
     formulas: dict[str, tuple[str, ...]]
     """Of tensors' axes, as the code computes them for this configuration."""
@@ -42,6 +52,8 @@ class Samples:
     start: Flat = field(default_factory=dict)
     """Keys without which there is no network."""
     defaults: Flat = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """Other names of keys."""
     declared: list[str] = field(default_factory=list)
     """Keys of the class; others follow from them."""
     base: Sample | None = None
@@ -52,8 +64,28 @@ class Samples:
     """Keys that change something, with the tensors that they change, numbers in names replaced."""
     rigid: list[str] = field(default_factory=list)
     """Keys no other value of which could be built."""
+    overwritten: set[str] | None = None
     rows: dict[Any, Any] = field(default_factory=dict)
     """Examples that were prepared before."""
+
+    def stated(self, sample: Sample, key: str) -> bool:
+        """Whether a configuration gives a key, by one of its names."""
+        if key in self.ignored:
+            return False
+        others = (other for other, own in self.names.items() if own == key)
+        return any(sample.given.get(each) is not None for each in (key, *others))
+
+    @property
+    def ignored(self) -> set[str]:
+        """Keys whose value follows from others whatever the file says."""
+        if self.overwritten is None:
+            given: dict[str, list[bool]] = {}
+            for sample in self.found:
+                for key, value in sample.given.items():
+                    if isinstance(value, int) and key in sample.values:
+                        given.setdefault(key, []).append(sample.values[key] != value)
+            self.overwritten = {key for key, each in given.items() if sum(each) > len(each) / 2 and len(each) > 2}
+        return self.overwritten
 
     def without(self, key: str) -> Samples:
         """Those that leave a key as it is."""
@@ -85,11 +117,11 @@ def gather(model_type: str, name: str, start: Flat, count: int = 45) -> Samples:
     """Vary each key alone, then several together."""
     found = Samples(model_type, name, random.Random(f"derive {name}"), start)
     config = building.make_config(model_type, start)
-    found.defaults = building.fields(config)
+    found.defaults, found.names = building.fields(config), building.other_names(config)
     asked = building.asked(name)
     found.defaults = {**asked, **found.defaults}
     found.declared = sorted((building.own(config) | {*asked}) & {*found.defaults})
-    shrunk = {**start, **sampling.shrunk(found.defaults)}
+    shrunk = {**start, **building.kinds(model_type, found.defaults), **sampling.shrunk(found.defaults)}
     try:
         found.base = take(model_type, shrunk, name)
     except Exception:
@@ -102,6 +134,30 @@ def gather(model_type: str, name: str, start: Flat, count: int = 45) -> Samples:
     return found
 
 
+def sizes(model_type: str, name: str, start: Flat) -> Samples:
+    """Vary sizes alone; other keys that change something are rigid."""
+    found = gather(model_type, name, start, 0)
+    for key in [key for key in found.effective if not sampling.SIZES.fullmatch(key)]:
+        found.restrict(key)
+        found.rigid.append(key)
+    found.found += several(found, 45)
+    return found
+
+
+def defaults(model_type: str, name: str, start: Flat) -> Samples:
+    """The defaults of the class alone; all keys that change something, or may, are rigid."""
+    config = building.make_config(model_type, start)
+    found = Samples(model_type, name, random.Random(f"derive {name}"), start)
+    found.defaults, found.names = building.fields(config), building.other_names(config)
+    found.declared = sorted(building.own(config) & {*found.defaults})
+    found.base = take(model_type, dict(start), name)
+    found.found.append(found.base)
+    inner = {f"{path}." for _, path in found.base.inner.values()}
+    keys = [key for key in found.declared if not any(key.startswith(each) for each in inner)]
+    found.rigid = [key for key in keys if not sampling.NO_MATTER.fullmatch(key)]
+    return found
+
+
 def _keys(samples: Samples) -> list[str]:
     assert samples.base is not None
     inner = {f"{path}." for _, path in samples.base.inner.values()}
@@ -109,8 +165,9 @@ def _keys(samples: Samples) -> list[str]:
     for key in samples.defaults:
         if sampling.NO_MATTER.fullmatch(key) or key not in samples.declared:
             continue
+        last = key.rpartition(".")[2]
         within = any(key.startswith(each) for each in inner)
-        if not within or key.rpartition(".")[2] in INNER or sampling.LAYERS.fullmatch(key):
+        if not within or last in INNER or BETWEEN.search(last) or sampling.LAYERS.fullmatch(key):
             keys.append(key)
     return keys
 
@@ -119,7 +176,7 @@ def _outline(sample: Sample) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, shape in sample.tensors.items():
         found.setdefault("".join("0" if each.isdigit() else each for each in name), []).append(shape)
-    return {**found, **{f"{path}@{cls}": where for path, (cls, where) in sample.inner.items()}}
+    return {**found, **{f"{path}@{cls}": where for path, (cls, where) in sample.inner.items()}, "=": sample.tied}
 
 
 def _alone(samples: Samples, key: str, shrunk: Flat) -> None:
@@ -153,7 +210,7 @@ def several(samples: Samples, count: int) -> list[Sample]:
     effective = [key for key in samples.varied if key in samples.effective]
     silent = [key for key in samples.varied if key not in samples.effective]
     found: list[Sample] = []
-    for attempt in range(4 * count):
+    for attempt in range(4 * count) if samples.varied else ():
         if len(found) == count:
             break
         chance = (0.7, 0.5, 0.3, 0.15)[attempt % 4]

@@ -9,18 +9,23 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-import transformers
 from transformers.activations import ACT2FN
 
-from deriver.building import Flat
+from deriver.building import Flat, find
 
 NO_MATTER = re.compile(
-    r"(.*\.)?(.*(_token_id|_token_index|_token|_eps|_epsilon|_std|_range|_coef|_dropout|_pdrop|dropout|_ids?)|rope_.*"
+    r"(.*\.)?(.*(_token_id|_token_index|_token|_eps|_epsilon|_std|_range|_coef|dropout\w*|_pdrop|_ids?)|rope_.*"
     r"|dtype|torch_dtype|architectures|_name_or_path|transformers_version|use_cache|return_dict|output_\w+"
     r"|initializer_\w+|problem_type|id2label|label2id|model_type|_attn_implementation\w*|chunk_size_feed_forward)"
 )
 """Keys that decide neither a part nor a size."""
 LAYERS = re.compile(r"(.*\.)?(num_\w*layers|n_layers?|\w*_layers|num_layers|depth|n_layer|num_\w*blocks|layers)")
+SIZES = re.compile(
+    rf"{LAYERS.pattern}|(.*\.)?(hidden_size|hidden_dim|d_model|embed_dim|dim|(moe_)?intermediate_size|d_ff|d_kv|\w*ffn_dim"
+    r"|(\w+_)?num_\w*heads|num_heads|\w+_attention_heads|head_dim|\w*num_(local_|routed_)?experts|n_routed_experts"
+    r"|vocab_size|tie_word_embeddings)"
+)
+"""Keys in which published checkpoints of a family differ most."""
 FLAG = re.compile(r"(.*\.)?((use|is|has|with|add|tie|do|enable)_\w+|\w+_bias|bias)")
 
 
@@ -36,7 +41,7 @@ def shrunk(defaults: Flat) -> Flat:
 @lru_cache(maxsize=64)
 def literals(name: str) -> str:
     """The source of a class's module and of its configuration."""
-    cls = getattr(transformers, name)
+    cls = find(name)
     modules = [sys.modules[cls.__module__], sys.modules[cls.config_class.__module__]]
     return "\n".join(map(inspect.getsource, modules))
 
@@ -68,6 +73,8 @@ def values(name: str, key: str, default: Any, rng: random.Random) -> list[Any]:
     if isinstance(default, str) and default in ACT2FN:
         gated = [f"gated-{each}" for each in ("gelu", "silu")] if '"gated-gelu"' in literals(name) else []
         return [default, "relu", "gelu", *gated]
+    if isinstance(default, str) and default.startswith("gated-"):
+        return [default, "relu", "gelu", "gated-silu"]
     if isinstance(default, str):
         return [default, *[each for each in words(name, key) if each != default]][:6]
     if isinstance(default, list):

@@ -16,6 +16,7 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "aya_vision": {"vision_config.num_attention_heads": 16},
     "chameleon": {"vocabulary_map": {"<image>": 4}},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", *["sparse"] * 11], "text_config.num_hidden_layers": 12},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", *["sparse"] * 11], "num_hidden_layers": 12},
     "emu3": {"vocabulary_map": {"<image>": 4}},
     "esm": {"vocab_size": 33, "pad_token_id": 1},
     "gemma4_assistant": {"text_config.hidden_size_per_layer_input": 0, "text_config.vocab_size_per_layer_input": 0},

@@ -7,22 +7,32 @@ from dataclasses import fields
 
 from memcore.hardware import ACCELERATORS, Speed
 from memcore.questions.costs import IDLE, Roofline
-from memcore.questions.searching.kinds import KINDS
-from memcore.questions.searching.rows import ROWS
+from memcore.questions.searching.kinds import KINDS, ROWS
 
 INPUTS: Mapping[str, tuple[str, str]] = {
     "flops": ("dense matrix products in 16 bits, operations per second", "the table below"),
     "flops_efficiency": (
         "share of it that large products reach",
-        "the best shape's as measured (stas00/ml-engineering), times an assumed 0.65 for others",
+        "the best shape's as measured (stas00/ml-engineering), times what usual shapes reach of that: 0.86 on an A100 and "
+        "0.61 on a B200 as measured (MooreThreads/SimuMax, configs/system), else their mean",
     ),
-    "attention_efficiency": ("share of it that attention reaches", "FlashAttention-2: 0.35 on an H100, else 0.5"),
+    "attention_efficiency": (
+        "share of it that FlashAttention-2 reaches in long sequences; cuDNN's kernel is faster on Hopper and Blackwell",
+        "arXiv 2407.08608, figures 5 and 6; MooreThreads/SimuMax, configs/system",
+    ),
     "memory": ("bandwidth of the GPU's memory", "the table below"),
     "memory_efficiency": ("share of it that kernels reach", "assumed"),
     "link": ("fast links between GPUs, of one GPU in one direction", "half of the table's bandwidth"),
     "domain": ("GPUs that the fast links join; `hardware.gpus_per_node` makes it smaller", "the table below"),
     "network": ("between domains, of one GPU in one direction", "assumed: a 400 Gb/s port for each GPU"),
     "communication_efficiency": ("share of a link's bandwidth that collectives reach", "assumed"),
+    "communication_units": (
+        "share of the GPU that a collective takes from what it overlaps with",
+        "assumed: 20 of an H100's 132 multiprocessors (NCCL's channels)",
+    ),
+    "collective_latency": ("seconds of a collective of any size", "MooreThreads/SimuMax, configs/system, B200"),
+    "rank_latency": ("seconds that each further rank adds to it", "the same"),
+    "kernel_latency": ("seconds of a memory-bound kernel of any size", "assumed"),
     "host": ("link to the host, in one direction", "assumed: PCIe 4.0 × 16 as measured by many"),
     "host_memory": ("bandwidth of the host's memory, one GPU's share", "assumed: eight channels of DDR5 for four GPUs"),
 }
@@ -43,7 +53,7 @@ through `estimate`, with the same bytes.
 
 One GPU's step takes
 
-    seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble)
+    seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble) + update
     cost    = seconds × GPUs / tokens of the step
 
 With `P` parameters (of them `R` of routed experts), `L` layers of width `h`, a sequence of `s` tokens, `K` elements of
@@ -54,21 +64,24 @@ sends of a tensor:
 
 | Term | Seconds or bytes | Rate |
 | --- | --- | --- |
-| products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, twice that in 8 bits |
-| attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3; + what is computed again | `flops` × `attention_efficiency` |
-| elementwise | for each token 2·(10·h·L + P_active/h) bytes for norms, residual sums and activation functions, and 16 for each word of the vocabulary; ×3; + again | `memory` × `memory_efficiency` |
+| products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, twice that in 8 bits, where the head stays in 16 |
+| products of experts | an expert with N tokens takes 1 + 1.2·balance/N times as long; balance: operations that products do while the GPU reads a byte (measured: 1.1 on an A100, 1.3 on a B200) | |
+| attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3; + what is computed again | `flops` × `attention_efficiency` × s/(s + 350); cuDNN's kernel is 1.6 times as fast on an H100, eager attention moves 12 bytes for each score |
+| elementwise | for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers) and 84·h·L if not, 12 bytes·h for each chosen expert, 8/3 bytes of each product's inputs in 8 bits, and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer | `memory` × `memory_efficiency` |
 | products, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
 | data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node |
 | context | m · (3 + again) · K/(t·p) · n · w · (c-1) | the link that t·c ranks need |
 | tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass | the link that t ranks need |
 | expert | m · chosen experts · n/t · h · w · 2·(2 + again) · (e-1)/e: to the experts and back | between nodes `network`, within one `link`, at the same time |
 | pipeline | 2 · m · chunks · n · h · w / t | `network` |
+| update | P/(t·p·z) · 38 bytes: Adam reads gradient, parameter and moments and writes the latter three, and gradients are read for their norm and filled with zeros | `memory` × `memory_efficiency` |
 | host | P/(t·p·z) · 4 · (gathers + reductions) over `host`; 28 bytes for each parameter of Adam's step over `host_memory` | `host`, `host_memory` |
 | bubble | (p - 1) / (m · chunks) × the schedule's share | |
 
 *Gathers* and *reductions* are those of the engine: FSDP gathers for each micro-batch, twice if it frees them in between;
 stages of a pipeline reduce once; DeepSpeed's stages 1 and 2 gather once for the step, and so does Megatron's distributed
-optimizer. Data- and context-parallel communication overlaps with compute; all other communication is exposed.
+optimizer. Data- and context-parallel communication overlaps with compute, which is slower by `communication_units` in the meantime; all other
+communication is exposed, and each of its collectives takes `collective_latency` and `rank_latency` for each further rank.
 Ranks are placed as torchtitan places them: tensor parallelism innermost, then context, data, and pipelines outermost; a group
 that fits into the `domain` of the fast links uses them, all others the network.
 
@@ -77,7 +90,7 @@ that fits into the `domain` of the fast links uses them, all others the network.
 
 def page() -> str:
     """The page."""
-    return f"{HEAD}{SCHEDULED}{_idle()}{INTRODUCED}{_inputs()}{CHANGED}{_speeds()}{_searched()}"
+    return f"{HEAD}{SCHEDULED}{_idle()}{INTRODUCED}{_inputs()}{CHANGED}{_speeds()}{PRICES}{_searched()}"
 
 
 SCHEDULED = """Schedules that split the backward pass idle for a share of 1F1B's bubble (arXiv 2401.10241, table 2; arXiv
@@ -109,6 +122,20 @@ An efficiency that you measured on your cluster belongs there. Which layouts fit
 
 Peaks as vendors state them, in 10¹² operations and 10⁹ bytes per second; links with both directions together.
 
+"""
+PRICES = """
+## Days and money
+
+    memcore plan --model llama-3.1-8b --gpus 64 --accelerator h100-sxm-80gb --seq 8k --goal pre-train --tokens 300B --price 2.5
+
+Days are tokens over tokens per second, with the step time's range; failures, restarts and evaluation are not in them. No
+price is built in. Examples of prices for renting on demand, in US dollars for a GPU-hour:
+
+| GPU | Price | As of | Source |
+| --- | --- | --- | --- |
+| A100 80 GB | 0.80 to 3.00 | May 2026 | mercatus-ai.com, cloud GPU pricing |
+| H100 SXM | 1.99 to 5.00 | May 2026 | the same |
+| H200 SXM | 2.50 to 7.00 | May 2026 | the same |
 """
 SEARCHED = """
 Policies are checkpointing, what stays gathered, model chunks, ZeRO's stages, and experts that tensor parallelism leaves

@@ -1,4 +1,4 @@
-"""Writes the generated pages: `reference.md` from the schema and the tables, `costs.md`, the accuracy page from truth cases.
+"""Writes the generated pages: `reference.md` from the schema and the tables, `cli.md`, `costs.md`, the accuracy page.
 
 .venv/bin/python docs/generate.py            write them
 .venv/bin/python docs/generate.py --check    fail if they are out of date
@@ -16,7 +16,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 from typing import Any
 
 import accuracy_page
+import cli_page
+import comparison_page
 import costs_page
+import json_page
 
 from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Kind, Listed, Number
 from memcore.config.settings import SETTINGS
@@ -35,8 +38,13 @@ from memcore.units import GiB, format_count
 
 def main() -> int:
     """Write or check every page."""
+    schemas = json_page.schemas()
     pages = {
+        **schemas,
+        "docs/json.md": json_page.page(schemas),
         **accuracy_page.files(),
+        "docs/cli.md": cli_page.page(),
+        "docs/comparison.md": comparison_page.page(),
         "docs/costs.md": costs_page.page(),
         "docs/reference.md": reference(),
         "docs/example-bar.svg": svg.standalone(svg.bar(estimate_training(EXAMPLE))),

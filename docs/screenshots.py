@@ -15,11 +15,10 @@ sys.path.insert(0, str(HERE.parent))
 from build import server
 
 DESKTOP, PHONE = (1200, 900), (390, 900)
-LINK = "#v1&model=llama-3.1-70b&seq=8192&checkpointing=full&tp=4&engine=fsdp&accelerator=h100-sxm-80gb&gpus=64"
-PICTURES: dict[str, tuple[Literal["light", "dark"], tuple[int, int], str]] = {
-    "page.png": ("light", DESKTOP, ""),
-    "page-dark.png": ("dark", DESKTOP, ""),
-    "page-phone.png": ("light", PHONE, LINK),
+PICTURES: dict[str, tuple[Literal["light", "dark"], tuple[int, int]]] = {
+    "page.png": ("light", DESKTOP),
+    "page-dark.png": ("dark", DESKTOP),
+    "page-phone.png": ("light", PHONE),
 }
 
 
@@ -29,15 +28,11 @@ def main() -> None:
     threading.Thread(target=running.serve_forever, daemon=True).start()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, (scheme, (width, height), link) in PICTURES.items():
+        for name, (scheme, (width, height)) in PICTURES.items():
             context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
             page = context.new_page()
-            page.goto(f"http://127.0.0.1:{running.server_address[1]}/memcore/{link}")
+            page.goto(f"http://127.0.0.1:{running.server_address[1]}/memcore/")
             page.locator("html[data-state=live]").wait_for(state="attached")
-            if link:
-                page.locator("#keep").click()
-                page.locator("#legend [data-part=activations]").click()
-                page.locator("#drawer").wait_for()
             page.screenshot(path=HERE / name)
             context.close()
         browser.close()

@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +20,7 @@ import yaml  # type: ignore[import-untyped]
 from fuzzing.answers import BrokenError, answered, expect, never_refused, said, settled, strict
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.settings import Config
+from memcore.config.settings import SETTINGS, Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
@@ -52,6 +53,7 @@ from memcore.questions.searching.search import search
 from memcore.questions.solving import solve
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, exported, imported
+from memcore.tools.derived import gpus_of
 from memcore.tools.sources import read_source
 
 OWN_MISTAKE = "this is a mistake in memcore"
@@ -133,7 +135,7 @@ def of_exports(given: Any) -> None:
             written = exported(config, name, taken)
         _parsed(tool.syntax, written.text)
         if not written.left_out:
-            _comes_back(config, written.text)
+            _comes_back(config, written.text, {**taken, "engine.type": engine})
     with never_refused("the dialog of exports"):
         texts = exchanging.texts_of(config, found, LINK)
     ast.parse(texts["python"][1])
@@ -141,6 +143,14 @@ def of_exports(given: Any) -> None:
     json.loads(texts["json"][1])
     rows = list(csv.reader(io.StringIO(texts["csv"][1])))
     expect(not any(cell[:1] in set("=+-@\t\r") for row in rows for cell in row if cell), "a cell that is a formula")
+
+
+def _without(path: str) -> object:
+    """What a setting is by default, where its text says it."""
+    try:
+        return SETTINGS[path].kind.parse(SETTINGS[path].default)
+    except ValueError:
+        return None
 
 
 def _parsed(syntax: str, written: str) -> None:
@@ -160,7 +170,7 @@ def _parsed(syntax: str, written: str) -> None:
         raise BrokenError(f"its own parser does not read the {syntax} that is written: {error}\n{written}") from error
 
 
-def _comes_back(config: Config, written: str) -> None:
+def _comes_back(config: Config, written: str, taken: Mapping[str, object]) -> None:
     """What claims to say everything says the same job when it is read."""
     gpus = config[Hardware.num_gpus]
     with never_refused("import of its own export"):
@@ -170,6 +180,9 @@ def _comes_back(config: Config, written: str) -> None:
         if path not in ("model", "engine.framework", "engine.framework_version"):
             # A tool without a key for it has always one rank.
             same = again.get(path) == value or (path.startswith("parallelism.") and (again.get(path) or 1) == value)
+            same = same or (path == Hardware.num_gpus and gpus_of(again) == value)
+            # What is not said is what is taken without it.
+            same = same or (again.get(path) is None and value in (_without(path), taken.get(path)))
             expect(same, f"{back.tool.name} brings {path} back: {again.get(path)!r} of {value!r}")
 
 
@@ -180,7 +193,6 @@ def _flat(plain: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _paths() -> list[str]:
-    from memcore.config.settings import SETTINGS  # noqa: PLC0415
 
     return list(SETTINGS)
 

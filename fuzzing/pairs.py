@@ -17,14 +17,18 @@ WORK = ("training.micro_batch_size", "training.sequence_length", "training.gradi
 def of_pair(given: Any) -> None:
     """Two answers in the order that their difference asks for."""
     base, name = settled(given["config"]), given["pair"]
-    for path in given["changes"]:
+    for path, value in given["changes"].items():
         if value_at(base, path) != value_at(given["config"], path) or (ORDERED[name] and value_at(base, path) is None):
             raise UnsupportedError(path, "does not go with the rest: what is more than the default is not known")
+        if name == "more ranks" and value <= value_at(base, path):
+            raise UnsupportedError(path, "is not more")
     changed = copy.deepcopy(base)
     for path, value in given["changes"].items():
         put(changed, path, value)
     before, after = answered(base), answered(changed)
     needed, then = MEASURES[name](before), MEASURES[name](after)
+    if name == "more ranks":  # what is gathered is padded to whole rows for each rank (FSDP2 pads dimension 0)
+        needed += max(0, _gathered(after) - _gathered(before))
     more = name == "more work"
     what = f"{name} on {before.job.engine.name}: with {given['changes']}, {needed} bytes become {then}"
     expect(then >= needed if more else then <= needed, what)
@@ -32,6 +36,10 @@ def of_pair(given: Any) -> None:
 
 def _allocated(found: Found) -> int:
     return found.allocated.expected
+
+
+def _gathered(found: Found) -> int:
+    return sum(row["bytes"] for row in found.rows() if row["category"] == "communication")
 
 
 def _kept(found: Found) -> int:

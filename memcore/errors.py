@@ -1,13 +1,12 @@
-"""What can be wrong with an input.
+"""Errors that an input can cause.
 
 MemcoreError                 every error that a user can cause
 ├── ConfigError              a config that cannot be understood; carries all problems at once
-└── UnsupportedError         a config that is understood but not modelled
+└── UnsupportedError         a valid config that is not supported yet
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,11 +21,12 @@ LONGEST_PATH = 500
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where, what was found, what is allowed."""
+    """One problem of a config: its place, the value found and the values allowed."""
 
     path: str
     """The key's path in the config, like `training.sequence_length`."""
     message: str
+    """The value found, the values allowed and the fix."""
     suggestion: str | None = None
     """The nearest valid name or value."""
 
@@ -46,11 +46,14 @@ LISTED = 50
 
 
 class MemcoreError(ValueError):
-    """An error in what a user asked for."""
+    """The base of every error that an input can cause; a `ValueError`."""
 
 
 class ConfigError(MemcoreError):
-    """A config that cannot be understood."""
+    """Raised for a config that cannot be understood: unknown keys, wrong types, values out of range, contradictions.
+
+    `problems` lists them all, each with its path, a message and the nearest valid name.
+    """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         more = (Problem("", Message("and {} more", len(problems) - LISTED)),) if len(problems) > LISTED else ()
@@ -59,12 +62,15 @@ class ConfigError(MemcoreError):
 
     @classmethod
     def at(cls, path: str, said: str, *values: object) -> ConfigError:
-        """One thing that is wrong: a sentence, or the template of one and its values."""
+        """Build the error of one problem from a sentence, or from a template and its values."""
         return cls([Problem(path, filled(said, values))])
 
 
 class UnsupportedError(MemcoreError):
-    """A config that is understood but not modelled; never silently approximated."""
+    """Raised for a valid config that is not supported yet; memcore never approximates it silently.
+
+    `problem` has the path of the setting and a message that names the closest supported value.
+    """
 
     def __init__(self, path: str, said: str, *values: object) -> None:
         self.problem = Problem(path, filled(said, values))
@@ -80,11 +86,13 @@ def problems_of(error: MemcoreError) -> tuple[Problem, ...]:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that says the same in more words, or else looks most like `name`, or else contains it first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - most inputs have no mistake
+
     names, wanted = list(known), name.strip().lower()
     meant = meaning(wanted, names)
     if meant:
         return meant[0]
-    found = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
+    found = get_close_matches(wanted, names, n=1, cutoff=0.6)
     if found:
         return found[0]
     return next((each for each in names if wanted and wanted in each), None)

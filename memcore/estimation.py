@@ -16,20 +16,35 @@ if TYPE_CHECKING:  # a training job needs nothing of servers, nor a server of tr
 
 
 def estimate(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate | ServingEstimate:
-    """What each GPU of a job holds: of a step of training, or of a server (`ServingEstimate`).
+    """Predict the memory of a training step or of a server; sizes are bytes, those of the GPU that needs most.
 
-    >>> estimate({"model": "gpt2", "engine": {"type": "vllm"}}).pool.unit
-    'blocks'
+    Args:
+        config: A `Config`, or a dictionary in the form of a config file: `model` and the settings by section.
+        fake: Describe the step as simulations on fake tensors run it, without the workspaces of GPU libraries.
+
+    Returns:
+        An `Estimate` of a training job, a `ServingEstimate` if the engine is a server or the config has a section
+        `inference`.
+
+    Raises:
+        ConfigError: If the config cannot be understood or contradicts itself; it carries every problem at once.
+        UnsupportedError: If the config is valid but not supported yet; it names the setting.
+
+    Sources: each tensor follows a rule that names the file of the library it comes from
+    ([rules](reference.md#rules)); [architecture](architecture.md) explains the method.
+
+    Examples:
+        >>> estimate({"model": "gpt2", "training": {"sequence_length": 1024}}).peak.phase
+        'loss'
+        >>> estimate({"model": "gpt2", "engine": {"type": "vllm"}}).pool.unit
+        'blocks'
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
     return estimate_serving(described) if is_serving(described) else estimate_training(described, fake=fake)
 
 
 def estimate_training(config: Config | Mapping[str, object], *, fake: bool = False) -> Estimate:
-    """What each GPU of a training job holds.
-
-    `fake` describes the same step on fake tensors without libraries, as simulations run it. Raises ConfigError for
-    what cannot be understood or contradicts itself, and UnsupportedError for what is not modelled.
+    """Predict the memory of each GPU of a training job; arguments and errors as in `estimate`.
 
     >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
     ...        "training": {"sequence_length": 8192, "activation_checkpointing": "full"}}
@@ -47,7 +62,7 @@ def estimate_training(config: Config | Mapping[str, object], *, fake: bool = Fal
 
 
 def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
-    """What each GPU of a server holds; errors as in `estimate_training`.
+    """Predict the memory of each GPU of a server; errors as in `estimate`.
 
     >>> found = estimate_serving({"model": "llama-3.1-8b", "engine": {"type": "vllm", "version": "0.19.0"},
     ...     "hardware": {"accelerator": "h100-sxm-80gb"}, "inference": {"max_model_len": 8192}})
@@ -60,6 +75,6 @@ def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
 
 
 def is_serving(config: Config) -> bool:
-    """Whether a config describes a server: its engine is one, or something is said about inference."""
+    """Return whether a config describes a server: its engine is one, or it has a section `inference`."""
     engine = config[EngineSettings.type]
     return engine in registry.SERVERS or (engine is None and bool(config.below("inference")))

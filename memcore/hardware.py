@@ -14,9 +14,19 @@ from memcore.messages import Message, joined
 from memcore.units import GiB, MiB
 
 TERA, GIGA = 10**12, 10**9
-FLASH_SHARES: Mapping[str, float] = {"9.0": 0.35}
-"""Share of the peak that attention kernels reach, by compute capability: FlashAttention-2 reaches 35 % of an H100's
-(arXiv 2407.08608, abstract) and 50 to 73 % of an A100's (arXiv 2307.08691, abstract); others count as the low end."""
+FLASH_SHARES: Mapping[str, float] = {"8.0": 0.51, "9.0": 0.33, "10.0": 0.35, "10.3": 0.35}
+"""Share of the peak that FlashAttention-2 reaches in long sequences with heads of 128, over a forward pass and a
+backward pass of 2.5 times the operations, counted as three passes in all, by compute capability. H100: 335 TFLOP/s
+forward under a causal mask and 322 backward (arXiv 2407.08608, figures 5 and 6). A100: 0.57 and 0.49, half of what
+MooreThreads/SimuMax, configs/system/a100_pcie.json, says in sdp_fwd and sdp_bwd, where operations ignore the mask.
+Others count as an A100; on Blackwell, assumed: no measurement is known."""
+CUDNN_SHARES: Mapping[str, float] = {"9.0": 0.53, "10.0": 0.44, "10.3": 0.44}
+"""The same for cuDNN's kernel: 539 and 516 TFLOP/s on an H100 (the same figures); 0.5 and 0.42 of a B200's peak with
+128k tokens (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json)."""
+PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.734 / 0.857, "10.0": 0.477 / 0.776}
+"""Share of the best shape's rate that the products of transformers reach, weighted by operations, measured one by one:
+0.734 of the peak over 183 products on an A100, 0.477 over 514 on a B200 (MooreThreads/SimuMax, configs/system, matmul),
+over what `Speed.matmul` says of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,11 @@ class Accelerator:
     def usable(self) -> int:
         """Bytes that a job can use, context included."""
         return int(self.observed_gib[0] * GiB)
+
+    @property
+    def vendor(self) -> str:
+        """Who makes it: the first word of its name."""
+        return self.name.partition(" ")[0]
 
     @property
     def major(self) -> int | None:

@@ -61,7 +61,14 @@ IMPLEMENTATIONS: Mapping[str, str] = {
     "megatron-deepspeed": "memcore.trainers.megatron_deepspeed.layers",
 }
 """Modules where layers are written line by line, by the value of `training.implementation`; each has such a table."""
-FILES = ("memcore.servers.command_lines", "memcore.trainers.megatron.files", "memcore.trainers.nanotron.files")
+FILES = (
+    "memcore.servers.command_lines",
+    "memcore.trainers.megatron.files",
+    "memcore.trainers.megatron.swift",
+    "memcore.trainers.nanotron.files",
+    "memcore.trainers.deepspeed.files",
+    "memcore.trainers.pytorch.files",
+)
 """Modules that describe the files and command lines of engines that have their own; each has such tools."""
 ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
 
@@ -71,6 +78,15 @@ def room(engine: str, name: str) -> Any:
     kind, home = "trainers" if engine in TRAINERS else "servers", ENGINES[engine]
     folders = (*(f"memcore.{kind}.{each}" for each in (home.folder, home.base) if each), _SHARED[kind])
     return next(filter(None, (_module(f"{folder}.{name}") for folder in folders)), None)
+
+
+def own(engine: str, name: str, table: str, key: str | None = None) -> Any:
+    """An engine's row of a table in one of its rooms, by its name or a key of its own; what is missing is named."""
+    rows = getattr(room(engine, name), table, {})
+    if (key or engine) not in rows:
+        kind, folder = "trainers" if engine in TRAINERS else "servers", ENGINES[engine].folder
+        raise LookupError(f"memcore/{kind}/{folder}/{name}.py has no row {key or engine!r} in {table}")
+    return rows[key or engine]
 
 
 def rooms(name: str) -> Iterator[Any]:
@@ -86,6 +102,11 @@ def rooms(name: str) -> Iterator[Any]:
 def row(name: str, table: str, key: str) -> Any:
     """The row of a table that rooms of this name share between them; None where none of them has it."""
     return next((getattr(each, table)[key] for each in rooms(name) if key in getattr(each, table)), None)
+
+
+def merged(name: str, table: str) -> dict[Any, Any]:
+    """The rows of a table that some rooms of this name have, in one."""
+    return {key: found for each in rooms(name) for key, found in getattr(each, table, {}).items()}
 
 
 def tools() -> Iterator[Any]:

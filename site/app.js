@@ -1,19 +1,20 @@
 // Carries messages between Python's worker and the page, stops the worker at a click if it takes too long, and keeps the
 // page for offline use.
-import { byId, jobOf, show } from "./view.js";
+import { byId, control, counts, embedded, jobOf, show } from "./view.js";
 import { listen, opening, reopen, reopening } from "./controls.js";
 import { draft, keep } from "./own.js";
 import { askedAnew, clearBusy, follow, isWithheld, refuse, showBusy, showStopped, tell, withhold } from "./waiting.js";
 
 const SLOW = 3000; // milliseconds after which an answer takes long
-const ANSWERED = new Set(["start", "open", "edit", "task", "preset", "reset", "set", "propose", "import", "language"]);
+const ANSWERED = new Set(["start", "open", "edit", "ask", "task", "preset", "reset", "set", "propose", "import", "language"]);
 const asked = new Map(); // what Python has not finished, and since when, by number
 const waiting = [];
 let [worker, live, count] = [null, false, 0];
 let stopped = null; // what was asked when Python was stopped
 
 // A message for Python; until it has answered the first one, messages wait, and of edits only the last one.
-export function send(message) {
+export function send(said) {
+  const message = { ...counts(), ...said };
   if (ANSWERED.has(message.do)) {
     clearBusy(true);
     askedAnew();
@@ -32,6 +33,7 @@ function post(message) {
 }
 
 listen(send);
+const whole = fillForm();
 if (!isWithheld() && !["", `#${document.body.dataset.fragment}`].includes(jobOf(location.hash))) withhold("computing", "computing");
 document.documentElement.dataset.state = "loading";
 byId("progress-text").textContent = tell(isWithheld() ? "loading-link" : "loading");
@@ -50,21 +52,33 @@ async function begin(start, first) {
       ready ||= Boolean(patch.ready);
       receive(patch);
     };
-    await created.ready;
+    await Promise.all([created.ready, whole]);
     if (!ready) throw new Error("main.py ended with an error"); // PyScript prints it
     document.documentElement.dataset.python = "up";
     if (isWithheld()) byId("progress-text").textContent = ""; // the verdict says what is going on
-    post(first());
+    post({ ...counts(), ...first() });
   } catch (error) {
     dispatchEvent(new CustomEvent("memcore:failed", { detail: error?.message ?? String(error) }));
   }
+}
+
+// The panel as it opens holds what is in sight of it; its other settings follow, before Python says anything about them.
+async function fillForm() {
+  const response = await fetch("./settings.html", { integrity: document.body.dataset.settings });
+  if (!response.ok) throw new Error(`settings.html: ${response.status}`);
+  const markup = await response.text();
+  const typed = [...byId("groups").querySelectorAll("[name]")].map(({ name, value }) => [name, value]);
+  show({ html: { groups: markup } });
+  for (const [name, value] of typed) control(name).value = value;
 }
 
 function receive(patch) {
   dispatchEvent(new Event("memcore:alive"));
   show(patch, send);
   follow(patch);
+  const done = asked.get(patch.finished)?.message.do;
   if (!asked.delete(patch.finished)) return;
+  if (done === "practise") dispatchEvent(new Event("memcore:practised"));
   if (![...asked.values()].some(({ message }) => ANSWERED.has(message.do))) refuse();
 }
 
@@ -115,7 +129,7 @@ addEventListener("memcore:live", () => {
   for (const message of waiting.splice(0)) send(message);
   if (!first) return;
   first = false;
-  afterPause(300, () => send({ do: "practise" }));
+  if (!embedded()) afterPause(300, () => send({ do: "practise" }));
   afterPause(1000, watchForUpdates);
   afterPause(10_000, () => navigator.serviceWorker?.controller?.postMessage("verify"));
 });

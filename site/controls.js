@@ -1,8 +1,11 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
 import { listenToFiles } from "./files.js";
 import { draft, keep, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
+import { listenToTimeline } from "./timeline.js";
+import { listenToTracks } from "./tracks.js";
 import {
-  byId, control, copy, forget, jobOf, place, save, say, select, show, showMini, showView, suffix, viewOf, word,
+  byId, control, copy, countEdit, forget, jobOf, place, save, say, select, show, showEmbedded, showMini, showView, suffix, viewOf,
+  word,
 } from "./view.js";
 import { expectAnother } from "./waiting.js";
 
@@ -22,6 +25,8 @@ export function listen(carrier) {
   listenToForm();
   listenToButtons();
   listenToPanels();
+  listenToTimeline((message) => send(message));
+  listenToTracks((message) => send(message));
   listenToFiles((message) => send({ ...message, texts: readForm() }));
   addEventListener("popstate", () => open(location.hash));
   addEventListener("beforeprint", beforePrint);
@@ -65,6 +70,7 @@ function open(link) {
   place.shown = place.entry;
   keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
   byId("undo").disabled = !history.state?.depth;
+  showEmbedded(link);
   showView(viewOf(link) || byId("answer").dataset.view);
   send({ do: "open", link: jobOf(link) });
   expectAnother();
@@ -75,9 +81,16 @@ const readForm = () => Object.fromEntries(
 );
 
 function edit(path) {
+  countEdit(path);
   const texts = readForm();
   keep({ hash: location.hash, texts });
   send({ do: "edit", path, texts, entry: place.entry });
+}
+
+// A whole question in the place of the model.
+function ask(value) {
+  place.entry += 1;
+  send({ do: "ask", value, texts: readForm(), entry: place.entry });
 }
 
 // Whether something was typed or chosen before any script ran.
@@ -99,6 +112,7 @@ function listenToForm() {
   });
   form.addEventListener("change", (event) => {
     if (settings(event)) fresh = true;
+    if (event.target.name === "model" && /\d.*\s.*\d|\d\D*[^\x00-\xff]/u.test(event.target.value)) ask(event.target.value);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -173,11 +187,12 @@ function listenToButtons() {
     const closes = near(event, "[data-close]");
     const goes = near(event, "[data-go]");
     const shows = near(event, "[data-show]");
-    const plan = near(event, "a[href^='#v'], [data-plan]"); // a dot of a picture is a link for the pointer alone
+    const plan = near(event, "a[href^='#v']:not([target]), [data-plan]"); // a dot of a picture is a link for the pointer alone
     if (doing) act(doing);
     else if (shows) showView(shows.dataset.show);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
+    else if (near(event, "[data-undo]")) byId("undo").click();
     else if (near(event, "[data-renew]")) renew(near(event, "[data-renew]").dataset.renew);
     else if (near(event, "[data-sort]")) sort(near(event, "[data-sort]"));
     else if (near(event, "[data-copy]")) copyTable(near(event, "[data-copy]"));
@@ -367,6 +382,11 @@ function pressed(event) {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const cell = target.closest?.("#crowd td");
+  if (cell && key.startsWith("Arrow")) {
+    event.preventDefault();
+    return beside(cell, key);
+  }
   const part = target.closest?.("[data-part][tabindex]");
   if (part && ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"].includes(key)) {
     event.preventDefault();
@@ -386,6 +406,16 @@ function rove(part, by) {
   const next = all[(all.indexOf(part) + by + all.length) % all.length];
   for (const each of all) each.setAttribute("tabindex", each === next ? "0" : "-1");
   next.focus({ preventScroll: true });
+}
+
+// The same in a table: arrows move to the cell on that side.
+function beside(cell, key) {
+  const row = { ArrowUp: cell.parentElement.previousElementSibling, ArrowDown: cell.parentElement.nextElementSibling }[key];
+  const side = { ArrowLeft: cell.previousElementSibling, ArrowRight: cell.nextElementSibling }[key];
+  const next = (row ? row.cells[cell.cellIndex] : side)?.querySelector("button");
+  if (!next) return;
+  for (const each of cell.closest("table").querySelectorAll("td button")) each.tabIndex = each === next ? 0 : -1;
+  next.focus();
 }
 
 function savePlan() {

@@ -12,16 +12,17 @@
   };
   const kept = stored("localStorage");
   const draft = stored("sessionStorage");
+  if (/[#&]embed$/u.test(location.hash)) root.dataset.embed = "";
   if (kept.theme === "light" || kept.theme === "dark") root.dataset.theme = kept.theme;
 
   const drafted = Boolean(draft.texts) && draft.hash === location.hash;
-  if (drafted || location.hash.length > 1) root.dataset.job = "computing";
+  if (drafted || location.hash.replace(/^#embed$/u, "").length > 1) root.dataset.job = "computing";
 
   // The form can be used once it shows the job that is asked about.
   const withhold = () => {
     const [verdict, form, progress] = ["verdict", "config", "progress-text"].map((id) => document.getElementById(id));
     if (root.dataset.job !== "computing" || !form || !verdict || form.inert) return;
-    if (!drafted && location.hash.replace(/&view=\w+$/u, "") === `#${document.body.dataset.fragment}`) {
+    if (!drafted && location.hash.replace(/(?:&view=\w+|&embed)$/u, "") === `#${document.body.dataset.fragment}`) {
       delete root.dataset.job;
       return;
     }

@@ -7,7 +7,7 @@ const CACHE = "memcore-files";
 const REST = 5000; // milliseconds that a page has for itself before its small files are checked
 const INFLATED = "pyodide/memory.bin"; // kept inflated too: whoever asks for that need not inflate it
 
-const SMALL = Object.keys(FILES).filter((path) => !path.startsWith("pyodide/")); // a page may not start without them
+const SMALL = Object.keys(FILES).filter((path) => !/^(pyodide|docs)\//.test(path)); // a page may not start without them
 const pause = (time) => new Promise((done) => { setTimeout(done, time); });
 const address = (path) => new URL(path, self.registration.scope).href;
 const key = (hash) => new URL(`./by-hash/${encodeURIComponent(hash)}`, self.registration.scope).href;
@@ -86,7 +86,7 @@ function pathOf(request) {
   const url = new URL(request.url);
   const scope = new URL(self.registration.scope);
   if (url.origin !== scope.origin || !url.pathname.startsWith(scope.pathname)) return null;
-  return decodeURIComponent(url.pathname.slice(scope.pathname.length)) || "index.html";
+  return decodeURIComponent(url.pathname.slice(scope.pathname.length)).replace(/(^|\/)$/, "$1index.html");
 }
 
 let opened = null;

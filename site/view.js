@@ -1,18 +1,33 @@
 // Puts what Python sends into the page. Markup comes from memcore, which escapes every text that it was given.
 import { keep } from "./own.js";
 
+// What is shown by modules of its own, by the kind of patch.
+const others = {};
+export const shownBy = (kind, show) => { others[kind] = show; };
+
 export const byId = (id) => document.getElementById(id);
 export const control = (path) => document.querySelector(`[name="${CSS.escape(path)}"]`);
 
 // The entry of the history that the last answer belongs to; another edit gets another entry.
 export const place = { entry: 0, shown: -1 };
+
+// How often Python has filled the form and the user has edited it: messages say both, so that neither undoes the other.
+const typed = new Map();
+export const counts = () => ({ fills: place.fills, edits: place.edits ?? 0 });
+export const countEdit = (name) => typed.set(name, place.edits = (place.edits ?? 0) + 1);
 const kept = new Map();
 
-// The part of the answer that is in sight; links carry it, so that they open what was looked at.
+// The part of the answer that is in sight; links carry it, so that they open what was looked at. A link for a frame in
+// another page shows the verdict and the pictures alone.
 const VIEW = /&view=(\w+)$/u;
+const EMBED = /[#&]embed$/u;
+export const embedded = () => "embed" in document.documentElement.dataset;
+export function showEmbedded(link) {
+  document.documentElement.toggleAttribute("data-embed", EMBED.test(link));
+}
 const view = () => byId("answer").dataset.view;
-export const suffix = () => (view() === "overview" ? "" : `&view=${view()}`);
-export const jobOf = (link) => link.replace(VIEW, "");
+export const suffix = () => (embedded() ? "&embed" : view() === "overview" ? "" : `&view=${view()}`);
+export const jobOf = (link) => link.replace(VIEW, "").replace(EMBED, "");
 export function showView(name) {
   const buttons = [...document.querySelectorAll("[data-show]")];
   if (!buttons.some((each) => each.dataset.show === name)) return;
@@ -31,11 +46,12 @@ export const word = (key) => words[key] ?? "";
 export const forget = (id) => kept.delete(id);
 
 export function show(patch, send) {
-  for (const [kind, content] of Object.entries(patch)) SHOW[kind]?.(content, patch, send);
+  for (const [kind, content] of Object.entries(patch)) (SHOW[kind] ?? others[kind])?.(content, patch, send);
+  dispatchEvent(new Event("memcore:shown"));
 }
 
 // What an answer is shown in, piece by piece: each is of the job before until its own piece has come.
-const PARTS = "#bar, #legend, #readings, #timeline, #moments, #ranks, #ledger, #assumptions, #model-view, #compare, #reconciled";
+const PARTS = "#bar, #used, #legend, #readings, #timeline, #stages, #moments, #ranks, #ledger, #assumptions, #model-view, #compare, #reconciled";
 
 const SHOW = {
   live() {
@@ -52,8 +68,11 @@ const SHOW = {
       each.setAttribute("aria-label", patch.words[each.dataset.tLabel] ?? "");
     }
   },
-  values(values) {
-    for (const each of document.querySelectorAll("#config [name]")) each.value = values[each.name] ?? "";
+  values(values, { fills, edits }) {
+    place.fills = fills;
+    for (const each of document.querySelectorAll("#config [name]")) {
+      if ((typed.get(each.name) ?? 0) <= (edits ?? Infinity)) each.value = values[each.name] ?? "";
+    }
   },
   html(parts) {
     for (const [id, markup] of Object.entries(parts)) {
@@ -79,11 +98,12 @@ const SHOW = {
   task(name) {
     byId("task").value = name;
   },
-  answered(whole) {
+  answered(whole, _, send) {
     if (whole) showMini();
     if (whole && document.documentElement.dataset.state === "live") announce(() => byId("verdict").querySelector(".headline")?.textContent);
     document.documentElement.dataset.answer = whole ? "whole" : "coming";
     for (const part of document.querySelectorAll(PARTS)) part.classList.toggle("before", !whole);
+    askForWays(whole, send);
   },
   found(paths) {
     for (const field of document.querySelectorAll("#panel .field")) {
@@ -144,6 +164,16 @@ const SHOW = {
   },
 };
 
+// Plans and free room are asked for when an answer has come to rest; those of the job before are dimmed until then.
+const REST = 100; // milliseconds
+let resting = 0;
+function askForWays(whole, send) {
+  clearTimeout(resting);
+  if (embedded()) return;
+  byId("ways").classList.add("before");
+  if (whole) resting = setTimeout(() => send({ do: "ways" }), REST);
+}
+
 // Where the focus is in what is about to be drawn anew, and the same place in what has been drawn.
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 function whereIn(home, element) {
@@ -186,6 +216,7 @@ function follow(fragment, patch) {
     history[fresh ? "pushState" : "replaceState"]({ depth }, "", hash);
   }
   document.body.dataset.fragment = fragment;
+  byId("unembed").href = `#${fragment}`;
   if (moves || patch.entry == null) place.shown = patch.entry ?? place.entry;
   byId("undo").disabled = !history.state?.depth;
 }
@@ -254,12 +285,12 @@ export function save(url, name) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-// An SVG as a PNG, twice as large for sharp screens; the config goes into a text chunk.
-async function rasterize({ svg, name, width, height, note }) {
+// An SVG as a PNG, larger by a scale for sharp screens; the config goes into a text chunk.
+async function rasterize({ svg, name, width, height, scale, note }) {
   const picture = new Image();
   picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await picture.decode();
-  const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
+  const canvas = Object.assign(document.createElement("canvas"), { width: scale * width, height: scale * height });
   canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
   const blob = await new Promise((done) => { canvas.toBlob(done, "image/png"); });
   save(URL.createObjectURL(withText(new Uint8Array(await blob.arrayBuffer()), "memcore", note)), name);

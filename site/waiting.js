@@ -24,7 +24,8 @@ export function withhold(state, key, why = "") {
   ));
   for (const name of Object.keys(verdict.dataset)) if (name !== "tLabel") delete verdict.dataset[name];
   verdict.removeAttribute("aria-busy");
-  forget("verdict");
+  byId("ways").replaceChildren();
+  for (const part of ["verdict", "ways"]) forget(part);
   root.dataset.job = state;
   byId("config").inert &&= state === "computing";
   showMini();
@@ -45,6 +46,7 @@ export function follow(patch) {
     another = 0;
     if (patch.stale) root.dataset.job = "computing";
   }
+  if (patch.stale === false && root.dataset.job === "refused") root.dataset.job = "computing"; // what was refused came late
   const { job } = root.dataset;
   if (job === "computing" && patch.html?.verdict) root.dataset.job = "coming";
   if (job === "coming" && patch.answered) delete root.dataset.job;

@@ -14,11 +14,26 @@ from hypothesis import HealthCheck, settings
 # Every run asks the same questions, however fast the machine is; `--hypothesis-profile=default` asks new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
-IN_BROWSER = ("docs", "fuzzing", "page_firefox", "page_trouble", "readers", "release", "tests", "validation")
+IN_BROWSER = (
+    "api",
+    "docs",
+    "fuzzing",
+    "page_firefox",
+    "page_timeline",
+    "page_trouble",
+    "readers",
+    "release",
+    "site",
+    "tests",
+    "validation",
+)
 """Test files that need the checkout, its programs or PyYAML, as none of them is inside Pyodide."""
 collect_ignore = [f"test_{name}.py" for name in IN_BROWSER] if sys.platform == "emscripten" else []
 TRUTH = Path(__file__).parent / "truth"
-LONGEST = ("test_in_pyodide.py", "test_page.py", "test_validation.py")
+LONGEST = tuple(
+    f"test_{name}.py"
+    for name in ("in_pyodide", "page", "page_trouble", "validation", "page_ways", "page_timeline", "release")
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,6 +8,8 @@ from conftest import truth
 from memcore.faces.render.accuracy import errors, points, scatter
 from memcore.questions.accuracy import accuracy
 
+pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
+
 MODEL = {
     "model_type": "llama",
     "hidden_size": 1024,

@@ -17,37 +17,84 @@ WALKS = {
     if "```diff" in found[0]
 }
 DIFF = re.compile(r"```diff (\S+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"```json (\S+)\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"```sh\nmemcore (.*?)\n```\n\nprints `([^`]+)`", re.DOTALL)
+MOST = {
+    "an accelerator": 1,
+    "an optimizer": 2,
+    "a model family": 2,
+    "a vLLM flag": 2,
+    "a trainer": 1,
+    "a server": 1,
+    "a tool's file format": 1,
+    "an operation of PyTorch": 2,
+}
+"""Files of the package that each opens."""
 
 pytestmark = pytest.mark.machine
 
 
 def applied(text, diff):
-    """A file with a diff: unmarked lines are its context, which stands in the file as it is."""
+    """A file with a diff: unmarked lines are its context, which stands in the file as it is; all of a new one is added."""
     lines = diff.splitlines()
     before = "\n".join(line[1:] for line in lines if line[:1] != "+")
     after = "\n".join(line[1:] for line in lines if line[:1] != "-")
+    if not text and not before:
+        return f"{after}\n"
     assert text.count(before) == 1, f"the context stands {text.count(before)} times in the file: {before}"
     return text.replace(before, after)
 
 
-@pytest.mark.parametrize("name", WALKS)
-def test_a_walk_works_as_written(name, tmp_path):
-    """At most two files are touched, and the command prints what the page says."""
-    shutil.copytree(ROOT / "memcore", tmp_path / "memcore", ignore=shutil.ignore_patterns("__pycache__"))
-    diffs = DIFF.findall(WALKS[name])
-    assert 1 <= len(diffs) <= 2
-    for path, diff in diffs:
-        file = tmp_path / path
-        file.write_text(applied(file.read_text(encoding="utf-8"), diff), encoding="utf-8")
+def walked(name, place, without=(), run=None):
+    """The package with what a walk adds, but for some files; what its command then does, and what it should say."""
+    shutil.copytree(ROOT / "memcore", place / "memcore", ignore=shutil.ignore_patterns("__pycache__"))
+    for path, diff in DIFF.findall(WALKS[name]):
+        if path not in without:
+            file = place / path
+            file.parent.mkdir(exist_ok=True)
+            before = file.read_text(encoding="utf-8") if file.exists() else ""
+            file.write_text(applied(before, diff), encoding="utf-8")
+    for path, text in FILE.findall(WALKS[name]):
+        (place / path).write_text(text, encoding="utf-8")
     command, said = COMMAND.search(WALKS[name]).groups()
     done = subprocess.run(
-        [sys.executable, "-m", "memcore", *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "memcore", *(run or command).split()],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    return done, said
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_a_walk_works_as_written(name, tmp_path):
+    """No more files that exist are opened than are promised, and the command prints what the page says."""
+    opened = {path for path, _ in DIFF.findall(WALKS[name]) if (ROOT / path).exists()}
+    assert 1 <= len(opened) <= MOST[name]
+    done, said = walked(name, tmp_path)
     assert done.returncode in (0, 1), done.stderr
     assert said in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        (name, path)
+        for name in ("a trainer", "a server")
+        for path, _ in DIFF.findall(WALKS.get(name, ""))
+        if not (ROOT / path).exists() and path.endswith(("costs.py", "knobs.py", "changes.py", "words.py"))
+    ],
+)
+def test_what_a_walk_forgets_is_named(name, path, tmp_path):
+    """A room without its row is said in one line, by its file."""
+    run = "advise --model gpt2 --engine example --gpus 2 --seq 128" if path.endswith("costs.py") else None
+    done, _ = walked(name, tmp_path, (path,), run)
+    assert done.returncode == 2
+    assert f"{path} has no row 'example'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_there_are_walks():
-    """For an accelerator, an optimizer, a family and a server's flag."""
-    assert set(WALKS) == {"an accelerator", "an optimizer", "a model family", "a vLLM flag"}
+    """For everything that is added often."""
+    assert set(WALKS) == set(MOST)

@@ -9,9 +9,12 @@ from memcore.config.hardware import Hardware
 from memcore.faces.cli import main
 from memcore.faces.render.advice import advice_data, advice_html, advice_text
 from memcore.networks.catalog import find_model
-from memcore.questions.advising.changes import CHANGES, KINDS, RISKS
+from memcore.questions.advising.changes import CHANGES
 from memcore.questions.advising.native import DIALECTS
 from memcore.questions.costs import Plan, cost, cost_of, roofline_of, work_of
+from memcore.trace.changes import KINDS, RISKS
+
+pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 LARGE = {
     "model": "llama-3.1-70b",
@@ -68,7 +71,7 @@ def test_a_layer_that_is_not_kept_is_not_there():
     assert full.after.allocated.expected > 40 * 2**30 > full.after.allocated.expected / 3
     assert full.flags == ("--activation_checkpoint.mode full",)
     assert "+33% arithmetic" in full.reason
-    assert full.slowdown == pytest.approx(1 / 3, abs=0.001)
+    assert 1 / 3 - 0.005 < full.slowdown < 1 / 3, "the optimizer's step takes what it took"
 
 
 def test_the_best_comes_first():
@@ -81,8 +84,8 @@ def test_what_saves_nothing_says_why():
     """The peak is in the loss, where no gradient is reduced."""
     found = {each.title: each for each in advise(LARGE).useless}
     why = found["Reduce gradients in bf16"].because
-    assert "the peak is in the loss" in why
-    assert "it lowers the backward pass" in why
+    assert "no effect at the peak (loss" in why
+    assert "backward pass falls from" in why
 
 
 def test_the_ladder_climbs_until_it_fits():
@@ -130,7 +133,7 @@ def test_advice_for_servers(engine):
     halved = titles["Weights in fp8"]
     assert halved.slowdown < -0.4
     assert 24 * 2**30 < halved.saves < 36 * 2**30
-    assert titles["Twice the GPUs, which share every matrix"].config[Hardware.num_gpus] == 4
+    assert titles["Twice the GPUs, each matrix split over them"].config[Hardware.num_gpus] == 4
 
 
 def test_the_ladder_of_a_server():
@@ -183,10 +186,11 @@ def test_cost_by_hand():
     """One GPU computes three forward passes; two GPUs that shard gather twice and reduce once."""
     work, roofline = work_of(find_model("llama-3.1-8b"), 8192), roofline_of("h100-sxm-80gb")
     alone = cost(work, Plan(1, 1, 1, 1, 1, 1, 1, 1), roofline)
-    memory, attention = 3350e9 * 0.7, 989e12 * 0.35
-    products = 989e12 * 0.65 * 0.803
+    memory, attention = 3350e9 * 0.7, 989e12 * 0.33 * 8192 / (8192 + 350)
+    products = 989e12 * 0.803 * (0.734 / 0.857 + 0.477 / 0.776) / 2
     by_hand = 3 * (work.products / products + work.attention / attention + work.elementwise / memory)
-    assert alone.seconds == pytest.approx(by_hand)
+    by_hand += 3 * 32 * 6 * 10e-6
+    assert alone.seconds == pytest.approx(by_hand + 8030261248 * 38 / memory)
     assert work.elementwise == 8192 * (2 * (10 * 4096 * 32 + (8030261248 - 2 * 128256 * 4096) / 4096) + 16 * 128256)
     two = cost(work, Plan(2, 1, 1, 1, 2, 1, 1, 1, gathers=2, reduces=1), roofline)
     assert two.data == 8030261248 / 2 * (2 * 2 + 4)

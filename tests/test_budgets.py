@@ -203,7 +203,7 @@ def test_torchtitans_mode(checkpoints, expected):
 def test_half_of_the_activations_is_advice():
     """For compiled blocks; with a budget, checkpoints are offered in its place."""
     offered = {each.title: each for each in advise(job().job.config).advice}
-    half = offered["Half of the activations of compiled blocks"]
+    half = offered["Half the saved activations of compiled blocks"]
     assert half.after.job.recipe == job(activation_memory_budget=0.5).job.recipe
     assert half.flags == ("--activation_checkpoint.mode memory_budget --activation_checkpoint.memory_budget 0.5",)
     titles = {each.title for each in advise(job(activation_memory_budget=0.5).job.config).advice}

@@ -187,9 +187,13 @@ def test_a_model():
     assert status == 0
     for text in ("671,026,404,352 parameters", "3-60", "active for each token", "37,552,282,624", "35,136"):
         assert text in out
+    for name, value in {"hidden size": "7,168", "number of layers": "61", "vocabulary": "129,280"}.items():
+        assert re.search(rf"{name} +{value}\n", out)
     found = json.loads(memcore("model", "-", "--json", stdin='{"model_type": "gpt2"}')[1])
     assert (found["parameters"], found["active_parameters"]) == (124_439_808, 124_439_808)
     assert (found["kv_elements_per_token"], found["state_elements_per_sequence"]) == (2 * 12 * 768, 0)
+    assert (found["hidden_size"], found["num_layers"], found["attention_heads"]) == (768, 12, [[12, 12]])
+    assert (found["vocabulary"], found["context"], found["weights_bytes"]["bf16"]) == (50257, 1024, 2 * 124_439_808)
     assert sum(math.prod(each["shape"]) * each["count"] for each in found["tensors"]) == found["parameters"]
     assert {"name": "transformer.h.*.attn.c_attn.weight", "layers": "0-11", "count": 12}.items() <= found["tensors"][
         0

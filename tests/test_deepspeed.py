@@ -188,7 +188,7 @@ def test_advice():
     assert engines == priced
     assert "fsdp" in engines
     titles = {each.title: each for each in advise(job(1).job.config).advice}
-    assert {"Share parameters too", "Offload the optimizer to the host"} <= set(titles)
+    assert {"Shard parameters too", "Offload the optimizer to the host"} <= set(titles)
     assert titles["Offload the optimizer to the host"].slowdown > 0
 
 

@@ -11,6 +11,8 @@ from memcore.networks.derived import derived
 from memcore.networks.formulas import evaluate, names
 from memcore.networks.read import read_model
 
+pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
+
 SAME_NAME_WITHIN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
 TRUTH = json.loads((Path(__file__).parent / "truth/derived.json").read_text(encoding="utf-8"))
 
@@ -19,6 +21,32 @@ TRUTH = json.loads((Path(__file__).parent / "truth/derived.json").read_text(enco
 def test_parameters_are_the_real_ones(case):
     """As transformers saves the configuration, of defaults and of variants that the deriver never saw."""
     assert read_model(case["config"]).parameters == case["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "parameters"),
+    [("glm4_moe", 103_481_200_640), ("iquestcoder", 39_794_283_520)],
+)
+def test_the_defaults_of_a_class(model_type, parameters):
+    """Heads of GLM-4.5 are rounded down where they do not divide the hidden size; IQuest-Coder is a Llama."""
+    assert read_model({"model_type": model_type}).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("model_type", "parameters", "part"),
+    [
+        ("llava", 7_062_902_784, "vision_config"),
+        ("voxtral", 4_676_271_104, "audio_config"),
+        ("mistral3", 23_340_272_640, "text_config"),
+        ("qwen2_5_vl", 75_789_228_800, "text_config"),
+        ("musicgen", 470_291_938, "decoder"),
+    ],
+)
+def test_parts_that_a_file_leaves_out(model_type, parameters, part):
+    """They are those of the class's defaults, which the model says."""
+    model = read_model({"model_type": model_type})
+    assert model.parameters == parameters
+    assert any(part in str(warning) for warning in model.warnings)
 
 
 @pytest.mark.parametrize(

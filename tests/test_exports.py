@@ -16,6 +16,7 @@ from test_session import Visit
 from memcore import Config, estimate
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
 from memcore.escaping import csv_line, in_markdown
 from memcore.faces.cli import main
@@ -26,6 +27,8 @@ from memcore.limits import GPUS
 from memcore.memory.estimate import Estimate
 from memcore.registry import SERVERS
 from memcore.tools import TOOLS, exported, imported
+
+pytestmark = pytest.mark.machine  # files are written alike everywhere; tests/test_session.py exports inside Pyodide
 
 LLAMA = {"model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 1000}  # fmt: skip
@@ -438,6 +441,28 @@ def test_the_dialog_of_every_task_opens(task):
     visit.do("edit", texts=with_task(visit.texts, task), entry=1).do("exports", base="https://example.org/")
     assert task_of(visit.texts) == task
     assert visit.last("open") == "exports"
+
+
+@pytest.mark.parametrize(
+    ("link", "tools"),
+    [
+        ("", {"axolotl": "axolotl.yaml", "ms-swift": "ms-swift.yaml", "llama-factory": "llama-factory.yaml"}),
+        ("#v1&model=llama-3.1-8b&seq=128&engine=megatron&accelerator=h100-sxm-80gb&gpus=8", {}),
+        ("#v1&model=llama-3.1-8b&max-len=1024&engine=vllm&accelerator=h100-sxm-80gb&gpus=1", {}),
+    ],
+)
+def test_every_tool_that_runs_the_job_gets_its_file(link, tools):
+    """Next to the tool of the job's own; read again, it is the same job."""
+    visit = Visit(link).do("exports", base="https://example.org/")
+    offered = [name for name in TOOLS if f'id="export-{name}"' in visit.html["exports-list"]]
+    assert offered == list(tools)
+    for name, file in tools.items():
+        visit.do("export", kind=name, way="save", base="https://example.org/")
+        saved = visit.last("download")
+        assert saved["name"] == file
+        back = imported(saved["text"]).config["training"]
+        assert back["adapter"]["rank"] == 16
+        assert back["sequence_length"] == visit.session.config[Training.sequence_length]
 
 
 HOSTILE = "https://example.org/memcore/?a=,=HYPERLINK(1);@SUM(1)%0a&b=%22,+1|[x](y)<img>`"

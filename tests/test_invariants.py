@@ -4,6 +4,7 @@ from dataclasses import replace
 from unittest.mock import patch
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from strategies import any_configs, jobs
@@ -17,6 +18,8 @@ from memcore.trace.code import code_of
 from memcore.trace.engine import engine_of
 from memcore.trace.program import Program
 from memcore.trace.step import Step
+
+pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 settings.register_profile("memcore", deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 settings.load_profile("memcore")

@@ -3,7 +3,7 @@
 import pytest
 from conftest import truth
 
-from memcore import estimate
+from memcore import Config, estimate
 from memcore.errors import UnsupportedError
 from memcore.networks.catalog import find_model
 from memcore.networks.read import read_model
@@ -69,6 +69,27 @@ def test_published_logs(row):
     assert expected
     for device, size in expected.items():
         assert found[device][2] / 2**20 == pytest.approx(size, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "build", "settings", "logged"),
+    [
+        # A quantized cache, the mask in fp32 on the device, and no room for what flash attention unpacks.
+        ("Qwen/Qwen3.6-27B", 9200, {"max_model_len": 200192, "kv_cache_dtype": "q8_0"}, 654.78),
+        # Room for the logits of all tokens of a micro-batch, and since June 2026 of one.
+        ("meta-llama/Llama-3.2-3B-Instruct", 8500, {"max_model_len": 2048}, 284.9),
+        ("Qwen/Qwen3-4B", None, {"max_model_len": 8192}, 85.01),
+    ],
+)
+def test_compute_buffers_by_build(model, build, settings, logged):
+    """`CUDA0 compute buffer size`, as public logs of llama-server have it."""
+    engine = {"type": "llama.cpp", **({"version": build} if build else {})}
+    found = estimate(
+        Config.from_dict(
+            {"model": model, "inference": settings, "engine": engine, "hardware": {"accelerator": "rtx-5090"}}
+        )
+    )
+    assert found.ledger.sum("activations") / 2**20 == pytest.approx(logged, rel=0.025)
 
 
 def test_weights_of_a_published_file():

@@ -309,7 +309,7 @@ def test_nothing_of_a_log_becomes_markup():
 
 def test_a_log_that_says_nothing_is_refused():
     """With what is missing, not with an empty table."""
-    with pytest.raises(memcore.ConfigError, match="nothing in it is understood"):
+    with pytest.raises(memcore.ConfigError, match="no GPU memory value that memcore can read"):
         reconcile(JOB, "hello")
 
 
@@ -326,7 +326,7 @@ def test_the_command(tmp_path):
 
     done = run(job, log, "--case", case)
     assert done.returncode == 0
-    assert "torchtitan: most that the allocator held (line 2)" in done.stdout
+    assert "torchtitan: peak reserved (line 2)" in done.stdout
     assert json.loads(case.read_text())[0]["source"]["where"] == "train.log, line 2"
     done = run("--model", "gpt2", "--seq", "512", "-", "--as", "max_allocated", "--json", given="2.5 GiB")
     assert json.loads(done.stdout)["rows"][0]["quantity"] == "max_allocated"

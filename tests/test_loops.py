@@ -24,6 +24,10 @@ TUNE = (
     "loss:\n  _component_: torchtune.modules.loss.LinearCrossEntropyLoss\ntokenizer:\n  max_seq_len: 512\nbatch_size: 2\n"
     "dtype: bf16\nenable_activation_checkpointing: True\ncheckpointer:\n  checkpoint_files: [\n    a.safetensors,\n    b.safetensors,\n  ]\n"
 )
+MEGATRON = (
+    "NPROC_PER_NODE=4 megatron sft --model Qwen/Qwen2.5-7B --tensor_model_parallel_size 2 --micro_batch_size 2 "
+    "--global_batch_size 16 --save_safetensors true "
+)
 READ = {
     # axolotl
     AXOLOTL: {P: "bf16"},
@@ -61,6 +65,21 @@ READ = {
         "hardware.num_gpus": 4, "engine.zero_stage": 2, "engine.offload_optimizer": "cpu", P: "bf16-mixed",
         "training.gradient_accumulation_steps": 4},
     "n=2\n" + SWIFT + "--gradient_accumulation_steps $(expr 16 / $n)": {"training.gradient_accumulation_steps": 8},
+    # Megatron-SWIFT
+    MEGATRON: {
+        "engine.type": "megatron", "engine.framework": "ms-swift", P: "bf16-mixed", "training.attention": "flash",
+        POLICY: "selective", "hardware.num_gpus": 4, "parallelism.tensor_parallel_size": 2,
+        "training.gradient_accumulation_steps": 4, "training.packed_sequences": None},
+    MEGATRON + "--tuner_type lora --packing true --max_length 512": {
+        "training.adapter.type": "lora", "training.adapter.rank": 8, "training.adapter.target_modules": "all-linear",
+        "training.packed_sequences": True, "training.sequence_length": 512},
+    MEGATRON + "--apply_rope_fusion true --gradient_accumulation_fusion false --optimizer_cpu_offload true": {
+        "engine.no_rope_fusion": False, "engine.gradient_accumulation_fusion": False,
+        "training.offload.optimizer": "cpu"},
+    MEGATRON + "--recompute_granularity full --recompute_method uniform --recompute_num_layers 1": {
+        "training.activation_checkpointing.policy": "full", "training.activation_checkpointing.method": "uniform"},
+    "NPROC_PER_NODE=8 megatron sft --model moonshotai/Moonlight-16B-A3B-Instruct --pipeline_model_parallel_size 2 "
+    "--decoder_last_pipeline_num_layers 13": {"parallelism.pipeline_layout": [14, 13]},
     # TRL, and scripts of one's own
     "model_name_or_path: a/b\ndataset_name: c/d\n": {
         P: "bf16-autocast", POLICY: "full", "training.sequence_length": 1024},
@@ -92,7 +111,7 @@ def test_what_is_read(text):
 
 
 TARGETS = {
-    ".*\\.layers\\.(3|7)\\.self_attn\\.(q|k)_proj|.*\\.mlp\\.(up|gate)_proj": [
+    ".*\\.layers\\.\\d+\\.self_attn\\.(q|k)_proj|.*\\.mlp\\.(up|gate)_proj": [
         "q_proj",
         "k_proj",
         "up_proj",

@@ -182,7 +182,7 @@ def test_collectives_keep_blocks_while_the_host_is_ahead(monkeypatch):
 
 def test_how_far_the_host_is_ahead_is_said_to_be_assumed():
     """Where it decides: with tensor parallelism, whose collectives keep blocks."""
-    said = "the driver queues 1,000 launches, and that the host needs 5 µs for each"
+    said = "a driver queue of 1,000 launches and 5 µs of host time per launch"
     assert said in job(parallelism__tensor_parallel_size=4).reserved.range_because
     assert said not in job().reserved.range_because
 
@@ -319,7 +319,7 @@ def test_the_mean_of_both_versions_is_expected():
             ways.append(ranks_of(found.job)[0].reserved)
     first = found.ranks[0]
     assert ways[0] < ways[1] == first.most_reserved
-    assert "of two versions of nanotron" in found.reserved.range_because
+    assert "the mean of two measured versions of nanotron" in found.reserved.range_because
     assert first.reserved == round(0.38 * ways[0] + 0.62 * ways[1])
 
 

@@ -136,7 +136,7 @@ REFUSED = {
     '"trainable_token_indices": null': ('"trainable_token_indices": [3]', "trainable_token_indices: found"),
     '"exclude_modules": null': ('"exclude_modules": ["lm_head"]', "exclude_modules: found"),
     '"layer_replication": null': ('"layer_replication": [[0, 4], [2, 5]]', "layer_replication: found"),
-    '"peft_type": "LORA"': ('"peft_type": "VERA"', "peft_type: found 'VERA'"),
+    '"peft_type": "LORA"': ('"peft_type": "ROAD"', "peft_type: found 'ROAD'"),
 }
 
 
@@ -153,3 +153,43 @@ def test_a_key_of_someone_elses_is_named():
     assert imported(TINY.replace('"use_rslora"', '"unsloth_fixed": true,\n  "use_rslora"')).unknown == (
         "unsloth_fixed",
     )
+
+
+TYPES = {
+    """{"peft_type": "IA3", "target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"],
+        "fan_in_fan_out": false, "init_ia3_weights": true, "modules_to_save": null}""": {
+        "type": "ia3", "target_modules": ["k_proj", "v_proj", "down_proj"]},
+    """{"peft_type": "ADALORA", "r": 8, "init_r": 24, "target_r": 8, "lora_dropout": 0.0, "target_modules": ["q_proj"],
+        "beta1": 0.85, "beta2": 0.85, "deltaT": 1, "orth_reg_weight": 0.5}""": {
+        "type": "adalora", "init_r": 24, "dropout": 0.0, "target_modules": ["q_proj"]},
+    """{"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 8, "prompt_tuning_init": "TEXT", "num_layers": 24}""": {
+        "type": "prompt-tuning", "num_virtual_tokens": 8},
+    """{"peft_type": "VERA", "target_modules": ["q_proj"], "projection_prng_key": 0, "vera_dropout": 0.0}""": {
+        "type": "vera", "rank": 256, "target_modules": ["q_proj"]},
+    """{"peft_type": "LOKR", "r": 4, "alpha": 8, "decompose_factor": -1, "target_modules": ["q_proj"]}""": {
+        "type": "lokr", "rank": 4, "target_modules": ["q_proj"]},
+    """{"peft_type": "OFT", "r": 0, "oft_block_size": 32, "target_modules": ["q_proj"]}""": {
+        "type": "oft", "block_size": 32, "target_modules": ["q_proj"]},
+    """{"peft_type": "LORA", "r": 4, "target_modules": "model\\\\.layers\\\\.\\\\d+\\\\.self_attn\\\\.(q|v)_proj"}""": {
+        "type": "lora", "rank": 4, "target_modules": ["q_proj", "v_proj"]},
+    """{"peft_type": "TRAINABLE_TOKENS", "token_indices": [0, 1, 2], "target_modules": ["embed_tokens"]}""": {
+        "type": "trainable-tokens", "num_trainable_tokens": 3, "target_modules": ["embed_tokens"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TYPES)
+def test_other_methods_of_peft(text):
+    assert imported(text).config["training"]["adapter"] == TYPES[text]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r".*\\.layers\\.(3|7|11|15)\\.self_attn\\.(q|k|v|o)_proj",
+        r"model.layers.[1-3].mlp.up_proj",
+        r"model\\.layers\\.0\\.mlp\\.up_proj",
+    ],
+)
+def test_adapters_on_some_layers_alone_are_refused(pattern):
+    with pytest.raises(UnsupportedError, match="adapters on some layers alone"):
+        imported(f'{{"peft_type": "LORA", "r": 4, "target_modules": "{pattern}"}}')

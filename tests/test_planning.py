@@ -7,6 +7,8 @@ import pytest
 from memcore import ConfigError, estimate, plan
 from memcore.faces.cli import main
 from memcore.faces.render.plans import plans_data, plans_text
+from memcore.hardware import BY_ID
+from memcore.questions.planning.bench import larger
 from memcore.questions.planning.plan import KEEP, MOST
 from memcore.questions.planning.rows import METHODS, TIERS
 
@@ -120,6 +122,27 @@ def test_without_a_plan_the_limit_and_the_least_are_said():
     assert {each.tier for each in found.plans} <= {"hardware", "work"}
 
 
+@pytest.mark.parametrize(
+    ("job", "least", "tiers"),
+    [
+        (serve("llama-3.1-70b", 8192, gpus(1), batch_size=20), 2, {"quantized", "hardware"}),
+        (serve("qwen3-32b", 32768, gpus(2, "rtx-4090"), "sglang", batch_size=16), 2, {"work", "hardware"}),
+        (serve("llama-3.1-405b", 8192, gpus(1, "t4")), 1, {"hardware"}),
+        (serve("llama-3.1-8b", 131072, gpus(1, "l4"), "tensorrt-llm", batch_size=64), 1, {"work"}),
+        (train("llama-3.1-405b", 4096, gpus(1, "t4")), 2, {"hardware"}),
+        (train("deepseek-v3", 4096, gpus(8)), 1, {"hardware"}),
+    ],
+)
+def test_there_is_always_a_way(job, least, tiers):
+    """A server has a choice; what cannot fit at all gets the least hardware or the largest job that does."""
+    found = plan(job, keep=4)
+    assert len(found.plans) >= least
+    assert {each.tier for each in found.plans} == tiers
+    assert len({each.title for each in found.plans} | {str(each.config.values) for each in found.plans}) >= least
+    assert (found.none_because is None) == any(each.tier not in ("work", "hardware") for each in found.plans)
+    assert all(each.fits for each in found.plans)
+
+
 def test_quality_and_goal_limit_methods():
     """Pre-training has no adapters; the same quality keeps the optimizer too."""
     job = train("llama-2-7b-hf", 2048, gpus(1, "rtx-4090"))
@@ -168,3 +191,44 @@ def test_faces(capsys):
     found = plan(train("llama-2-7b-hf", 2048, gpus(1, "rtx-4090")))
     assert plans_data(found)["plans"][0]["config"] == first["config"]
     assert found.plans[0].title in plans_text(found)
+
+
+def test_days_and_money_by_hand(capsys):
+    """Tokens over tokens of a step are steps; the range is the step's, and money is GPU-hours times the price."""
+    job = ["--model", "llama-3.1-8b", "--seq", "4096", "--accelerator", "h100-sxm-80gb", "--gpus", "8"]
+    assert main(["plan", *job, "--tokens", "1B", "--price", "2.5", "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    assert plans
+    for each in plans:
+        gpus_of, budget = each["config"]["hardware"]["num_gpus"], each["budget"]
+        for end in ("low", "expected", "high"):
+            seconds = each["step_seconds"][end] * 10**9 / each["step_tokens"]
+            assert budget["days"][end] == pytest.approx(seconds / 86400)
+            assert budget["gpu_hours"][end] == pytest.approx(seconds * gpus_of / 3600)
+            assert budget["money"][end] == pytest.approx(2.5 * budget["gpu_hours"][end])
+    assert main(["plan", *job, "--tokens", "1B"]) == 0
+    text = capsys.readouterr().out
+    assert "1,000,000,000 tokens: " in text
+    assert "tokens/s" in text
+    for wrong in (["--price", "2"], ["--price", "-1", "--tokens", "1B"], ["--price", "much", "--tokens", "1B"]):
+        assert main(["plan", *job, *wrong]) == 2
+        assert "--price" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "vendor"),
+    [
+        (train("llama-3.1-70b", 8192, gpus(1, "mi210")), "AMD"),
+        (train("llama-3.1-70b", 8192, gpus(1, "l40s")), "NVIDIA"),
+        (serve("llama-3.1-70b", 8192, gpus(1, "rtx-4090"), quantization="bf16"), "NVIDIA"),
+    ],
+)
+def test_a_larger_gpu_is_of_the_same_vendor(job, vendor):
+    """Who has one vendor's GPUs runs that vendor's software."""
+    now = estimate(job).job.accelerator
+    found = [each.to["hardware.accelerator"] for each in larger(now.usable, now)]
+    assert found
+    assert {BY_ID[each].vendor for each in found} == {vendor}
+    assert all(BY_ID[each].usable > now.usable for each in found)
+    offered = {each.config["hardware.accelerator"] for each in plan(job, quality="same").plans}
+    assert {BY_ID[each].vendor for each in offered} <= {vendor}

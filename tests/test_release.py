@@ -17,9 +17,13 @@ ROOT = Path(__file__).parent.parent
 SOURCES = (
     "memcore",
     "site",
+    "docs",
     "vendor",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE",
     "README.md",
+    "mkdocs.yml",
     "build.py",
     "release.py",
     "pyproject.toml",
@@ -113,7 +117,15 @@ def test_the_parts_list(dist):
     found = json.loads((dist / "sbom.json").read_text(encoding="utf-8"))
     assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
     rows = {row["name"]: row for row in found["components"]}
-    assert set(rows) == {"@pyscript/core", "micropip", "packaging", "pyodide", "python"}
+    assert set(rows) == {
+        "@pyscript/core",
+        "iframe-worker",
+        "micropip",
+        "mkdocs-material",
+        "packaging",
+        "pyodide",
+        "python",
+    }
     locked = json.loads((ROOT / "vendor" / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     for name in ("pyodide", "@pyscript/core"):
         assert rows[name]["version"] == locked[f"node_modules/{name}"]["version"]
@@ -125,7 +137,7 @@ def test_the_parts_list(dist):
     assert len(wheels) == 3
     assert {hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels} <= digests
     every = [*parts(found["components"])]
-    assert {row["name"] for row in every} >= {"polyscript", "coincident", "zlib", "Expat"}
+    assert {row["name"] for row in every} >= {"polyscript", "coincident", "zlib", "Expat", "lunr", "rxjs"}
     assert [row["name"] for row in every if not row["licenses"][0]["expression"]] == []
     references = [row["bom-ref"] for row in every]
     assert len(references) == len(set(references))
@@ -139,6 +151,16 @@ def test_licences_are_known_for_the_whole_bundle():
     names = release._names_in_bundle(ROOT / "vendor" / "node_modules")
     assert "polyscript" in names
     assert [name for name in names if not release._texts(ROOT / "vendor" / "node_modules", name)] == []
+
+
+def test_the_bundle_of_the_documentation_is_known():
+    """The theme's source maps name what it bundles; each has its licence, and no other."""
+    import build
+    import release
+
+    maps = [*(build.packages() / "material" / "templates" / "assets" / "javascripts").rglob("*.js.map")]
+    sources = [each for path in maps for each in json.loads(path.read_text(encoding="utf-8"))["sources"]]
+    assert {each.split("/")[1] for each in sources if each.startswith("node_modules/")} == set(release.DOCUMENTED)
 
 
 def test_a_release_is_packed_from_what_was_tested(dist, tmp_path):

@@ -7,6 +7,8 @@ from memcore import ConfigError, UnsupportedError, estimate
 from memcore.config.settings import Config
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, facing, fullest
 
+pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
+
 
 def spelled(name, rank, ranks, count, chunks=2):
     """A rank's order as one word for each stage's pass, written as PyTorch's own listings do."""

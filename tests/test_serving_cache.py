@@ -3,6 +3,7 @@
 import pytest
 
 from memcore.networks.catalog import find_model
+from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.paging import Pages, page
 from memcore.serving.cache import CACHE_TYPES, Caching, Kept, kept, per_token
 from memcore.serving.stages import Layout, stages, vllm_partition
@@ -154,3 +155,35 @@ def test_nothing_to_cache():
 def test_stages_of_a_pipeline(layers, count, expected):
     """What is left over goes to stages from the last but one backwards."""
     assert vllm_partition(layers, count) == expected
+
+
+FLASH = [0, 0, *(4 if number % 2 == 0 else 128 for number in range(41))]
+"""DeepSeek-V4-Flash: two layers with a window alone, then tokens of 4 and of 128 become one in turns."""
+
+
+@pytest.mark.parametrize(
+    ("packed", "block", "needed", "logged"),
+    [
+        # 22 places of 64 vectors of 584 bytes, 21 of the indexer's 64 keys of 132, 20 of 2 vectors, in pages of 576 bytes
+        (True, 22 * 37440 + 21 * 8640 + 20 * 1728, 1024 + 2 * 131 + 2051 + 1041, 3993),
+        (False, 22 * 65536 + 21 * 8640 + 20 * 2048, 1024 + 2 * 131 + 2051 + 1041, None),
+    ],
+)
+def test_compressed_layers_by_hand(packed, block, needed, logged):
+    """A log of DeepSeek-V4-Flash has 2,175,276 tokens of 262,144 at most: 33,134 blocks, 3,993 for a sequence."""
+    pages = Pages(block_size=64, max_model_len=262144, in_flight=8192)
+    found = compressed(FLASH, {"head": 512, "index": 128, "window": 128}, pages, packed=packed)
+    assert found.block == block
+    assert found.needed(262144) == needed
+    assert found.block_size == 256
+    if logged is not None:
+        assert found.logged(262144) == logged
+        assert int(33134 / logged * 262144) == 2175276
+
+
+def test_windows_without_compression():
+    """A stage whose layers compress nothing keeps windows alone."""
+    pages = Pages(block_size=64, max_model_len=262144, in_flight=8192)
+    found = compressed([0, 0], {"head": 512, "index": 128, "window": 128}, pages, packed=True)
+    assert found.block == 2 * 37440
+    assert found.needed(262144) == 131

@@ -96,7 +96,7 @@ def test_the_command_line():
     arguments = ("--model", "llama-3.1-8b", "--engine", "vllm", "--accelerator", "h100-sxm-80gb", "--max-len", "8k")
     status, text, _ = memcore("estimate", *arguments)
     assert status == 0
-    for heading in ("On the GPU", "Readings", "Answers", "Users against context", "Assumed"):
+    for heading in ("On the GPU", "Readings", "Answers", "Users by context length", "Assumed"):
         assert f"\n{heading}\n" in text
     assert json.loads(memcore("estimate", *arguments, "--json")[1])["task"] == "inference"
     assert memcore("estimate", "--model", "llama-3.1-70b", *arguments[2:])[0] == 1

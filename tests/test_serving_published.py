@@ -3,13 +3,17 @@
 import pytest
 
 from memcore import Config, estimate
+from memcore.config.engine import release
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.networks.catalog import named
 from memcore.questions.accuracy import accuracy
 from memcore.serving.checkpoint import own_format
 from memcore.serving.predictions import predicted
-from memcore.serving.repositories import named, whole_model
+from memcore.serving.repositories import whole_model
 from memcore.serving.speculation import speculation, speculative_entries
 from memcore.serving.weights import Storage
+
+pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 
 def serve(model, *, engine="vllm", inference=None, gpus=1, accelerator="h100-sxm-80gb", **options):
@@ -171,6 +175,8 @@ def test_a_bare_format_has_the_range_of_its_recipes(model, name, expected):
         ("qwen3.6-35b-a3b", "mtp", 1_691_000_000),
         ("llama-3.1-8b", "eagle", 503_000_000),
         ("llama-3.1-8b", "eagle3", 799_000_000),
+        # A mixture's head is a dense layer all the same.
+        ("qwen3-30b-a3b", "eagle3", 2 * (2048 * (2 * 4096 + 2 * 512) + 3 * 6144 * 2048 + 3 * 2048**2 + 32000 * 2048)),
         ("llama-3.1-8b", "medusa", 3 * 2 * (4096 * 4096 + 128256 * 4096)),
         ("llama-3.1-8b", None, 0),
     ],
@@ -254,6 +260,122 @@ def test_the_change_that_is_named_starts():
     assert not serve("qwen3-32b", inference={"max_model_len": longest + 2048}).fits
 
 
+@pytest.mark.parametrize(
+    ("version", "model", "method", "counted", "copied"),
+    [
+        ("0.21.0", "qwen3-8b", None, True, True),
+        ("0.22.0", "qwen3-8b", None, False, False),
+        ("0.22.0", "llama-3.1-8b", None, True, True),
+        ("0.24.0", "llama-3.1-8b", None, False, False),
+        ("0.24.0", "llama-3.1-8b", "ngram", True, True),
+        ("0.24.0", "llama-3.1-8b", "eagle3", False, False),
+        ("0.24.0", "gemma-3-1b-it", None, True, True),
+        ("0.25.0", "gemma-3-1b-it", None, False, False),
+        ("0.28.0", "qwen3.6-27b", None, True, True),
+        ("0.28.0", "qwen3-30b-a3b", None, True, True),
+        ("0.29.0", "qwen3-30b-a3b", None, True, False),
+        ("0.33.0", "qwen3-30b-a3b", None, True, True),
+    ],
+)
+def test_the_second_model_runner(version, model, method, counted, copied):
+    """Which networks a release runs with it: before 0.29 it reserves nothing for graphs, before 0.33 nothing for top-k."""
+    inference = {
+        "max_model_len": 4096,
+        **({"speculative_method": method, "num_speculative_tokens": 2} if method else {}),
+    }
+    found = serve(model, version=version, inference=inference)
+    said = [note for note in found.notes if "second model runner" in note]
+    assert bool(said) != counted
+    logits = sum(each.bytes for each in found.ledger.entries if each.title == "probabilities and random numbers")
+    assert bool(logits) == copied
+    kept = sum(each.bytes for each in found.ledger.entries if each.title == "counts of generated tokens")
+    second = not counted or release(version) >= (0, 29)
+    assert kept == (1024 * found.job.sizes["V"] * 4 if second else 0)
+
+
+@pytest.mark.parametrize(("version", "graphs"), [("0.8.5", 67), ("0.9.2", 67), ("0.10.1", 19), ("0.12.0", 19 + 11)])
+def test_graphs_of_former_releases(version, graphs):
+    """Sizes in steps of 8 to 512, from 0.10 on to twice `max_num_seqs`; whole graphs beside them since 0.12."""
+    found = serve("llama-3.1-8b", version=version, inference={"max_num_seqs": 64})
+    (entry,) = [each for each in found.ledger.entries if each.category == "CUDA graphs"]
+    assert entry.text.startswith(f"{graphs} graphs × ")
+
+
+@pytest.mark.parametrize(
+    ("model", "tables"),
+    [
+        ("gemma-3-4b-it", {131072 * 256 * 2, 8 * 131072 * 256 * 2}),
+        ("gemma-3-1b-it", {32768 * 256 * 2}),
+        ({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 512,
+          "intermediate_size": 128, "max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}},
+         {4 * 4096 * 32 * 2}),
+        ({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 512,
+          "intermediate_size": 128, "max_position_embeddings": 4096, "rope_scaling": {"type": "yarn", "factor": 4.0}},
+         {4096 * 32 * 2}),
+    ],
+)  # fmt: skip
+def test_tables_of_stretched_positions(model, tables):
+    """Linear scaling keeps cosines of all positions times its factor, for layers that are scaled."""
+    found = serve(model)
+    assert {each.each for each in found.ledger.entries if each.title == "cosines and sines"} == tables
+
+
+def test_a_verdict_holds_for_every_repository_of_a_format():
+    """939 blocks of Qwen's 27B in fp8 were there for 1,024 sequences; repositories that leave more in 16 bits have fewer."""
+    settings = {"inference": {"quantization": "fp8-block"}, "accelerator": "rtx-pro-6000", "version": "0.26.0"}
+    found = serve("qwen3.6-27b", **settings)
+    assert found.pool.capacity > 1024 > found.pool.capacity_low
+    assert not found.fits
+    assert any("repositories of this format differ" in note for note in found.notes)
+    assert serve("qwen3.6-27b", **{**settings, "max_num_seqs": 512}).fits
+    named = serve("llama-3.1-8b", inference={"quantization": "fp8"})
+    assert named.fits
+    assert not named.recipes
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "tokens", "logged"),
+    [
+        # Positions in time, height and width: cosines of four times as many; buffers for three inner layers' features.
+        ("Qwen/Qwen3.5-9B", "0.19.0", 8192, 17.66),
+        ("Qwen/Qwen3.5-4B", "0.22.0", 2048, 8.61),
+        ("Qwen/Qwen3-VL-8B-Instruct", "0.19.0", 8192, 16.78),
+        ("Qwen/Qwen3.6-27B", "0.29.0", 8192, 51.1),
+        ("google/gemma-4-E4B-it", "0.22.1", 2048, 15.18),
+        # nvidia's mixed checkpoint has its head in NVFP4, llm-compressor's linear attention in 16 bits.
+        ("nvidia/Qwen3.6-27B-NVFP4", "0.23.1", 8192, 19.78),
+        ("RedHatAI/Qwen3.6-35B-A3B-NVFP4", "0.19.2", 8192, 21.88),
+    ],
+)
+def test_weights_in_logs_of_vllm(model, version, tokens, logged):
+    """`Model loading took … GiB`, as public logs have it."""
+    found = serve(model, version=version, max_num_batched_tokens=tokens, accelerator="rtx-pro-6000")
+    assert loaded(found).expected / 2**30 == pytest.approx(logged, abs=0.04)
+
+
+def test_rotations_of_three_directions_began_with_videos():
+    """Before Qwen2.5-VL came, in 0.7.2, the tables were those of other rotations."""
+    before, after = (
+        sum(
+            each.bytes
+            for each in serve("Qwen/Qwen2.5-VL-7B-Instruct", version=version).ledger.entries
+            if each.title == "cosines and sines"
+        )
+        for version in ("0.7.0", "0.7.2")
+    )
+    assert after == 4 * before > 0
+
+
+def test_tokens_of_the_cache_in_logs_of_vllm():
+    """`GPU KV cache size` to the token: pixels of an image are there twice, as a video of one moment."""
+    settings = {"gpu_memory_utilization": 0.5, "max_num_batched_tokens": 2048, "enable_prefix_caching": False}
+    found = serve(
+        "Qwen/Qwen3.5-4B", version="0.22.0", inference={"max_model_len": 1024, "max_num_seqs": 128},
+        accelerator="rtx-a6000", **settings,
+    )  # fmt: skip
+    assert found.pool.tokens == 163225
+
+
 def test_graphs_are_profiled_with_a_cache():
     """A network with states needs a block for each captured sequence before its cache is sized; eager does not."""
     settings = {"inference": {"max_model_len": 8192, "quantization": "fp8-block"}, "accelerator": "rtx-5090"}
@@ -278,19 +400,29 @@ def activations(found):
 
 
 @pytest.mark.parametrize(
-    ("inference", "graphs"),
+    ("inference", "accelerator", "graphs"),
     [
-        ({}, 102),
-        ({"max_num_seqs": 256}, 51 + 35),
-        ({"max_num_seqs": 2}, 3 + 2),
-        ({"max_num_seqs": 2, "speculative_method": "ngram", "num_speculative_tokens": 3}, 5 + 2),
+        ({}, "h100-sxm-80gb", 51 + 51),
+        ({"max_num_seqs": 256}, "h100-sxm-80gb", 51 + 35),
+        ({"max_num_seqs": 2}, "h100-sxm-80gb", 3 + 2),
+        ({}, "b200", 83 + 83),
+        # As logs have it: PIECEWISE=3 (largest=16), FULL=2 (largest=8), and PIECEWISE=41 (largest=384), FULL=25 (largest=192)
+        ({"max_num_seqs": 2, "speculative_method": "ngram", "num_speculative_tokens": 3}, "h100-sxm-80gb", 3 + 2),
+        ({"max_num_seqs": 48, "speculative_method": "ngram", "num_speculative_tokens": 3}, "b200", 41 + 25),
+        # PIECEWISE=5 (largest=16): a cache in fp8 on an RTX 3090
+        (
+            {"max_num_seqs": 2, "speculative_method": "ngram", "num_speculative_tokens": 3, "kv_cache_dtype": "fp8"},
+            "rtx-3090", 5,
+        ),
     ],
-)
-def test_graphs_that_are_captured(inference, graphs):
-    """1, 2, 4, multiples of 8 and from 256 of 16; piece by piece for all, and whole up to `max_num_seqs`."""
-    (entry,) = [
-        each for each in serve("llama-3.1-8b", inference=inference).ledger.entries if each.category == "CUDA graphs"
-    ]
+)  # fmt: skip
+def test_graphs_that_are_captured(inference, accelerator, graphs):
+    """1, 2, 4, multiples of 8 and from 256 of 16; piece by piece for all, and whole up to `max_num_seqs`.
+
+    With proposed tokens sizes are multiples of what a sequence has in a step.
+    """
+    found = serve("llama-3.1-8b", inference=inference, accelerator=accelerator)
+    (entry,) = [each for each in found.ledger.entries if each.category == "CUDA graphs"]
     assert entry.text.startswith(f"{graphs} graphs × ")
     assert entry.bytes == pytest.approx(graphs * (4.54 + 32 * 0.146) * 2**20, rel=1e-3)
 
@@ -311,6 +443,12 @@ def test_graphs_that_are_captured(inference, graphs):
 def test_tokens_of_a_step_by_release(version, inference, tokens):
     """Chunks of long prompts in 0.6 and 0.7, and the former engine for LoRA in the first 0.8."""
     assert serve("llama-3.1-8b", inference=inference, version=version).job.options.tokens == tokens
+
+
+def test_chunks_of_a_model_that_uses_no_window():
+    """A config may name a window that no layer has: DeepSeek's 14B on Qwen2.5 was profiled with 2,048 tokens."""
+    found = serve("DeepSeek-R1-Distill-Qwen-14B", version="0.7.2", inference={"max_model_len": 65536})
+    assert found.job.options.tokens == 2048
 
 
 def test_sglang_takes_what_it_has_room_for():

@@ -1,5 +1,6 @@
 """The page without a browser: what it says to each message. The browser's tests check that it arrives."""
 
+import base64
 import json
 import re
 import string
@@ -14,14 +15,16 @@ from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
-from memcore.faces.page import ahead, answering, exchanging, framing, static
+from memcore.faces.page import ahead, answering, asking, exchanging, framing, static
 from memcore.faces.page.actions import ACTIONS, handle
 from memcore.faces.page.answering import values_of
+from memcore.faces.page.names import meanings
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import RECENT, Session
 from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render import html, page
 from memcore.faces.render.serving_html import serving_stages
+from memcore.faces.render.titles import titles, untitled
 from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.choices import CHOICES_IN_CHINESE
 from memcore.i18n.defaults import DEFAULTS_IN_CHINESE
@@ -44,7 +47,7 @@ from memcore.trace.record import program_of
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.units import format_bytes
 
-OPENING = ("values", "answered", "fragment", "entry", "task", "live")
+OPENING = ("values", "fills", "edits", "answered", "fragment", "entry", "task", "live")
 """What the page is told of the example that it shows when it opens."""
 CHINESE = re.compile("[\u4e00-\u9fff]")
 EIGHT = presets()["8b-8xh100"].config
@@ -190,7 +193,7 @@ def test_the_first_answer_asks_no_allocator():
 def test_the_page_goes_live_whatever_its_link_describes(monkeypatch):
     """An error after the first piece of an answer is said, and the next edit is answered."""
 
-    def failing(found):
+    def failing(found, rank=None):
         yield {"verdict-reason": ""}
         raise UnsupportedError("model", "the rest of this")
 
@@ -272,6 +275,61 @@ def test_names_as_people_write_them(path, text, taken):
         assert f'data-path="{path}" data-value="{each}"' in visit.fields[path]["error"]
     visit.do("set", path=path, value=taken[-1], entry=2)
     assert visit.html["problems"] == ""
+
+
+@pytest.mark.parametrize("path", ["model", "hardware.accelerator"])
+def test_every_title_means_its_id_alone(path):
+    """Titles are told from each other, whatever their case; the page shows them, and links keep ids."""
+    known = titles(path)
+    assert len({title.lower() for title in known.values()}) == len(known) > 30
+    meant = {each: {untitled(path, title), *meanings(path, title.lower())} for each, title in known.items()}
+    assert {each: found for each, found in meant.items() if found != {each}} == {}
+
+
+LLAMA_70B = {"model": "llama-3.1-70b", "inference.batch_size": 20, "inference.max_model_len": 8192}
+ON_A100 = {"hardware.accelerator": "a100-sxm-80gb", "hardware.num_gpus": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("serve Llama 3.1 70B to 20 users of 8k on 2 x A100 SXM 80 GB", {**LLAMA_70B, **ON_A100, "engine.type": "vllm"}),
+        ("does llama 3.1 70b serve 20 users of 8,192 tokens on 2 × a100-sxm-80gb?", {**LLAMA_70B, **ON_A100}),
+        ("用 2 张 A100 SXM 80GB 部署 Llama 3.1 70B，20 个用户，8k token", {**LLAMA_70B, **ON_A100}),
+        ("llama-3.1-70b with sglang, 20 users of 8k, 2 a100 sxm 80gb", {**LLAMA_70B, **ON_A100, "engine.type": "sglang"}),
+        ("QLoRA Qwen3 8B on a 3090, batch 4", {"model": "qwen3-8b", "hardware.accelerator": "rtx-3090",
+            "training.micro_batch_size": 4, "training.quantization": "nf4", "training.adapter.type": "lora"}),
+        ("full fine-tune of gemma 2 9b on 8 h200 sxm, sequence length 2048", {"model": "gemma-2-9b",
+            "hardware.num_gpus": 8, "training.sequence_length": 2048, "training.adapter.type": None}),
+        ("在 RTX 4090 上用 LoRA 微调 Qwen3 8B，长度 2048", {"model": "qwen3-8b", "hardware.accelerator": "rtx-4090",
+            "hardware.num_gpus": 1, "training.sequence_length": 2048, "training.adapter.type": "lora"}),
+    ],
+)  # fmt: skip
+def test_a_whole_question_fills_the_sentence(text, wanted):
+    """In either language, with names as people write them; nothing of the job before stays."""
+    visit = Visit().do("ask", value=text, texts={**Visit().texts, "model": text}, entry=1)
+    assert {path: visit.session.config.get(path) for path in wanted} == wanted
+    assert visit.session.lent == {}
+
+
+def test_a_question_leaves_names_alone():
+    """No model of the catalog, written as an id or a title, is taken for a question."""
+    known = titles("model")
+    assert {each for each in known for text in (each, known[each]) if asking.asked(text)} == set()
+
+
+def test_names_are_shown_and_ids_are_kept():
+    """A link with ids fills the form with names; what is being typed stays as it is typed; the job is the same."""
+    visit = Visit("#v1&model=llama-3.1-8b&seq=4096&accelerator=a100-sxm-80gb&gpus=1")
+    assert visit.texts["model"] == "Llama 3.1 8B"
+    assert visit.texts["hardware.accelerator"] == "A100 SXM · 80 GB"
+    before = visit.session.fragment
+    assert "model=llama-3.1-8b&" in before
+    for text in ("llama-3.1-8b", "Llama 3.1 8B", "meta-llama/Llama-3.1-8B", "llama 3.1 8b"):
+        visit.patches.clear()
+        visit.do("edit", path="model", texts={**visit.texts, "model": text}, entry=1)
+        assert visit.session.fragment == before
+        assert not any(patch.get("values", {"model": text})["model"] != text for patch in visit.patches), text
 
 
 def test_the_same_model_written_otherwise_is_the_same_job():
@@ -437,6 +495,19 @@ def test_every_part_is_explained(part):
     assert visit.html["drawer-heading"]
 
 
+def test_every_part_leads_to_its_chapter():
+    """The drawer links the chapter of the guide about a part, in the page's language."""
+    from memcore.faces.page.explaining import CHAPTERS
+    from memcore.memory.ledger import CATEGORIES
+
+    assert set(CHAPTERS) == {*CATEGORIES, "unused", "outside"}
+    visit = Visit().do("explain", part="activations")
+    assert 'href="./docs/guide/activations.html"' in visit.html["drawer-body"]
+    visit.do("language", language="zh")
+    visit.do("explain", part="optimizer-states")
+    assert 'href="./docs/guide/zh/weights.html"' in visit.html["drawer-body"]
+
+
 def test_parts_of_a_server_are_explained():
     """The same for a server."""
     visit = Visit("#v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb").do("explain", part="weights")
@@ -553,7 +624,7 @@ def test_a_number_on_the_page():
     assert 'data-do="case"' in visit.html["reconciled"]
     for text in ("", "hello", HOSTILE):
         visit.do("reconcile", value=text, also=HOSTILE)
-        assert "nothing in it is understood" in visit.html["reconciled"]
+        assert "no GPU memory value that memcore can read" in visit.html["reconciled"]
         assert "<img" not in visit.html["reconciled"]
         visit.do("case", way="copy")
     visit.do("reconcile", value=f"max_memory_allocated 5 GiB {HOSTILE}", also=HOSTILE)
@@ -609,7 +680,7 @@ def test_old_links_keep_decoding(link):
 
 
 def test_everything_that_is_taken_away_comes_back():
-    """JSON and SVG hold the config, so does a link: each imported alone gives the same job."""
+    """JSON and pictures hold the config, so does a link: each imported alone gives the same job."""
     visit = Visit("#v1&model=gemma-2-2b&seq=2048&accelerator=rtx-4090")
     wanted = visit.session.config
     visit.do("export", kind="json", way="save", base="https://example.org/")
@@ -618,7 +689,10 @@ def test_everything_that_is_taken_away_comes_back():
     svg_text = visit.last("download")["text"]
     visit.do("export", kind="png", way="save", base="https://example.org/")
     texts = [json_text, svg_text, visit.last("picture")["note"], f"https://example.org/#{visit.session.fragment}"]
-    for kind in ("csv", "markdown", "python", "cli", "flags"):
+    texts.append(f"{texts[-1]}&embed")
+    visit.do("export", kind="card", way="save", base="https://example.org/")
+    texts.append(visit.last("picture")["note"])
+    for kind in ("csv", "markdown", "python", "cli", "flags", "embed"):
         visit.do("export", kind=kind, way="copy", base="https://example.org/")
         texts.append(visit.last("copy"))
     for text in texts:
@@ -649,6 +723,38 @@ def test_a_picture_is_understood_on_its_own():
         assert visit.session.fragment in words
         assert 'fill="#fff"' in visit.last("download")["text"]
         assert "prefers-color-scheme" not in visit.last("download")["text"]
+
+
+JOBS = ("", "#v1&model=gpt2&seq=512", "#v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("link", JOBS)
+def test_badge_and_card_say_the_verdict(link, language):
+    """Both are XML with the need, no text leaves the card, and Markdown shows the badge, which leads to the page."""
+    visit = Visit(link, language).do("export", kind="badge", way="save", base="https://example.org/")
+    small = visit.last("download")["text"]
+    visit.do("export", kind="card", way="save", base="https://example.org/")
+    picture = visit.last("picture")
+    drawn = ElementTree.fromstring(picture["svg"])
+    assert (picture["width"], picture["height"], picture["scale"]) == (1200, 630, 1)
+    found, texts = visit.session.found, [each for each in drawn.iter() if each.tag.endswith("}text")]
+    assert len(texts) > 6
+    for each in texts:
+        wide = sum(1.0 if CHINESE.match(letter) else 0.58 for letter in each.text) * float(each.get("font-size"))
+        start = float(each.get("x")) - (wide if each.get("text-anchor") else 0)
+        assert start >= 16, each.text
+        assert start + wide <= 1200, each.text
+        assert 0 < float(each.get("y")) <= 620
+    said = "".join(ElementTree.fromstring(small).itertext())
+    if isinstance(found, Estimate):
+        assert format_bytes(found.device.expected) in said
+    else:
+        assert serving_verdict(found).headline.split(" ")[0] in said or language == "zh"
+    visit.do("export", kind="markdown", way="copy", base="https://example.org/")
+    markdown = visit.last("copy")
+    assert base64.b64encode(small.encode()).decode() in markdown
+    assert f")](https://example.org/#{visit.session.fragment})" in markdown
 
 
 def test_two_files_are_one_job():
@@ -820,8 +926,8 @@ def test_resetting_keeps_the_model_the_gpu_and_the_task():
     """Everything else is what the task begins with, the number of GPUs and the length of sequences included."""
     visit = Visit("#v1&model=gpt2&seq=512&engine=ddp&accelerator=t4&gpus=4&micro-batch=8").do("reset", entry=1)
     assert visit.texts == {
-        "model": "gpt2", "hardware.accelerator": "t4", "hardware.num_gpus": "1", "training.sequence_length": "4096",
-        "model-json": "",
+        "model": "GPT-2", "hardware.accelerator": "T4 · 16 GB", "hardware.num_gpus": "1",
+        "training.sequence_length": "4096", "model-json": "",
     }  # fmt: skip
 
 
@@ -860,6 +966,24 @@ def test_the_same_question_has_the_same_answer():
     wanted = answers["from the opening example"]
     assert wanted[0].get("training.adapter.type") == "lora"
     assert {way: found for way, found in answers.items() if found != wanted} == {}
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_two_quick_edits_are_the_same_job_as_two_slow_ones(steps):
+    """The second edit is sent before the page shows what the first took back: it names the filling that it has seen."""
+    model, gpus = {"model": "llama-3.1-70b"}, {"hardware.num_gpus": "64"}
+    slow, quick = Visit(ON_EIGHT), Visit(ON_EIGHT)
+    slow.do("edit", path="model", texts={**slow.texts, **model}, entry=1)
+    slow.do("edit", path="hardware.num_gpus", texts={**slow.texts, **gpus}, entry=2)
+    before, seen = quick.texts, quick.last("fills")
+    first = handle(
+        quick.session, {"do": "edit", "path": "model", "texts": {**before, **model}, "edits": 1, "fills": seen}
+    )
+    for _, patch in zip(range(steps), first, strict=False):
+        assert patch.get("edits", 1) == 1
+    quick.do("edit", path="hardware.num_gpus", texts={**before, **model, **gpus}, edits=2, fills=seen)
+    assert list(first) == []
+    assert quick.session.config == slow.session.config
 
 
 def test_what_the_user_has_set_stays():
@@ -980,7 +1104,7 @@ def test_a_server_answers_in_chinese():
             assert all(CHINESE.search(each.question) for each in answers(found)), name
             for entry in found.ledger.entries:
                 assert not entry.why or CHINESE.search(translated(entry.why)), entry.why
-            assert all(CHINESE.search(translated(each)) for each in found.ledger.by_category), name
+            assert all(translated(each) != each for each in found.ledger.by_category), name
             html = "".join("".join(part.values()) for part in serving_stages(found))
             assert not re.search(r">(Question|Answers|Users|Why|Held)<| users? at ", html), name
 

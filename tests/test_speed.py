@@ -15,28 +15,35 @@ from memcore.questions.costs import SPREAD, cost_of, roofline_of, seconds_of
 pytestmark = pytest.mark.machine
 CASES = json.loads((Path(__file__).parent / "truth" / "speed.json").read_text(encoding="utf-8"))
 ERRORS = {
-    "IBM": 0.05,
-    "Llama 3 paper": 0.32,
-    "Megatron Bridge": 0.08,
-    "Megatron Bridge FP8": 0.27,
-    "Narayanan 2021": 0.1,
+    "IBM": 0.15,
+    "Llama 3 paper": 0.15,
+    "Megatron Bridge": 0.11,
+    "Megatron Bridge FP8": 0.22,
+    "Narayanan 2021": 0.17,
     "NeMo Automodel": 0.82,
-    "Nemotron-4 340B": 0.04,
-    "SimuMax B200": 0.26,
-    "llm-foundry, one node": 0.2,
-    "llm-foundry, several nodes": 0.14,
+    "Nemotron-4 340B": 0.05,
+    "SimuMax B200": 0.14,
+    "llm-foundry, long sequences": 0.29,
+    "llm-foundry, one node": 0.11,
+    "llm-foundry, several nodes": 0.07,
+    "torchtitan, 500 W": 0.27,
 }
 """Mean absolute error of each kind, rounded up.
 
-NeMo Automodel's runs send each token once to a node (DeepEP), which the model of all-to-all does not know. SimuMax's runs
-on B200 are 24 % slower than measured shares of the peak say; that is unexplained. llm-foundry's longest sequences ran
-with an earlier FlashAttention than the table of shares."""
+NeMo Automodel's runs send each token once to a node (DeepEP), which the model of all-to-all does not know. Narayanan's ran
+before there was fused attention, and llm-foundry's long sequences with its first version; the cases name no kernel. Of
+the FP8 runs one has experts of width 768 and takes 2.5 times as long as expected, which is unexplained, as is the last
+seventh of SimuMax's. torchtitan's H100s may draw 500 W instead of 700 and read 2.4 instead of 3.35 TB/s
+(pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md); rings of context parallelism are half as fast as expected,
+which that does not explain."""
 
 
 def kind_of(case):
     """The source, and whether a network is part of it."""
     if case["source"] != "llm-foundry":
         return case["source"]
+    if case["config"]["training"]["sequence_length"] > 8192:
+        return "llm-foundry, long sequences"
     return f"llm-foundry, {'one node' if case['config']['hardware']['num_gpus'] <= 8 else 'several nodes'}"
 
 

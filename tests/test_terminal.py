@@ -4,12 +4,14 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from memcore.faces.cli import main
+from memcore.faces.cli import main, models, waiting
 from memcore.faces.cli.terminal import WIDTH, Slice, Style, bar, sparkline, style_of
 
 TRAINING = ["estimate", "--model", "gpt2", "--seq", "512", "--accelerator", "rtx-4090"]
@@ -114,3 +116,22 @@ def test_the_example_of_the_help_is_a_job(capsys):
     answered = [main(each) for each in proposed if "--model" in each]
     assert len(answered) == 2
     assert set(answered) <= {0, 1}
+
+
+@pytest.mark.machine  # Pyodide has no timers
+@pytest.mark.parametrize(("terminal", "shown"), [(True, True), (False, False)])
+def test_a_terminal_sees_that_a_command_works(terminal, shown, monkeypatch, capsys):
+    """After a while a line says how long; it is cleared before the answer, and no pipe ever sees it."""
+    stream = Stream(terminal=terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(waiting, "AFTER", 0.02)
+    monkeypatch.setattr(waiting, "EVERY", 0.02)
+    monkeypatch.setattr(models, "find_model", lambda name, found=models.find_model: (time.sleep(0.1), found(name))[1])
+    assert main(["model", "gpt2"]) == 0
+    stream.seek(0)
+    written = stream.read()
+    assert ("memcore model: working, 0 s" in written) is shown
+    assert not written.splitlines()[-1:] or not written.splitlines()[-1].strip()
+    assert "124,439,808" in capsys.readouterr().out
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert sys.stderr is stream

@@ -199,9 +199,84 @@ def test_padded_vocabulary():
 
 def test_reasons_follow_the_job():
     """Each reason is given where it applies."""
-    grouped = "which know no groups"
-    assert grouped in str(compare({"model": "llama-3.1-8b"}).answers[0].differences)
-    assert grouped not in str(compare({"model": "gpt2"}).answers[0].differences)
+    grouped = "ignores grouped-query attention"
+
+    def reasons(model):
+        return str([each.differences for each in compare({"model": model}).answers])
+
+    assert grouped in reasons("llama-3.1-8b")
+    assert grouped not in reasons("gpt2")
+
+
+LLAMA = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8}}
+"""8,030,261,248 parameters, 32 layers of width 4,096."""
+CALCULATED = [
+    ({"engine": {"type": "fsdp"}}, 8192, {"activation_checkpointing": "full"}, 23717918146.56),
+    ({"engine": {"type": "deepspeed", "zero_stage": 3}}, 8192, {"activation_checkpointing": "full"}, 26528509583.36),
+    ({"engine": {"type": "deepspeed", "zero_stage": 2}}, 8192, {"micro_batch_size": 2}, 77367861657.6),
+    (
+        {"engine": {"type": "ddp"}},
+        4096,
+        {"activation_checkpointing": "selective", "optimizer": "adamw-8bit"},
+        66064218193.92,
+    ),
+    (
+        {
+            "engine": {"type": "megatron"},
+            "hardware": {"num_gpus": 16},
+            "parallelism": {
+                "tensor_parallel_size": 4,
+                "pipeline_parallel_size": 2,
+                "sequence_parallel": True,
+            },
+        },
+        4096,
+        {},
+        38867376537.6,
+    ),
+    (
+        {"model": "qwen3-30b-a3b", "engine": {"type": "fsdp"}},
+        4096,
+        {"activation_checkpointing": "full"},
+        73339304214.528,
+    ),
+]
+"""What gpu-mem-calculator (2f345d1) printed for the same job: bytes for each GPU."""
+
+
+@pytest.mark.parametrize(("more", "tokens", "training", "total"), CALCULATED)
+def test_gpu_mem_calculator(more, tokens, training, total):
+    """To the byte, in each of its engines; its lines make up its total."""
+    said = compare({**LLAMA, **more, "training": {"sequence_length": tokens, **training}}).answers
+    found = next(each for each in said if each.title.startswith("gpu-mem-calculator"))
+    assert found.total == pytest.approx(total, rel=1e-12)
+    assert sum(each.size for each in found.terms) == pytest.approx(total, rel=1e-12)
+    assert all(each.formula and each.reason for each in found.terms)
+
+
+def test_the_meta_device_script():
+    """Its README's own example, phi-2 with a batch of 4: 5.18, 5.18, 10.36, 11.25, 0.24 and 0.04 GiB."""
+    job = {"model": "microsoft/phi-2", "training": {"sequence_length": 2048, "micro_batch_size": 4}}
+    found = next(each for each in compare(job).answers if each.title.startswith("meta-device script"))
+    assert [round(each.size / 2**30, 2) for each in found.terms] == [5.18, 5.18, 10.36, 11.25, 0.24, 0.04]
+    assert round(found.total / 2**30, 2) == 32.24
+    full = compare({**job, "training": {**job["training"], "activation_checkpointing": "full"}})
+    lines = next(each for each in full.answers if each.title == found.title).terms
+    assert lines[3].size == pytest.approx(0.3 * found.terms[3].size)
+    assert lines[3].formula == "b·s·L·(5·h + f)·w·0.3"
+
+
+@pytest.mark.parametrize("parallelism", [{}, {"tensor_parallel_size": 2, "data_parallel_size": 1}])
+def test_fewer_ranks_than_experts_need(parallelism):
+    """memcore refuses such a layout; the formulas of Megatron-LM, which would divide by zero, take one copy."""
+    job = {
+        "model": "qwen3-30b-a3b",
+        "parallelism": {"expert_parallel_size": 8, **parallelism},
+        "engine": {"type": "megatron", "distributed_optimizer": True},
+    }
+    found = compare(job)
+    assert "must divide the GPUs of a pipeline stage" in found.refused
+    assert all(each.weight_and_optimizer > 0 for each in found.answers)
 
 
 def test_the_command(capsys):

@@ -18,6 +18,10 @@ def check(data: object) -> None:
         raise ConfigError(problems)
 
 
+_ENDLESS = tuple(f"model.{above}time_step_limit.1" for above in ("", "text_config.", "llm_config."))
+"""Upper bounds that transformers saves as Infinity (`Mamba2Config.time_step_limit`); they decide no size."""
+
+
 def _beyond(data: object) -> Iterator[Problem]:
     """Without recursion, so that depth itself ends nothing."""
     left: list[tuple[str, object, int]] = [("", data, 0)]
@@ -35,7 +39,7 @@ def _beyond(data: object) -> Iterator[Problem]:
                 path,
                 Message("expected a number of at most {} digits, found {}", INTEGER_DIGITS, approximate(value)),
             )
-        elif isinstance(value, float) and not isfinite(value):
+        elif isinstance(value, float) and not isfinite(value) and path not in _ENDLESS:
             yield Problem(path, Message("expected a finite number, found {}", value))
         elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
             yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))

@@ -59,13 +59,22 @@ class Kind(Protocol[KindT_co]):
         """Its JSON Schema."""
 
 
+class Plain:
+    """A kind whose values are written as they are."""
+
+    __slots__ = ()
+
+    def spell(self, value: object) -> str:
+        return str(value)
+
+
 def _whole(value: object) -> object:
     """A number without a fraction as an integer, as JSON Schema has it, and as files write it: 5e8."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(Plain):
     """A whole number; as text also `8k`, `1.5e9` or `7B`, and of bytes `20GiB`."""
 
     minimum: int = 1
@@ -95,15 +104,12 @@ class Integer:
         sized = self.unit == "bytes" and text.strip()[-2:].lower() in {"ib", "kb", "mb", "gb", "tb"}
         return self.check(parse_bytes(text) if sized else parse_count(text))
 
-    def spell(self, value: object) -> str:
-        return str(value)
-
     def schema(self) -> JsonSchema:
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(Plain):
     """A number within bounds; of GiB also a text with a unit, `80GiB` or `80 GB`, and of parts of one `90%`."""
 
     minimum: float = 0.0
@@ -133,9 +139,6 @@ class Number:
         except (ValueError, OverflowError):
             raise ValueError(Message("expected {}, found {!r:.80}", self._expected, text)) from None
         return self.check(int(number) if number.is_integer() else number)
-
-    def spell(self, value: object) -> str:
-        return str(value)
 
     def schema(self) -> JsonSchema:
         number: JsonSchema = {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
@@ -183,14 +186,14 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Plain):
     """One of several words."""
 
     options: tuple[str, ...]
     meanings: Mapping[str, str] = field(default_factory=dict)
     """What each option means, for forms and the reference."""
     planned: tuple[str, ...] = ()
-    """Words that are known but stand for nothing that is modelled."""
+    """Words that are known but name nothing that is supported yet."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Words that are known, and why they stand for nothing."""
     also: Mapping[str, str] = field(default_factory=dict)
@@ -212,15 +215,12 @@ class Choice:
         given = text.strip()
         return self.check(next((each for each in self.options if each.lower() == given.lower()), given.lower()))
 
-    def spell(self, value: object) -> str:
-        return str(value)
-
     def schema(self) -> JsonSchema:
         return {"enum": [*self.options, *self.also]}
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Plain):
     """One of several words, or a prefix with a count, such as `chunked:8`."""
 
     options: tuple[str, ...]
@@ -240,9 +240,6 @@ class Counted:
 
     def parse(self, text: str) -> str:
         return self.check(text.strip().lower())
-
-    def spell(self, value: object) -> str:
-        return str(value)
 
     def schema(self) -> JsonSchema:
         return {
@@ -283,7 +280,7 @@ class FlagOrCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class Version(Plain):
     """A release, such as 0.19.0, or a whole number; as a number it is kept as one."""
 
     def check(self, value: object) -> int | str:
@@ -296,9 +293,6 @@ class Version:
 
     def parse(self, text: str) -> int | str:
         return self.check(text.strip())
-
-    def spell(self, value: object) -> str:
-        return str(value)
 
     def schema(self) -> JsonSchema:
         return {"anyOf": [Integer(0).schema(), {"type": "string", "pattern": f"^{_RELEASE.pattern}$"}]}
@@ -338,7 +332,7 @@ _NAME = re.compile(rf"[\w.-]{{1,{limits.NAME_LENGTH}}}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Plain):
     """A row of a catalog by its id; too many to list in a message."""
 
     catalog: str
@@ -351,9 +345,6 @@ class Listed:
 
     def parse(self, text: str) -> str:
         return self.check(text.strip().lower())
-
-    def spell(self, value: object) -> str:
-        return str(value)
 
     def schema(self) -> JsonSchema:
         return {"enum": list(self.titles)}
@@ -388,7 +379,7 @@ class ModelName:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Plain):
     """Any short text that memory does not depend on."""
 
     def check(self, value: object) -> str:
@@ -402,9 +393,6 @@ class Text:
 
     def parse(self, text: str) -> str:
         return self.check(text)
-
-    def spell(self, value: object) -> str:
-        return str(value)
 
     def schema(self) -> JsonSchema:
         return {"type": "string", "maxLength": limits.TEXT_LENGTH, "pattern": r"\S"}

@@ -46,3 +46,26 @@ class Way:
     """It is tried only where the config names its engine."""
     spare: bool = False
     """Where the config leaves its engine open, it is tried for what it offloads to the host only."""
+
+
+TIERS: Mapping[str, str] = {
+    "same": "the same result",
+    "states": "optimizer states in lower precision",
+    "method": "a different training method",
+    "quantized": "weights in lower precision",
+    "transfer": "traffic with the host",
+    "work": "a smaller job",
+    "hardware": "more hardware",
+}
+"""What a plan gives up, from the least on: an expert tries them in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to train, as one or more changes made together."""
+
+    tier: str
+    """A key of `TIERS`."""
+    knobs: tuple[Knob, ...]
+    alternatives: tuple[Mapping[str, object], ...] = ({},)
+    """Settings that engines need with it; the first that the engine takes is used."""

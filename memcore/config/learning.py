@@ -1,4 +1,4 @@
-"""Settings of what learns: the optimizer, and adapters beside frozen weights."""
+"""Settings of the optimizer, and of adapters next to frozen weights."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
 
 
 class Adapter(Section, path="training.adapter", shorthand="type"):
-    """Small trainable matrices beside frozen weights; in a file also just its type."""
+    """Small trainable matrices next to frozen weights; in a file also just its type."""
 
     type = setting(
         Choice(
@@ -306,6 +306,67 @@ class Offload(Section, path="training.offload"):
         "Move activations saved for the backward pass to the host and back (torchtune, TRL, save_on_cpu).",
         flag="offload-activations",
         default="none",
+    )
+
+
+class Method(Section, path="training.method", shorthand="name"):
+    """What a step learns from; in a file also just its name."""
+
+    name = setting(
+        Choice(
+            ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "grpo"),
+            {
+                "sft": "the next token of given sequences",
+                "dpo": "pairs of a chosen and a rejected answer, against a reference model",
+                "kto": "answers labelled as good or bad, against a reference model",
+                "orpo": "pairs, without a reference model, and the chosen answer's cross-entropy",
+                "cpo": "pairs, without a reference model, and the chosen answer's cross-entropy",
+                "simpo": "pairs, without a reference model",
+                "reward": "pairs, with a head that has one output instead of logits",
+                "grpo": "generated answers with advantages; the update alone, without generation",
+            },
+        ),
+        "Method",
+        "What a step learns from. Methods that compare pairs run both sequences of a pair at once: the micro-batch "
+        "size counts pairs.",
+        flag="method",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="sft",
+    )
+    reference = setting(
+        Choice(
+            ("copy", "adapter", "precomputed"),
+            {
+                "copy": "a frozen copy of the model",
+                "adapter": "the model without its adapter",
+                "precomputed": "computed before training",
+            },
+        ),
+        "Reference model",
+        "Where log-probabilities of the reference model come from.",
+        flag="reference-model",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="adapter with an adapter, otherwise copy",
+        advanced=True,
+    )
+    completion_length = setting(
+        Integer(unit="tokens"),
+        "Completion length",
+        "Tokens of a generated answer, for which alone GRPO computes logits.",
+        flag="completion-length",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="256, as in TRL, at most the sequence length",
+        advanced=True,
+    )
+    rollout_share = setting(
+        Number(0, 1),
+        "Inference engine's share",
+        "Fraction of the GPU that an inference engine for answers keeps while the model is updated "
+        "(vLLM's gpu_memory_utilization, colocated and not asleep).",
+        flag="rollout-share",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="0",
+        advanced=True,
     )
 
 

@@ -67,19 +67,24 @@ _claim()
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One description of one job. Absent settings are what the engine does by default."""
+    """A checked description of one job; absent settings mean the engine's defaults.
+
+    Every function that takes a config also takes a dictionary; build a `Config` to check it once and to vary it.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    """What is given, by the path of its setting."""
+    """The given values by the path of their setting."""
 
     @classmethod
     def from_dict(cls, data: object) -> Config:
-        """A config from what a JSON file holds.
+        """Build a config from the content of a JSON file: `model`, and the settings by section.
 
-        >>> Config.from_dict({"model": "gpt2", "training": {"batch_size": 8}})[Training.micro_batch_size]
-        8
+        Raises:
+            ConfigError: With every problem found: unknown keys, wrong types, values that are not allowed.
 
-        Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
+        Examples:
+            >>> Config.from_dict({"model": "gpt2", "training": {"batch_size": 8}})[Training.micro_batch_size]
+            8
         """
         check(data)
         data = imported(data).config if isinstance(data, Mapping) else data
@@ -87,35 +92,36 @@ class Config:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Config:
-        """A config of checked values; None is as absent as a missing path."""
+        """Build a config from checked values; None counts as absent."""
         return cls({path: value for path, value in values.items() if value is not None})
 
     def to_dict(self) -> dict[str, Any]:
-        """A plain dictionary; what is absent is left out."""
+        """Return a plain dictionary without the absent settings."""
         return to_plain(self.values, SECTIONS)
 
     @property
     def model(self) -> str | Mapping[str, object]:
-        """The model's name, or the content of its config.json."""
+        """Return the model's name, or the content of its config.json."""
         found: str | Mapping[str, object] = self.values[MODEL]
         return found
 
     def __getitem__(self, of: Setting[ValueT]) -> ValueT | None:
-        """The value of a setting, or None where it is absent."""
+        """Return the value of a setting, or None if it is absent."""
         return self.values.get(of)
 
     def get(self, path: str) -> Any:
-        """The value of a setting by its path, or None where it is absent."""
+        """Return the value of a setting by its path, or None if it is absent."""
         return self.values.get(path)
 
     def below(self, section: str) -> list[str]:
-        """Paths of the settings of a section that are given, in the order of `SETTINGS`."""
+        """Return the paths of a section's given settings, in the order of `SETTINGS`."""
         return [path for path in SETTINGS if path.startswith(f"{section}.") and path in self.values]
 
     def replaced(self, path: str, value: Any) -> Config:
-        """A copy with one setting changed; None makes it absent.
+        """Return a copy with one setting changed; None removes it.
 
-        Raises ConfigError if the value is not allowed.
+        Raises:
+            ConfigError: If the value is not allowed.
         """
         try:
             checked = value if value is None else SETTINGS[path].kind.check(value)
@@ -124,7 +130,7 @@ class Config:
         return Config.of({**self.values, path: checked})
 
     def changed(self, changes: Mapping[str, Any]) -> Config:
-        """A copy with several settings changed, as `replaced` changes one."""
+        """Return a copy with several settings changed, by path; None removes one."""
         found = self
         for path, value in changes.items():
             found = found.replaced(path, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
-from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Dropout, Offload, Optimizer
+from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Dropout, Method, Offload, Optimizer
 from memcore.config.schema import Section, setting
 from memcore.networks.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
 
@@ -217,6 +217,7 @@ class Training(Section, path="training"):
         default="the engine's",
         advanced=True,
     )
+    method = Method
     optimizer = Optimizer
     adapter = Adapter
     offload = Offload

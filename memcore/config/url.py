@@ -31,7 +31,9 @@ FORMER: Mapping[str, str] = {"fsdp-version": EngineSettings.version, "quantizati
 """Settings by short names that they had in the past. A name that another setting has now means that one, unless it
 refuses the value."""
 _SAFE = ":-._~/"
-_VIEW = re.compile(r"view=\w+")
+EMBED = "embed"
+"""The last part of a link whose page shows one live picture, for a frame in another page."""
+_VIEW = re.compile(rf"view=\w+|{EMBED}")
 """Which part of the answer a page showed; no setting."""
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 """A percent sign that escapes nothing."""

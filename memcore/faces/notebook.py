@@ -18,15 +18,15 @@ from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
 
-Answer = Estimate | ServingEstimate
+Found = Estimate | ServingEstimate
 
 
-def data_of(found: Answer) -> dict[str, Any]:
+def data_of(found: Found) -> dict[str, Any]:
     """Return an answer as plain data."""
     return serving_summary_data(found) if isinstance(found, ServingEstimate) else summary(found)
 
 
-def rows_of(found: Answer) -> list[dict[str, Any]]:
+def rows_of(found: Found) -> list[dict[str, Any]]:
     """Return the tensors at the peak as flat dicts, the largest first."""
     if isinstance(found, ServingEstimate):
         entries = serving_explanation_data(found)["entries"]
@@ -39,13 +39,13 @@ def rows_of(found: Answer) -> list[dict[str, Any]]:
     return sorted(flat, key=lambda each: -each["bytes"])
 
 
-def line_of(found: Answer) -> str:
+def line_of(found: Found) -> str:
     """Return model, engine and verdict in a line."""
     said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
     return f"{found.job.model.name} on {found.job.engine.title}: {said.headline}"
 
 
-def html_of(found: Answer) -> str:
+def html_of(found: Found) -> str:
     """Return the pictures of an answer as images, in the order in which they are read."""
     return "".join(
         f'<img alt="{escape(line_of(found))}" style="max-width:100%;display:block" width="{WIDTH}" '
@@ -54,7 +54,7 @@ def html_of(found: Answer) -> str:
     )
 
 
-def _pictures(found: Answer) -> Iterator[str]:
+def _pictures(found: Found) -> Iterator[str]:
     yield poster(found, f"memcore {memcore.__version__}", "")[0]
     if isinstance(found, ServingEstimate):
         if found.pool is not None:

@@ -123,7 +123,7 @@ class Cursor:
 
     @staticmethod
     def _misplaced_key(before: int) -> str:
-        """Why there should be no colon in a text, with so many lines before it."""
+        """Say why a text, after a number of lines, should have no colon."""
         return (
             "is indented differently from its neighbours"
             if before

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, Problem
 from memcore.formats.containers import commands
 from memcore.formats.settled import GPUS
 from memcore.formats.shell import END, OUTSIDE, words
@@ -20,7 +20,7 @@ _TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
 _PYTHON = re.compile(r"^(?:import [a-z]\w*(?: as \w+)?|from [a-z][\w.]* import .+|def \w+\(.*)$", re.MULTILINE)
 _SHELL = re.compile(r"#![^\n]*\b(?:ba|z|da)?sh\b")
 _DOCUMENT = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_SWIFT = re.compile(r"\bswift[ /](?:cli/)?[a-z]")
+_SWIFT = re.compile(r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft|pt|rlhf|export)\b")
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
 _NAMES = re.compile(r"\[[a-z][\w ]*\]|[a-z_]+( [a-z_]+)+")
@@ -52,18 +52,17 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
         raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
-    if _PYTHON.search(text) and not text.startswith("#!/bin"):
+    if _PYTHON.search(text) and not text.startswith("#!/bin") and not _fenced(text):
         raise ConfigError.at("the file", "is a Python script, which is not run; give the config that it makes")
-    if _SHELL.match(text):
-        found = read_command(text)
-        return ("yaml", _as_file(found)) if _of_trainer(found) else ("argv", found)
+    scripts = [text] if _SHELL.match(text) else _fenced(text)
+    if scripts:
+        return of_command(_first_read(scripts))
     first = _BEFORE.match(text)
     start = first.end() if first else 0
     if _TOML_FIRST.match(text, start) and _TABLE.search(text):
         return "toml", flat(_toml(text))
     if _FLAGS.search(text) and not _KEY.match(text, start):
-        found = read_command(text)
-        return ("yaml", _as_file(found)) if _of_trainer(found) else ("argv", found)
+        return of_command(read_command(text))
     content = _documents(text, notes)
     script = commands(content) if isinstance(content, Mapping) else None
     if script is not None:
@@ -75,12 +74,61 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     return "yaml", flat(content)
 
 
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
+_OF_SHELL = frozenset({"", "bash", "sh", "shell", "zsh", "console", "shell-session", "text"})
+_PROMPT = re.compile(r"^[ \t]*\$ ", re.MULTILINE)
+
+
+def _fenced(text: str) -> list[str]:
+    """Blocks of a page of Markdown that are commands of a shell; none for a text that is no such page."""
+    blocks: list[str] = []
+    lines: list[str] = []
+    fence, taken = "", False
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if not fence and mark:
+            fence, taken, lines = mark[1], mark[2].lower() in _OF_SHELL, []
+        elif fence and mark and mark[1].startswith(fence) and not mark[2]:
+            blocks += ["\n".join(lines)] if taken else []
+            fence = ""
+        elif fence:
+            lines.append(line)
+    return [_PROMPT.sub("", each) for each in blocks if _LAUNCHED.search(each) or not _TRAINED.isdisjoint(each.split())]
+
+
+def _first_read(scripts: list[str]) -> dict[str, Any]:
+    """The flags of the commands of several blocks, which may use each other's variables."""
+    try:
+        return read_command("\n".join(scripts))
+    except SeveralJobs:
+        raise
+    except ConfigError:
+        whole = [each for each in scripts if _is_whole(each)]
+        if len(whole) in (0, len(scripts)):
+            raise
+        return read_command("\n".join(whole))
+
+
+def _is_whole(script: str) -> bool:
+    """Whether a script's quotations and brackets end."""
+    try:
+        words(script)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _documents(text: str, notes: list[str] | None) -> Any:
     """The content of a document; of several, as Kubernetes has them, what each of them holds under its number."""
     parts = [each for each in _DOCUMENT.split(text) if each.strip()]
     if len(parts) < 2 or "apiVersion" not in text:
         return read_yaml(text, notes)
     return {"spec": [read_yaml(each, notes) for each in parts]}
+
+
+def of_command(found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The flags of a command with their syntax: arguments of the Trainer's scripts are keys of its files."""
+    return ("yaml", _as_file(found)) if _of_trainer(found) else ("argv", found)
 
 
 def _of_trainer(found: Mapping[str, Any]) -> bool:
@@ -173,47 +221,88 @@ def read_command(text: str) -> dict[str, Any]:
 
     >>> read_command("vllm serve org/m --tensor-parallel-size 2 --enforce-eager")
     {'*': 'org/m', '--tensor-parallel-size': 2, '--enforce-eager': True, '': 'vllm serve'}
+
+    Raises SeveralJobs for commands of several jobs.
     """
     try:
-        return dict(_flags(_one(words(text))))
+        jobs = _jobs(words(text))
+        found = [dict(_flags(job)) for job in jobs]
     except (ValueError, RecursionError) as error:
         raise ConfigError.at("the command", "cannot be read: {}", str(error)) from None
+    if len(found) > 1:
+        raise SeveralJobs(found, [" ".join(job) for job in jobs])
+    return found[0]
 
 
+class SeveralJobs(ConfigError):
+    """A text with the commands of several jobs."""
+
+    def __init__(self, jobs: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> None:
+        self.jobs, self.texts = tuple(jobs), tuple(texts)
+        listed = " / ".join(f"{number}: {each:.70} …" for number, each in enumerate(texts[:_LISTED], 1))
+        message = Message("It has {} commands for {} jobs", len(texts), len(texts))
+        choice = Message("choose one by its number behind the file's name, as in FILE#2, or keep one: {}", listed)
+        super().__init__([Problem("the command", Message("{}; {}", message, choice))])
+
+
+_LISTED = 12
 _LAUNCHED = re.compile(
-    r"vllm serve|vllm\.entrypoints|vllm/vllm-openai|sglang\.launch_server|sglang serve|trtllm-serve"
-    r"|llama-server|llama-cli|\b(?:swift|megatron) (?:sft|pt|rlhf)\b|swift/cli/(?:sft|pt|rlhf)\.py"
+    r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
+    r"|llama-server|llama-cli|\b(?:swift|megatron) (?:sft|pt|rlhf)\b|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf)\.py"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli")
+_HANDLED = re.compile(
+    r"(?:sudo )?(?:docker|podman) (?:pull|build|push|tag|exec|rm|stop|logs|images?)\b|(?:uv )?pip3? "
+    r"|(?:hf|huggingface-cli) |git |curl |pkill |kill |pgrep |which |until |command "
+)
+"""How commands begin that only name such a program."""
+_TRAINED = frozenset({
+    "--model_name_or_path", "--model-name-or-path", "--num-layers", "--tensor-model-parallel-size",
+    "--per_device_train_batch_size", "--micro-batch-size",
+})  # fmt: skip
+"""Flags by which a command of a script trains something."""
 
 
-def _one(words: list[str]) -> list[str]:
-    """The words of the one command that serves or trains, and of arrays; all, where no such program is known by name.
-
-    Raises ValueError for several such commands.
-    """
+def _jobs(words: list[str]) -> list[list[str]]:
+    """The words of each command that serves or trains, with those of arrays; all, where no such program is known."""
     commands: list[list[str]] = [[]]
     for word in words:
         commands[-1].append(word)
         if word == END:
             commands.append([])
-    launched = [each for each in commands if _LAUNCHED.search(" ".join(each))]
-    different = list(dict.fromkeys(" ".join(word for word in each if "@" not in word) for each in launched))
-    if len(different) > 1:
-        listed = " / ".join(f"{each:.60} …" for each in different[:4])
-        raise ValueError(
-            Message("It has {} commands for {} jobs; give one of {}", len(different), len(different), listed)
-        )
+    launched = [each for each in commands if _launches(each)]
     if not launched:
-        return words
-    kept = [each for each in commands if each and _FLAG.match(each[0])]
-    command = launched[0]
+        trained = [each for each in commands if _trains(each)]
+        if len({" ".join(each) for each in trained}) < 2:
+            return [words]
+        launched = trained
+    kept = [word for each in commands if each and _FLAG.match(each[0]) for word in each]
+    different: dict[str, list[str]] = {}
+    for each in launched:
+        different.setdefault(" ".join(word for word in each if "@" not in word), [*_program_on(each), *kept])
+    return list(different.values())
+
+
+def _launches(command: list[str]) -> bool:
+    """Whether a command runs a known program on something."""
+    text = " ".join(command)
+    found = _LAUNCHED.search(text)
+    return found is not None and not _HANDLED.match(text) and text[found.end() :].strip(f" {END}") != ""
+
+
+def _trains(command: list[str]) -> bool:
+    """Whether a command runs a script of Python that trains."""
+    return bool(_TRAINED & set(command)) and any(word.endswith(".py") for word in command)
+
+
+def _program_on(command: list[str]) -> list[str]:
+    """A command without what stands before a server's program, which starts a container."""
     program = _LAUNCHED.search(" ".join(command))
-    if program is not None and _SERVED.search(program[0]):  # what stands before starts a container
-        first = program[0].split()[0]
-        command = command[next((at for at, word in enumerate(command) if first in word), 0) :]
-    return [word for each in (command, *kept) for word in each]
+    if program is None or not _SERVED.search(program[0]):
+        return command
+    first = program[0].split()[0]
+    return command[next((at for at, word in enumerate(command) if first in word), 0) :]
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:

@@ -22,6 +22,9 @@ OUTSIDE = re.compile(r"\$\w{1,200}")
 """The word that ends a command."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
 _PLAIN = re.compile(r"\w+")
+_PLACEHOLDER = re.compile(r"<([A-Za-z][\w./:-]{0,80})>")
+"""What a manual writes for a value that its reader has to give, which is as good as a variable from outside."""
+_NO_LETTER = re.compile(r"\W")
 _LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
 """What stands for itself in a word."""
 _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
@@ -99,6 +102,8 @@ class _Script:
                 self.at += 1
             elif sign == "#":
                 self._skip_line()
+            elif sign == "<" and _PLACEHOLDER.match(self.text, self.at):
+                self._word()
             elif sign in "\n;&|<>`":
                 self.at += 1
                 self._ends(sign)
@@ -141,8 +146,15 @@ class _Script:
     def _word(self) -> None:
         """One word; what a variable without quotes stands for may be several."""
         whole, quoted = "", False
-        while self.at < len(self.text) and self.text[self.at] not in " \t\r\n;&|<>()`":
+        while self.at < len(self.text):
             sign = self.text[self.at]
+            placeholder = _PLACEHOLDER.match(self.text, self.at) if sign == "<" else None
+            if placeholder:
+                whole += f"${re.sub(_NO_LETTER, '_', placeholder[1])}"
+                self.at = placeholder.end()
+                continue
+            if sign in " \t\r\n;&|<>()`":
+                break
             if sign in "\"'":
                 whole += self._quoted(sign)
                 quoted = True

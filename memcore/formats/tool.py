@@ -48,6 +48,24 @@ class Meaning:
     keys: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a tool of several engines says of one of them."""
+
+    keys: tuple[Key, ...] = ()
+    meanings: tuple[Meaning, ...] = ()
+    unsaid: Mapping[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+    def __add__(self, other: Share) -> Share:
+        return Share(
+            keys=self.keys + other.keys,
+            meanings=self.meanings + other.meanings,
+            unsaid={**self.unsaid, **other.unsaid},
+            ignored=self.ignored + other.ignored,
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tool:
     """A tool's own way to describe a job."""
@@ -102,7 +120,7 @@ class Tool:
     closed: bool = False
     """It takes no other keys than those."""
     alongside: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
-    """For keys that alone count for nothing, the one that they need beside them, and its value."""
+    """For keys that mean nothing alone, the key that they need as well, and its value."""
     world: tuple[str, ...] = ()
     """Keys whose product is the number of GPUs."""
     batch: str = ""

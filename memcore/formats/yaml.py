@@ -108,7 +108,7 @@ class _Reader(Cursor):
     def _block(self, parent: int, *, compact: bool = False, beside: bool = False) -> Any:
         """The value that stands further right than column `parent`.
 
-        A collection begins on a line of its own, or `compact` behind a dash; a key's list may stand `beside` it.
+        A collection begins on a line of its own, or `compact` behind a dash; a key's list may be `beside` it.
         """
         self._enter()
         self.skip()

@@ -24,6 +24,19 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "MXFP8: FP8 matrix products scaled in blocks of 32": "MXFP8：按 32 个一块缩放的 FP8 矩阵乘",
     "no master weights: the optimizer updates the parameters directly": "无主权重：优化器直接更新参数",
     "fp32 master weights": "fp32 主权重",
+    # Methods
+    "the next token of given sequences": "给定序列的下一个 token",
+    "pairs of a chosen and a rejected answer, against a reference model": "一对选中与拒绝的回答，与参考模型比较",
+    "answers labelled as good or bad, against a reference model": "标注好坏的回答，与参考模型比较",
+    "pairs, without a reference model, and the chosen answer's cross-entropy": (
+        "成对回答，无参考模型，加选中回答的交叉熵"
+    ),
+    "pairs, without a reference model": "成对回答，无参考模型",
+    "pairs, with a head that has one output instead of logits": "成对回答，输出头只有一个输出而没有 logits",
+    "generated answers with advantages; the update alone, without generation": "带优势值的生成回答；只含更新，不含生成",
+    "a frozen copy of the model": "模型的冻结副本",
+    "the model without its adapter": "去掉适配器的模型",
+    "computed before training": "训练前已算好",
     # Optimizers
     "one kernel, no temporaries": "一个 kernel，无临时张量",
     "multi-tensor operations with a temporary the size of this rank's parameters": (
@@ -36,7 +49,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
         "Meta 的 Distributed Shampoo 与 SOAP，按块处理各 rank 的参数"
     ),
     # Adapters and frozen weights
-    "LoRA: two low-rank matrices next to each targeted linear layer": "LoRA：每个目标线性层旁的两个低秩矩阵",
+    "LoRA: two low-rank matrices next to each targeted linear layer": "LoRA：为每个目标线性层附加两个低秩矩阵",
     "rsLoRA: LoRA scaled by the square root of the rank": "rsLoRA：按秩的平方根缩放的 LoRA",
     "DoRA: LoRA with a magnitude per row; every forward pass builds the full weight": (
         "DoRA：LoRA 加每行的幅值；每次前向传播都构造完整权重"
@@ -70,6 +83,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "4-bit normal float, one fp32 scale per 64 values": "4 位 normal float，每 64 个值一个 fp32 缩放",
     "4-bit normal float with double quantization (8-bit scales)": "4 位 normal float，双重量化（8 位缩放）",
     "4-bit float, one fp32 scale per 64 values": "4 位浮点，每 64 个值一个 fp32 缩放",
+    "GPTQ: 4-bit, a scale and a zero point for each 128 inputs": "GPTQ：4 位，每 128 个输入一个缩放与零点",
     "LLM.int8(): 8-bit, one fp32 scale per row": "LLM.int8()：8 位，每行一个 fp32 缩放",
     "transformers' FineGrainedFP8: one fp32 scale per 128 × 128 block": (
         "transformers 的 FineGrainedFP8：每个 128 × 128 块一个 fp32 缩放"
@@ -91,7 +105,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "also save attention outputs and every second matrix product, as torchtitan does": (
         "另保存注意力和每隔一个矩阵乘的结果，与 torchtitan 相同"
     ),
-    "checkpoint only every n-th layer": "只对每第 n 层做重计算",
+    "checkpoint only every n-th layer": "每 n 层只对一层做重计算",
     "checkpoint groups of layers of equal size": "按相同层数分组重计算",
     "checkpoint the first layers of each pipeline chunk": "重计算每个流水线块的前几层",
     "PyTorch's checkpoint_wrapper around each layer": "用 PyTorch 的 checkpoint_wrapper 包装每层",

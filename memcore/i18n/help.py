@@ -25,7 +25,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.optimizer.state_dtype": (
         "Adam 一阶矩和二阶矩的 dtype。PyTorch 与参数相同，其 fused kernel 也支持 bf16。"
     ),
-    "training.optimizer.rank": "GaLore 与 APOLLO：梯度投影的秩，只为投影保存矩。",
+    "training.optimizer.rank": "GaLore 与 APOLLO：梯度投影的秩；一阶矩、二阶矩只按投影后的大小保存。",
     "training.optimizer.momentum": "SGD 与 RMSprop：大于零时，每个参数保存一个动量值。",
     "training.adapter.type": "要训练的适配器。其余参数全部冻结：没有梯度，也没有优化器状态。",
     "training.adapter.rank": "适配器两个矩阵的秩。",
@@ -36,7 +36,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
         "与适配器一起完整训练的模块：嵌入（`embed_tokens`）或输出头（`lm_head`）。PEFT 训练其副本，并保留冻结的原件。"
     ),
     "training.adapter.target_parameters": "带 LoRA 的专家矩阵，如 `gate_up_proj`。每次前向传播都会创建并保留其副本。",
-    "training.adapter.use_rslora": "LoRA 的乘积按秩的平方根缩放（rsLoRA），不占显存。",
+    "training.adapter.use_rslora": "LoRA 的输出按秩的平方根缩放（rsLoRA），不增加显存。",
     "training.adapter.decompose_factor": "LoKr：第一个矩阵的宽度，须能整除层宽。",
     "training.adapter.block_size": "OFT 与 BOFT：旋转块的大小（`oft_block_size`、`boft_block_size`）。",
     "training.adapter.num_trainable_tokens": "可训练的嵌入行数（PEFT 的 `token_indices`）。",
@@ -45,6 +45,14 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.adapter.num_virtual_tokens": "适配器增加的虚拟 token 数。",
     "training.adapter.dtype": "适配器的 dtype。基座为半精度时 PEFT 用 fp32；TRL 把量化模型的适配器转为 bf16。",
     "training.adapter.dropout": "适配器的 dropout。大于零时，每个目标层都保存经 dropout 的输入和一个掩码。",
+    "training.method.name": (
+        "一步从什么中学习。比较成对回答的方法同时运行一对中的两个序列：micro-batch 大小按对计数。"
+    ),
+    "training.method.reference": "参考模型的对数概率来自何处。",
+    "training.method.completion_length": "一个生成回答的 token 数；GRPO 只为它们计算 logits。",
+    "training.method.rollout_share": (
+        "更新模型时，生成回答的推理引擎所占 GPU 的比例（vLLM 的 gpu_memory_utilization，同卡且未休眠）。"
+    ),
     "training.offload.optimizer": (
         "把优化器状态和更新放到主机上（Megatron 的 HybridDeviceOptimizer、torchao 的 CPUOffloadOptimizer、Dee"
         "pSpeed 的 offload_optimizer）。"

@@ -1,11 +1,11 @@
-"""Texts about a run's log beside a prediction: a part of `words.WORDS`."""
+"""Texts about comparing a run's log with a prediction: a part of `words.WORDS`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
-    "reconcile": ("Reconcile a log of yours", "对照您的日志"),
+    "reconcile": ("Compare with your log", "对照您的日志"),
     "reconcile-note": (
         (
             "Paste what a run of this job printed: nvidia-smi, an out-of-memory message, torch.cuda.memory_summary(), "
@@ -19,14 +19,14 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
     ),
     "log": ("Log", "日志"),
     "log-file": ("Or a file", "或文件"),
-    "log-reading": ("A number without a name is", "未命名的数字是"),
-    "log-any": ("not known: beside all three", "未知：与三者对照"),
+    "log-reading": ("A number without a name is", "没有名称的数字表示"),
+    "log-any": ("unknown: compare with all three", "未知：与三者对照"),
     "reconcile-button": ("Compare with the prediction", "与预测对照"),
     "log-says": ("The log says", "日志值"),
     "log-predicted": ("memcore says", "memcore 预测"),
     "log-difference": ("Difference", "差异"),
     "log-range": ("Stated range", "给定范围"),
-    "log-quantity": ("Quantity", "数值"),
+    "log-quantity": ("Quantity", "指标"),
     "log-line": ("line {line}", "第 {line} 行"),
     "log-lines": ("line {line}, of {times} that state it", "第 {line} 行，共 {times} 行"),
     "log-moment": ("{quantity}, {moment}", "{quantity}，{moment}"),
@@ -43,31 +43,31 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
         "只读取了前 {count} 个字符。",
     ),
     "log-match": (
-        "The difference ({quantity}) is as much as: {name}, {size}. That is where to look, not yet the cause.",
-        "该差异（{quantity}）与以下大小相同：{name}，{size}。这只提示查看方向，并非结论。",
+        "The difference ({quantity}) matches the size of {name}, {size}. Look there first; it need not be the cause.",
+        "该差异（{quantity}）与{name}的大小（{size}）相同。可先从这里查起，但不一定是原因。",
     ),
     "log-request": (
-        "The allocation that failed is as large as: {name}, {size}.",
-        "失败的分配与以下大小相同：{name}，{size}。",
+        "The allocation that failed matches the size of {name}, {size}.",
+        "失败的分配与{name}的大小（{size}）相同。",
     ),
     "log-unallocated": (
-        "{size} were reserved and in no tensor: held by the caching allocator in pieces that did not fit.",
+        "{size} were reserved but not in use: the caching allocator held them in pieces too small for the request.",
         "{size} 已保留但不在任何张量中：缓存分配器持有，但空闲块放不下该请求。",
     ),
     "log-copies": ("{title} × {copies}", "{title} × {copies}"),
     "case": ("Report it as a measured case", "作为实测案例上报"),
     "case-note": (
-        "The config of the form with what the log measured, in the form that `memcore accuracy` reads.",
+        "The job's config and the log's measurements, as `memcore accuracy` reads them.",
         "表单中的配置与日志实测值，格式可由 `memcore accuracy` 读取。",
     ),
     "case-none": (
-        "Nothing here can be a measured case yet: say what the number is.",
+        "No measured case yet: say what the number is.",
         "尚无可作为案例的数值：请说明该数字的含义。",
     ),
-    "quantity max_allocated": ("most in tensors", "张量峰值"),
-    "quantity max_reserved": ("most that the allocator held", "分配器保留峰值"),
+    "quantity max_allocated": ("peak allocated", "张量峰值"),
+    "quantity max_reserved": ("peak reserved", "分配器保留峰值"),
     "quantity device_used": ("used on the GPU", "GPU 已用"),
-    "quantity allocated": ("in tensors", "张量占用"),
+    "quantity allocated": ("allocated", "张量占用"),
     "quantity weights": ("weights", "权重"),
     "quantity activations": ("activations", "激活"),
     "quantity kv_cache": ("KV cache", "KV 缓存"),
@@ -75,8 +75,8 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
     "quantity kv_cache_blocks": ("blocks of the KV cache", "KV 缓存块数"),
     "quantity fits": ("whether it fits", "能否放下"),
     "quantity active": ("active blocks", "活动块"),
-    "quantity max_active": ("most in active blocks", "活动块峰值"),
-    "quantity reserved": ("held by the allocator", "分配器保留"),
+    "quantity max_active": ("peak in active blocks", "活动块峰值"),
+    "quantity reserved": ("reserved by the allocator", "分配器保留"),
     "quantity unallocated": ("reserved, in no tensor", "已保留未使用"),
     "quantity request": ("the allocation that failed", "失败的分配"),
     "quantity needed": ("needed in tensors", "张量所需"),
@@ -89,15 +89,15 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
     ),
     "quantity others": ("used by other processes", "其他进程占用"),
     "quantity non_torch": ("outside PyTorch's allocator", "PyTorch 分配器之外"),
-    "quantity cuda_graphs": ("CUDA graphs", "CUDA 图"),
-    "quantity number": ("a number without a name", "未命名的数字"),
+    "quantity cuda_graphs": ("CUDA graphs", "CUDA Graph"),
+    "quantity number": ("a number without a name", "没有名称的数字"),
     "quantity before_init_mem_gpu": ("in tensors before the Trainer", "Trainer 之前的张量"),
     "quantity init_mem_gpu_alloc_delta": ("added by creating the Trainer", "创建 Trainer 增加"),
     "quantity train_mem_gpu_alloc_delta": ("added by training, at its end", "训练结束时增加"),
-    "quantity train_mem_gpu_peaked_delta": ("more than that at the peak", "峰值时再增加"),
+    "quantity train_mem_gpu_peaked_delta": ("further rise to the peak", "峰值时再增加"),
     "moment peak": ("at the peak", "峰值"),
     "moment first_step": ("in the first step", "第一步"),
     "moment after_init": ("after loading", "加载后"),
     "moment steady": ("between steps", "步间"),
-    "moment out_of_memory": ("when memory was out", "显存不足时"),
+    "moment out_of_memory": ("at the out-of-memory error", "显存不足时"),
 }

@@ -17,7 +17,9 @@ from memcore.i18n.help import HELP_IN_CHINESE
 from memcore.i18n.labels import WORDS_OF_LABELS
 from memcore.i18n.logs import WORDS_OF_LOGS
 from memcore.i18n.serving import WORDS_OF_SERVING
+from memcore.i18n.timeline import WORDS_OF_TIMELINE
 from memcore.i18n.waiting import WORDS_OF_WAITING
+from memcore.i18n.ways import WORDS_OF_WAYS
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文"}
 _LANGUAGE: ContextVar[str] = ContextVar("language", default="en")
@@ -105,7 +107,9 @@ WORDS: Mapping[str, tuple[str, str]] = {
     **WORDS_OF_LABELS,
     **WORDS_OF_LOGS,
     **WORDS_OF_SERVING,
+    **WORDS_OF_TIMELINE,
     **WORDS_OF_WAITING,
+    **WORDS_OF_WAYS,
     # The frame of the page
     "skip": ("Skip to the answer", "跳到结果"),
     "actions": ("Actions", "操作"),
@@ -124,7 +128,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "view-overview": ("Overview", "概览"),
     "view-tensors": ("Tensors", "张量"),
     "view-plans": ("Plans", "调整方案"),
-    "view-layouts": ("Layouts", "布局"),
+    "view-layouts": ("Layouts", "并行策略"),
     "view-compare": ("Compare", "对比"),
     "view-log": ("My log", "我的日志"),
     "copied": ("Link copied.", "链接已复制。"),
@@ -162,11 +166,12 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "wheel": ("The same package for Python (wheel)", "同一 Python 包（wheel）"),
     "schema": ("The config as a JSON Schema", "配置的 JSON Schema"),
     "licences": ("Licences", "许可证"),
+    "documentation": ("Documentation", "文档（英文，附中文指南）"),
     "sbom": ("Parts list (SBOM)", "组件清单（SBOM）"),
     "accuracy": ("How accurate it is", "准确度"),
     "report": ("Report a mismatch", "报告偏差"),
     "report-copied": (
-        "A report with this config is in the clipboard: add what was measured.",
+        "Report copied to the clipboard. Add your measurement.",
         "包含此配置的报告已在剪贴板中：请补充实测值。",
     ),
     # Parts of the answer
@@ -174,17 +179,17 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "numbers": ("The same in numbers", "以数字显示"),
     "ranks": ("By rank", "按 rank"),
     "ranks-same": (
-        "{name}: the same bytes on each, which the bar above shows.",
+        "{name}: the same on each GPU, as the bar above shows.",
         "{name}：各 GPU 占用相同，见上方条形图。",
     ),
-    "ranks-one": ("There is one GPU: the bar above is all of it.", "只有一个 GPU：上方条形图即为全部。"),
+    "ranks-one": ("There is one GPU: the bar above shows all of it.", "只有一个 GPU：上方条形图即为全部。"),
     "rank": ("Rank", "Rank"),
     "gpus-of-rank": ("GPUs", "GPU 数"),
     "rank-binds": ("needs most", "需求最大"),
     "ranks-title": ("The peak of every class of ranks", "每类 rank 的峰值"),
     "change": ("What to change", "如何调整"),
     "change-note": (
-        "One change at a time, from the same job: what it saves on the rank that binds, and what it costs.",
+        "One change at a time, from the same job: what it saves on the GPU that needs most, and what it costs.",
         "在同一任务上每次只改一项：在瓶颈 rank 上节省多少、代价是什么。",
     ),
     "change-button": ("Suggest changes", "给出建议"),
@@ -197,31 +202,31 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "curve": ("Sensitivity", "敏感度"),
     "earlier": (
         "Out of date since your last edit. Press the button to recompute.",
-        "这是作业修改之前的结果；点上方按钮可重新计算。",
+        "任务修改后尚未更新；点击按钮重新计算。",
     ),
     "curve-of": ("Memory against", "显存随以下参数变化"),
     "curve-button": ("Draw", "绘制"),
     "curve-title": ("GPU memory against {name}", "显存随 {name} 的变化"),
     "curve-crosses": ("fits up to {value}", "最大可放下 {value}"),
-    "search": ("Which layout", "选择布局"),
+    "search": ("Which layout", "搜索并行策略"),
     "search-note": (
-        "Every way to split this job over the same GPUs, ranked; the page stays usable meanwhile.",
-        "在相同 GPU 上切分此任务的所有方式及排名；搜索期间页面可正常使用。",
+        "Every way to split this job over the same GPUs, fastest first. You can keep using the page meanwhile.",
+        "在相同 GPU 上切分此任务的所有方式，按时间排序；搜索期间页面可正常使用。",
     ),
-    "search-button": ("Find layouts that fit", "查找可行布局"),
-    "search-done": ("{count} layouts tried, {fitting} fit.", "尝试了 {count} 种布局，{fitting} 种可行。"),
-    "search-running": ("{count} layouts tried, {fitting} fit …", "已尝试 {count} 种布局，{fitting} 种可行……"),
+    "search-button": ("Find layouts that fit", "查找放得下的并行策略"),
+    "search-done": ("{count} layouts tried, {fitting} fit.", "尝试了 {count} 种并行策略，{fitting} 种放得下。"),
+    "search-running": ("{count} layouts tried, {fitting} fit …", "已尝试 {count} 种并行策略，{fitting} 种放得下……"),
     "search-cancelled": (
         "Cancelled: {count} layouts tried, {fitting} fit.",
-        "已取消：尝试了 {count} 种，{fitting} 种可行。",
+        "已取消：尝试了 {count} 种，{fitting} 种放得下。",
     ),
-    "search-none": ("No layout fits on these GPUs.", "这些 GPU 上没有可行布局。"),
+    "search-none": ("No layout fits on these GPUs.", "在这些 GPU 上没有放得下的并行策略。"),
     "search-caption": (
         "Relative time per token against the best (roofline estimate, for ranking only).",
-        "时间：按 roofline 估算的每 token GPU 秒，相对最佳值；仅用于排序，不承诺速度。",
+        "每个 token 的时间与最佳值之比（roofline 估算，仅用于排序）。",
     ),
     "search-picture": ("Time against memory that is left", "时间与剩余显存"),
-    "column-layout": ("Layout", "布局"),
+    "column-layout": ("Layout", "并行策略"),
     "column-sequences": ("Micro-batch", "微批次"),
     "column-checkpoints": ("Policy", "策略"),
     "column-needs": ("Needs", "需要"),
@@ -229,12 +234,13 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "column-time": ("Time", "时间"),
     "load": ("Load", "载入"),
     "readings": ("Allocated, reserved, used", "已分配、已保留、已占用"),
-    "assumptions": ("Assumed, because the config does not say", "配置未说明而采用的假设"),
+    "assumptions": ("Assumed (not set in the config)", "配置未说明而采用的假设"),
     "model": ("The model", "模型"),
     "component": ("Component", "组成部分"),
     "share-of": ("{title}: {size}, {share} percent", "{title}：{size}，占 {share}%"),
     "explain-none": ("Nothing of this kind is in memory at the peak.", "峰值时没有此类内存。"),
     "explain-why": ("Why", "原因"),
+    "explain-guide": ("Guide: where this memory goes", "指南：这部分显存去哪了"),
     "explain-source": ("Source", "来源"),
     # Import and export
     "import-title": ("Bring what you have", "导入已有配置"),
@@ -270,17 +276,24 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "hub-fetch": ("Fetch its config.json", "获取 config.json"),
     "hub-wrong": ("Write an id such as meta-llama/Llama-3.1-8B.", "请填写如 meta-llama/Llama-3.1-8B 的 ID。"),
     "hub-failed": ("The hub did not answer with a config.json:", "模型中心未返回 config.json："),
-    "export-title": ("Take it with you", "导出结果"),
+    "export-title": ("Export", "导出结果"),
     "export-copy": ("Copy", "复制"),
     "export-save": ("Save", "保存"),
     "export-copied": ("Copied.", "已复制。"),
     "export-flags": ("Flags for {engine}", "{engine} 的参数"),
-    "export-left-out": ("not said here: {reason}", "未写出：{reason}"),
+    "export-file": ("{tool}: {file}", "{tool}：{file}"),
+    "export-left-out": ("left out: {reason}", "未写出：{reason}"),
     "export-cli": ("Command line", "命令行"),
     "export-python": ("Python", "Python"),
     "export-json": ("JSON: config and answer", "JSON：配置与结果"),
     "export-csv": ("CSV: every tensor", "CSV：每个张量"),
     "export-markdown": ("Markdown, for an issue", "Markdown（用于 issue）"),
+    "export-embed": ("Embed: a live picture in a page (iframe)", "嵌入网页的实时图（iframe）"),
+    "export-badge": ("Badge for a README (SVG)", "README 徽章（SVG）"),
+    "export-card": ("Card for link previews (PNG, holds the config)", "链接预览图（PNG，内含配置）"),
+    "badge": ("GPU memory", "GPU 显存"),
+    "badge-said": ("{level}, {size}", "{level}，{size}"),
+    "embed-open": ("Open in memcore", "在 memcore 中打开"),
     "export-svg": ("Picture (SVG, holds the config)", "图片（SVG，内含配置）"),
     "export-png": ("Picture (PNG, holds the config)", "图片（PNG，内含配置）"),
     "plans-title": ("My plans", "我的方案"),
@@ -295,6 +308,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     # Form
     "quick": ("Your question", "您的问题"),
+    "quick-hint": (
+        "Or a whole question, then Enter: serve Llama 3.1 70B to 20 users of 8k on 2 × H100.",
+        "也可写下整个问题后按回车：用 2 张 H100 部署 Llama 3.1 70B，20 个用户，8k token。",
+    ),
     "sentence": (
         (
             "I want to {task} {model}| for {users} users of {length} tokens| on {gpus} × {gpu}"
@@ -330,10 +347,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "yes": ("yes", "是"),
     "no": ("no", "否"),
     "flag": ("flag: {flag}", "参数：{flag}"),
-    "max": ("most that fits", "最大可放下"),
-    "min": ("fewest that fit", "最少需要"),
-    "max-of": ("Find the most that fits of {name}", "求 {name} 的最大可行值"),
-    "min-of": ("Find the fewest that fit of {name}", "求 {name} 的最小可行值"),
+    "max": ("largest that fits", "最大可放下"),
+    "min": ("smallest that fits", "最少需要"),
+    "max-of": ("Find the largest value of {name} that fits", "求 {name} 的最大可行值"),
+    "min-of": ("Find the smallest value of {name} that fits", "求 {name} 的最小可行值"),
     "solved-largest": ("Largest that fits: {value}.", "最大可行值：{value}。"),
     "solved-smallest": ("Smallest that fits: {value}.", "最小可行值：{value}。"),
     "solved-none": (
@@ -389,7 +406,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "components": ("Bytes on one GPU, and what they differ by from the first", "每块 GPU 的字节数，以及与第一个的差"),
     "setting": ("Setting", "设置"),
     "shortcuts": ("Single-key shortcuts", "单键快捷键"),
-    "key-help": ("this map", "本表"),
+    "key-help": ("show shortcuts", "本表"),
     "key-model": ("to the model", "跳到模型"),
     "key-part": ("next component", "下一个组成部分"),
     "key-step": ("step a number", "调整数值"),

@@ -1,4 +1,4 @@
-"""What `torch.compile` makes of a block: pointwise operations are one kernel, and results that nobody reads go.
+"""What `torch.compile` makes of a block: pointwise operations are one kernel, and unused results are dropped.
 
 Source: torch/_functorch/partitioners.py (`min_cut_rematerialization_partition`, `default_partition`): fusible
 operations are computed again from what stays anyway; selective checkpoints mark what must stay, of what the backward
@@ -49,7 +49,7 @@ def residual(x: Tensor, y: Tensor) -> Tensor:
 
 
 def obstacles(network: Network) -> list[str]:
-    """What a network has that is not modelled in compiled blocks of transformers."""
+    """Name what a network has that is not supported in compiled blocks of transformers."""
     return list(dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer)))
 
 

@@ -20,7 +20,7 @@ _CHUNK, _REST = "lc", "ll"
 
 
 def chunk_sizes(rows: int, hidden: int, vocabulary: int) -> Mapping[str, int]:
-    """Rows of each chunk and of the last one: so many that the logits of a chunk are about as large as its input."""
+    """Return the rows of each chunk and of the last one: a chunk's logits are about as large as its input."""
     share = -(-rows // -(-vocabulary // hidden))
     chunk = 1 << (share - 1).bit_length()
     return {_CHUNK: chunk, _REST: rows - (-(-rows // chunk) - 1) * chunk}

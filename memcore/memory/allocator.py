@@ -55,7 +55,7 @@ class Room:
         self._pools.append(pool)
 
     def has(self, size: int) -> bool:
-        """So many bytes are left."""
+        """The bytes that are left."""
         return self.limit is None or self.reserved + size <= self.limit
 
     def take(self, size: int) -> None:
@@ -142,7 +142,7 @@ class Pool:
         return found
 
     def _open_all(self, move: Move, count: int) -> list[Place]:
-        """So many blocks in segments of their own, if that is where they go: nothing that is free is as large."""
+        """Allocate blocks in segments of their own, if that is where they go: nothing that is free is as large."""
         _, _, wanted, split = move
         size = _segment(wanted)
         total = count * size * ALIGNMENT
@@ -299,7 +299,7 @@ def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> N
 
 
 def small_segments(size: int) -> int:
-    """Bytes of the segments for so many bytes in small blocks."""
+    """Return the bytes of the segments that a number of bytes in small blocks needs."""
     return -(-size // SMALL_SEGMENT) * SMALL_SEGMENT
 
 

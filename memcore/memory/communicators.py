@@ -94,7 +94,7 @@ _LINE = 32
 """Bytes that parts of a token are aligned to."""
 _PAGE = 2 * MiB
 _CHANNELS = 8 * 160
-"""Tokens of room beside those of a rank (`kNumMaxChannels`: 8 for each of 160 multiprocessors)."""
+"""Tokens of room in addition to those of a rank (`kNumMaxChannels`: 8 for each of 160 multiprocessors)."""
 
 
 def _aligned(size: int, to: int) -> int:

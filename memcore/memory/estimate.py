@@ -6,71 +6,70 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memcore import registry
-from memcore.config.defaults import Assumption
 from memcore.config.engine import EngineSettings
 from memcore.memory import readings
+from memcore.memory.answer import Answer
 from memcore.memory.ledger import Ledger
 from memcore.memory.rank import Rank
 from memcore.memory.readings import Reading
 from memcore.messages import Message
-from memcore.shown import Shown
 from memcore.trace.job import Job
 from memcore.trace.program import Moment
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate(Shown):
-    """The answer for one job; bytes are of the worst rank. What is costly is computed when it is asked for."""
+class Estimate(Answer):
+    """The memory of a training job; sizes are bytes per GPU, those of the rank that needs most.
+
+    `estimate` returns it. Costly parts are computed when they are first read. `print` shows a line, a notebook shows
+    the memory bar and the timeline.
+    """
 
     job: Job
+    """The job with all defaults filled in: `job.config`, `job.model`, `job.accelerator`, `job.sizes`."""
     ranks: tuple[Rank, ...]
-    """Every class of ranks that hold the same."""
+    """One element for each class of ranks with the same memory, such as the ranks of a pipeline stage."""
     alternatives: tuple[Estimate, ...] = ()
-    """The same job with other networks that its model may stand for."""
+    """Estimates with the other networks that an ambiguous model name may stand for; they widen the ranges."""
 
     @cached_property
     def rank(self) -> Rank:
-        """The class that needs most."""
+        """Return the class of ranks that needs most."""
         return self.ranks[0] if len(self.ranks) == 1 else max(self.ranks, key=lambda rank: rank.most)
 
     @property
     def peak(self) -> Moment:
-        """The moment that needs most."""
+        """Return the moment of the step that needs most: `peak.phase`, and `peak.peak` in bytes."""
         return self.rank.peak
 
     @property
     def moments(self) -> tuple[Moment, ...]:
-        """The moments of a step."""
+        """Return the moments of a step in order; each has its phase and its highest point in bytes."""
         return self.rank.moments
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What the config leaves open, and what was taken."""
-        return self.job.assumptions
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Everything in memory at the peak."""
+        """Return every tensor at the peak with formula, bytes and source; the bytes add up to the peak."""
         return self.rank.ledger(self.peak)
 
     @cached_property
     def allocated(self) -> Reading:
-        """Bytes in tensors at the peak."""
+        """Return the bytes in tensors at the peak, as `torch.cuda.max_memory_allocated` counts them."""
         return self._widened(readings.allocated(self.rank), "allocated")
 
     @cached_property
     def reserved(self) -> Reading:
-        """Bytes that the caching allocator holds."""
+        """Return the bytes that the caching allocator holds, as `torch.cuda.max_memory_reserved` counts them."""
         return self._widened(readings.reserved(self.rank), "reserved")
 
     @cached_property
     def device(self) -> Reading:
-        """Bytes that the driver shows for the GPU."""
+        """Return the bytes in use on the GPU as nvidia-smi shows them; out-of-memory errors depend on it."""
         return self._widened(readings.device(self.rank, self.reserved), "device")
 
     @cached_property
     def worst_routing(self) -> Estimate | None:
-        """The same job when all tokens go to the experts of one rank, if the config leaves their load open."""
+        """Return the estimate with all tokens routed to one rank's experts, or None if the config sets their load."""
         worst = self.job.worst_imbalance
         if worst is None or worst <= 1:
             return None
@@ -79,7 +78,7 @@ class Estimate(Shown):
         return found
 
     def _widened(self, own: Reading, name: str) -> Reading:
-        """A reading whose range covers every network that the model may stand for, and the worst load of experts."""
+        """Widen a reading's range to every network that the model may stand for, and to the worst load of experts."""
         if self.worst_routing is not None:
             worst: Reading = getattr(self.worst_routing, name)
             why = Message("{}; up to all tokens routed to one rank's experts", own.range_because)
@@ -96,28 +95,13 @@ class Estimate(Shown):
 
     @property
     def readings(self) -> tuple[Reading, Reading, Reading]:
-        """All three."""
+        """Return the three readings: allocated, reserved, device."""
         return self.allocated, self.reserved, self.device
 
     @property
-    def capacity(self) -> int | None:
-        """Bytes of a GPU that a job can use; None if no accelerator is named."""
-        return self.job.capacity
-
-    @property
-    def headroom(self) -> int | None:
-        """Bytes of a GPU that are left; negative if the job does not fit."""
-        return None if self.capacity is None else self.capacity - self.device.expected
-
-    @property
     def fits(self) -> bool | None:
-        """Whether the job fits; None if no accelerator is named."""
+        """Return whether the expected device memory fits, or None if the config names no accelerator."""
         if self.capacity is None:
             return None
         # More in tensors than the GPU has needs no look at the allocator, which takes longest.
         return self.allocated.expected <= self.capacity and self.capacity >= self.device.expected
-
-    @property
-    def certain(self) -> bool:
-        """Whether all of the range is on the same side of the capacity."""
-        return self.capacity is not None and not self.device.low <= self.capacity < self.device.high

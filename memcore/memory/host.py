@@ -1,7 +1,7 @@
 """Host memory: what one process keeps there, such as offloaded shards, states and activations.
 
 Sources: torch/distributed/fsdp/_fully_shard/_fsdp_api.py (CPUOffloadPolicy: pinned shards and gradients, the optimizer
-on the host), torchao/optim/cpu_offload.py (a pinned copy of each parameter and gradient beside the states),
+on the host), torchao/optim/cpu_offload.py (a pinned copy of each parameter and gradient next to the states),
 bitsandbytes/functional.py (`get_paged`), torchtune/training/_activation_offloading.py.
 """
 

@@ -55,7 +55,7 @@ def _phases(rank: Rank) -> Iterator[HostPhase]:
     if not job.engine.native or job.recipe.pipeline is not None or job.sizes["tp"] > 1:
         yield _during(kept, count)
         return
-    yield _loading(job, sum(each.bytes for each in rank.host if each.lifetime == ALWAYS), count)
+    yield _loading(job, sum(each.bytes for each in rank.host if each.because == ALWAYS), count)
     yield _during(kept, count)
     yield _saving(job, kept, count)
 
@@ -76,7 +76,7 @@ def _loading(job: Job, kept: int, count: int) -> HostPhase:
         return HostPhase("load", title, single * count, single, "a matrix at a time, on its way to the GPU")
     whole = _whole(job)
     if job.engine.shards:
-        because = "the whole model in the first process of a node, which the others get it from"
+        because = "the whole model in the first process of each node, which sends it to the others"
         return HostPhase("load", title, whole + kept * count, whole + kept, because)
     because = "the whole model in every process, before it goes to the GPU"
     return HostPhase("load", title, (whole + kept) * count, whole + kept, because)

@@ -331,6 +331,7 @@ def persistent(job: Job) -> Persistent:
         *code_of(recipe.implementation).buffers(network),
         *constants(job.share, recipe.precision.parameter),
         *_beside_quantized(job.share),
+        *_copied(job),
     ]
     idle = job.share.idle(images=recipe.pictures is not None)
     stored = () if recipe.sharding.offloaded else tuple(_stored(job, *each, idle[each[1]]) for each in weights)
@@ -349,8 +350,22 @@ def persistent(job: Job) -> Persistent:
     )
 
 
+def _copied(job: Job) -> Iterator[Buffer]:
+    """The frozen copy of the model that a preference trainer compares with, which an engine shards like the model.
+
+    DeepSpeed partitions it at stage 3 alone (trl, models/utils.py: `prepare_deepspeed`, `prepare_fsdp`).
+    """
+    objective = job.recipe.objective
+    if objective is None or not objective.copies:
+        return
+    for weight, path, count in job.share.tensors:
+        shape = tuple(symbol for axis in job.engine.stored(weight) for symbol in axis)
+        dtype = weight.dtype or job.recipe.precision.parameter
+        yield Buffer(rule="reference_parameter", module=path, shape=shape, dtype=dtype, times=count)
+
+
 def _beside_quantized(model: Model) -> Iterator[Buffer]:
-    """What quantized weights keep beside their numbers, and what adapters share."""
+    """Return what quantized weights keep with their numbers, and what adapters have in common."""
     network = model.network
     for layer in network.kinds:
         for weight in layer.weights():

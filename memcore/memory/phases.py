@@ -51,10 +51,12 @@ def _phases(rank: Rank) -> Iterator[Phase]:
         "first_step",
         "First step",
         rank.first_step,
-        f"its end makes the optimizer's states, {format_bytes(late)}" if late else "as every later step",
+        f"the optimizer states are created at its end, {format_bytes(late)}" if late else "as every later step",
         "torch/optim: states are made when a parameter is first updated",
     )
-    yield Phase("step", "Every later step", rank.peak.peak, "states are there from the start", "the recorded step")
+    yield Phase(
+        "step", "Every later step", rank.peak.peak, "optimizer states are already allocated", "the recorded step"
+    )
     if not job.engine.native or job.recipe.pipeline is not None:
         return
     yield _evaluation(rank)
@@ -63,7 +65,7 @@ def _phases(rank: Rank) -> Iterator[Phase]:
         "resume",
         "First step after resuming",
         max(rank.peak.peak, rank.first_step),
-        "states come from the checkpoint, so that it needs what a later step needs",
+        "states come from the checkpoint, so it needs as much as a later step",
         "torch/optim/optimizer.py, load_state_dict",
     )
 
@@ -94,7 +96,9 @@ def _saving(rank: Rank) -> Phase:
         "save",
         "Saving a full state dict",
         rank.between_steps + gathered,
-        "one gathered at a time, and copied to the host" if gathered else "tensors are copied to the host as they are",
+        "parameters are gathered one at a time and copied to the host"
+        if gathered
+        else "tensors are copied to the host as they are",
         "torch/distributed/checkpoint/state_dict.py, full_state_dict with cpu_offload",
     )
 

@@ -6,7 +6,7 @@ Ranks that must hold the same bytes are one class. Data parallelism makes all ra
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -14,6 +14,7 @@ from typing import Protocol
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.memory import turns
@@ -108,6 +109,11 @@ class Rank:
         """The recorded step."""
         return program_of(self.job.recipe)
 
+    @property
+    def micro_batch(self) -> tuple[Program, Mapping[str, int]] | None:
+        """A micro-batch's passes and their sizes, where these are recorded alone."""
+        return None
+
     @cached_property
     def _steps(self) -> Sequence[tuple[Moment, ...]]:
         found = self.program.moments(self.job.sizes, self.persistent.before_step)
@@ -167,7 +173,7 @@ class Rank:
         if not found:
             raise UnsupportedError(
                 Parallelism.pipeline_parallel_size,
-                "{} of a pipeline takes turns: no moment is the end of all forward passes",
+                "a {} pipeline alternates forward and backward passes, so no moment is the end of all forward passes",
                 self.name,
             )
         return self.moments[found[-1] - 1].end
@@ -207,25 +213,32 @@ class Rank:
         """Everything in memory before the first step."""
         return ledger(self.persistent.resident())
 
-    def ledger(self, moment: Moment) -> Ledger:
-        """Everything in memory when a moment is at its peak."""
+    def kept_entries(self) -> Iterator[Entry]:
+        """What stays from one step to the next."""
+        keeps = self.persistent
+        yield from keeps.resident()
+        yield from keeps.optimizer_states()
+        yield from keeps.workspace_entries()
+        yield from keeps.receive_buffers()
+
+    def ledger(self, moment: Moment, done: int | None = None) -> Ledger:
+        """Everything in memory at a moment's peak, or after `done` of its repetitions (`Program.held`)."""
         keeps, values = self.persistent, self.job.sizes
-        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries(), *keeps.receive_buffers()]
+        entries = [*self.kept_entries()]
         if moment.phase == "gradient_clipping":
             entries += keeps.clipping_entries()
         if moment.phase == "optimizer_step":
             entries += keeps.step_entries()
-        return ledger([*entries, *block_entries(self.program, self.program.held(moment, values), values)])
+        return ledger([*entries, *block_entries(self.program, self.program.held(moment, values, done), values)])
 
     @cached_property
     def profile(self) -> tuple[Sample, ...]:
         """The step as stretches, each with its highest point by category, in the order of `CATEGORIES`."""
-        names, keeps = list(CATEGORIES), self.persistent
+        names = list(CATEGORIES)
         categories = [names.index(category_of(self.program, index)) for index in range(len(self.program.blocks))]
-        entries = [*keeps.resident(), *keeps.optimizer_states(), *keeps.workspace_entries(), *keeps.receive_buffers()]
-        base = levels_of(ledger(entries))
+        base = levels_of(ledger(self.kept_entries()))
         found = [
-            replace(sample, levels=_plus(base, sample.levels))
+            replace(sample, levels=plus(base, sample.levels))
             for sample in self.program.profile(self.job.sizes, categories, len(names))
             if sample.turn[0] == self.moments[0].turn[0]
         ]
@@ -304,6 +317,11 @@ def outside(rank: Rank) -> tuple[Outside, ...]:
         found.append(Outside("NCCL buffers", job.nccl))
     if job.recipe.dispatcher == "deepep":
         found.append(Outside("DeepEP buffers", _deep_ep(job)))
+    share = job.config[Training.method.rollout_share]
+    if share and job.capacity is not None:
+        size = round(share * job.capacity)
+        source = "vllm, config/cache.py: gpu_memory_utilization"
+        found.append(Outside("inference engine", Overhead(0, size, size, source)))
     if paged:
         source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
         found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))
@@ -355,5 +373,6 @@ def levels_of(found: Ledger) -> tuple[int, ...]:
     return tuple(found.by_category.get(name, 0) for name in CATEGORIES)
 
 
-def _plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+def plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    """The sums of two rows of levels."""
     return tuple(a + b for a, b in zip(first, second, strict=True))

@@ -27,14 +27,20 @@ the accuracy page whose configs leave little open. Releases of libraries, and wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Bytes, as one of three instruments shows them."""
+    """The peak in bytes as one of three instruments shows it: allocated, reserved or device."""
 
     name: str
+    """`allocated`, `reserved` or `device`."""
     instrument: str
+    """The function or program that shows the same number in a run."""
     low: int
+    """The low end of the range, bytes."""
     expected: int
+    """The expected value, bytes."""
     high: int
+    """The high end of the range, bytes."""
     range_because: str
+    """What the range covers."""
 
 
 def allocated(rank: Rank) -> Reading:
@@ -53,7 +59,7 @@ def allocated(rank: Rank) -> Reading:
 
 
 def _published(rank: Rank, name: str, expected: int) -> tuple[int, int]:
-    """Where published measurements lie around a prediction; simulated steps are exact."""
+    """Return the range of published measurements around a prediction; simulated steps are exact."""
     low, high = (1.0, 1.0) if rank.job.recipe.fake else PUBLISHED[name]
     return int(expected * low), int(expected * high)
 

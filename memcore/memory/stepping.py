@@ -70,7 +70,7 @@ def shared_of(row: Optimizer, parameters: Sequence[Updated], sizes: Mapping[str,
 
 
 def _whole_gradient(job: Job, each: Updated) -> Shape:
-    """The shape of a gradient that tensor parallelism leaves whole beside a sharded parameter: an embedding's.
+    """Return the shape of a gradient that stays whole although tensor parallelism shards the parameter: an embedding's.
 
     Source: torch/distributed/tensor/_ops/_embedding_ops.py (`embedding_dense_backward`). FSDP reduces it to its part.
     """

@@ -278,13 +278,13 @@ def assumed(job: Job) -> str | None:
         time = LAUNCH * 1e6
         said.append(
             Message(
-                "it is assumed that the driver queues {:,} launches, and that the host needs {:g} µs for each",
+                "assumes a driver queue of {:,} launches and {:g} µs of host time per launch",
                 AHEAD,
                 time,
             )
         )
     if len(hosts(job)) > 1:
-        said.append(Message("of two versions of {} that were measured, the mean is expected", job.engine.title))
+        said.append(Message("the expected value is the mean of two measured versions of {}", job.engine.title))
     return joined("; ", said) or None
 
 

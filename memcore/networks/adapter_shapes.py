@@ -19,7 +19,7 @@ Axes = Mapping[str, tuple[Shape, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """What decides the shapes of an adapter beside a linear layer."""
+    """What decides the shapes of an adapter next to a linear layer."""
 
     inner: int
     outer: int
@@ -87,7 +87,7 @@ def tensors(kind: str, numbers: Numbers) -> tuple[tuple[str, tuple[Shape, ...]],
 
 
 def frozen_tensors(part: Linear, sizes: Mapping[str, int]) -> tuple[tuple[str, Shape, str], ...]:
-    """What does not learn beside a linear layer: names, shapes and dtypes.
+    """Return the frozen tensors of an adapter next to a linear layer: names, shapes and dtypes.
 
     TinyLoRA has singular vectors and projections, OFT the indices of a triangle.
     """

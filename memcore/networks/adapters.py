@@ -1,4 +1,4 @@
-"""Adapters: low-rank matrices beside frozen ones, as PEFT adds them.
+"""Adapters: low-rank matrices next to frozen ones, as PEFT adds them.
 
 Source: peft/tuners/lora/layer.py and peft/tuners/tuners_utils.py (`_maybe_include_all_linear_layers`).
 """
@@ -29,7 +29,7 @@ class Adapter:
     targets: Collection[str]
     """Last parts of the names of linear layers, or `all-linear`."""
     dtype: str
-    """Of the added matrices; PEFT makes them fp32 beside half-precision weights."""
+    """Of the added matrices; PEFT makes them fp32 next to half-precision weights."""
     dropout: float = 0.0
     frozen: bool = False
     """The first matrix of each does not learn (LoRA-FA)."""
@@ -45,7 +45,7 @@ class Adapter:
     """Those of them that stand for two matrices, whose rank is twice as large."""
 
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
-        """What decides the shapes beside a linear layer."""
+        """What decides the shapes next to a linear layer."""
         return Numbers(
             inner=product(part.inner, sizes),
             outer=product(part.outer, sizes),
@@ -74,7 +74,7 @@ def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
 
 
 def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
-    """The model with so many rows of its embedding that learn, and everything else frozen."""
+    """Return the model with `tokens` trainable rows of its embedding, and everything else frozen."""
     ends = model.network.ends
     axes: tuple[Shape, ...] = ((tokens,), ends.embedding.inner)
     name = f"{ends.embedding.name.removesuffix('.weight')}.{TRAINED_ROWS}"
@@ -89,7 +89,7 @@ def around(network: Network) -> tuple[str, str]:
 
 
 def with_saved(model: Model, names: Collection[str]) -> Model:
-    """The model where copies of its embedding or its head learn, beside their frozen originals.
+    """Return the model with trainable copies of its embedding or head next to their frozen originals.
 
     A copy of a tied matrix is tied no more. The original is the other module's then; else no forward pass reads it.
     Source: peft/utils/other.py, `ModulesToSaveWrapper.update`.
@@ -112,7 +112,7 @@ def _original(name: str) -> str:
 
 
 def prefixed(model: Model, tokens: int, dtype: str) -> Model:
-    """The model with learned keys and values of so many tokens before every layer's own."""
+    """Return the model with trainable keys and values of `tokens` virtual tokens before every layer's own."""
 
     def with_prefix(layer: Layer) -> Layer:
         mixer = layer.mixer
@@ -213,7 +213,7 @@ def _is_adapted(part: Linear, adapter: Adapter) -> bool:
 
 
 def _of_experts(part: Experts, adapter: Adapter) -> Iterator[Weight]:
-    """Both matrices beside those of all experts, each in one tensor (peft/tuners/lora/layer.py, `ParamWrapper`)."""
+    """Return both matrices of all experts, each in one tensor (peft/tuners/lora/layer.py, `ParamWrapper`)."""
     wanted = [name for name in part.stacked if name.rpartition(".")[2] in adapter.parameters]
     for weight in [each for each in part.experts if each.name in wanted]:
         many, *sides = weight.axes

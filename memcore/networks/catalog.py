@@ -12,6 +12,8 @@ from typing import Any
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.messages import Message, joined
+from memcore.networks.named import Named, plain
+from memcore.networks.named import named as named_by
 from memcore.networks.network import Model
 from memcore.networks.read import read_model
 
@@ -70,11 +72,11 @@ def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
 
 
 def find_model(model: str | Mapping[str, object]) -> Model:
-    """The model of a config: a catalog id, a hub id, or the content of a config.json.
+    """The model of a config: a name, or the content of a config.json; of a repository that quantizes it, the network.
 
     Raises ConfigError with the nearest id, or naming the keys that cannot be understood.
     """
-    return _from_catalog(_hub_id(model)) if isinstance(model, str) else _read(_as_text(model))
+    return _from_catalog(identified(model).base) if isinstance(model, str) else _read(_as_text(model))
 
 
 def content_of(model: str | Mapping[str, object]) -> Mapping[str, object]:
@@ -82,19 +84,43 @@ def content_of(model: str | Mapping[str, object]) -> Mapping[str, object]:
 
     Raises ConfigError with the nearest id.
     """
-    return catalog()[_hub_id(model)]["config"] if isinstance(model, str) else model
+    return catalog()[identified(model).base]["config"] if isinstance(model, str) else model
 
 
-def _hub_id(name: str) -> str:
+@lru_cache(maxsize=1)
+def _plain_names() -> Mapping[str, str]:
+    """Hub ids by their names without marks, where only one has it."""
+    found: dict[str, list[str]] = {}
+    for hub_id in catalog():
+        found.setdefault(plain(nickname(hub_id)), []).append(hub_id)
+    return {name: hub_ids[0] for name, hub_ids in found.items() if len(hub_ids) == 1}
+
+
+@lru_cache(maxsize=256)
+def named(name: str) -> Named | None:
+    """The model and the format behind a name that the catalog has not; None where neither is known.
+
+    >>> named("RedHatAI/Qwen3-8B-FP8-dynamic").format, named("unsloth/Qwen3-8B").base, named("llama3-8b").base
+    ('fp8-channel', 'Qwen/Qwen3-8B', 'meta-llama/Meta-Llama-3-8B')
+    >>> named("somebody/something-else") is None
+    True
+    """
+    return named_by(name, lambda last: _names().get(last.lower()) or _plain_names().get(plain(last)))
+
+
+def identified(name: str) -> Named:
+    """What a config's name stands for.
+
+    Raises ConfigError with the nearest name of the catalog.
+    """
     hub_id = _names().get(name.strip().lower())
-    if hub_id is None:
-        meant = meaning(name, map(nickname, catalog()))
-        several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
-        message = Message("found {!r:.80}, not one of the {} models of the catalog{}", name, len(catalog()), several)
-        raise ConfigError(
-            [Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))]
-        )
-    return hub_id
+    found = Named(hub_id, None, "") if hub_id is not None else named(name)
+    if found is not None:
+        return found
+    meant = meaning(name, map(nickname, catalog()))
+    several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
+    message = Message("found {!r:.80}, not one of the {} models of the catalog{}", name, len(catalog()), several)
+    raise ConfigError([Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))])
 
 
 def _as_text(model: Mapping[str, object]) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pkgutil import get_data
@@ -18,6 +19,7 @@ from memcore.networks.formulas import evaluate, names
 from memcore.units import approximate, shown
 
 _INDICES = ("i", "j", "k")
+_NUMBERED = re.compile(r"_\.(\d)")
 
 
 class Tensor(NamedTuple):
@@ -36,6 +38,27 @@ def derived() -> Mapping[str, Mapping[str, Any]]:
     """Rows by class, and the class of each `model_type`; written by the deriver."""
     found: Mapping[str, Mapping[str, Any]] = json.loads(get_data("memcore", "data/derived.json") or b"{}")
     return found
+
+
+def completed(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """A configuration with the parts that it leaves out, as its class in transformers has them, and which those are."""
+    model_type = config.get("model_type")
+    usual = derived()["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
+    return _completed(config, usual, "")
+
+
+def _completed(config: Mapping[str, Any], usual: Mapping[str, Any], path: str) -> tuple[Mapping[str, Any], list[str]]:
+    found, added = dict(config), []
+    for name, part in usual.items():
+        given = config.get(name)
+        if given is None:
+            found[name] = part
+            added.append(f"{path}{name}")
+        elif isinstance(given, Mapping) and given.get("model_type") in (None, part["model_type"]):
+            inside = {key: each for key, each in part.items() if isinstance(each, Mapping) and "model_type" in each}
+            found[name], more = _completed(given, inside, f"{path}{name}.")
+            added += more
+    return found, added
 
 
 class Keys(Mapping[str, Any]):
@@ -66,6 +89,8 @@ class Keys(Mapping[str, Any]):
 
     def stated(self, name: str) -> Any:
         """What the file itself says."""
+        if name in self.row.get("ignored", ()):
+            return None
         for key in (name, *(other for other, own in self.row["names"].items() if own == name)):
             found: Any = self.config
             for part in key.split("."):
@@ -138,20 +163,32 @@ def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: s
                     keys.refuse(inner, "expected an object, found {}", shown(found))
                 within = f"{path}.{inner}"
                 chosen = _class(found, cls, within) if inner in row["auto"] else cls
-                yield from tensors(found, chosen, within, f"{prefix}{place}.")
+                others = {f"{prefix}{each}" for each in tied(row, keys)}
+                inside = tensors(found, chosen, within, f"{prefix}{place}.")
+                yield from (each for each in inside if each.stack or each.name not in others)
     except ConfigError:
         raise
     except (TypeError, ValueError, ZeroDivisionError, RecursionError):
         raise ConfigError.at(path, "the values of these keys do not fit each other: {}", _blamed(row)) from None
 
 
+def tied(row: Mapping[str, Any], keys: Keys) -> list[str]:
+    """Parameters of models within it that are another's, where the whole's keys decide."""
+    return [name for name, when in row.get("tied", ()) if not when or evaluate(when, keys)]
+
+
 def _blamed(row: Mapping[str, Any]) -> str:
     return ", ".join(sorted(row["absent"]))
+
+
+PUBLISHED = {"exaone4_5_text": "exaone4"}
+"""Types in published files, and what transformers takes them for (LGAI-EXAONE/EXAONE-4.5-33B)."""
 
 
 def _class(config: Mapping[str, Any], usual: str, path: str) -> str:
     """The class of a model within another that takes any: that of its `model_type`, which may be another than usual."""
     table, model_type = derived(), config.get("model_type")
+    model_type = PUBLISHED.get(model_type, model_type) if isinstance(model_type, str) else model_type
     row = table["classes"].get(usual)
     if row is not None and model_type in (None, row["type"]):
         return usual
@@ -188,10 +225,12 @@ def _own(row: Mapping[str, Any], keys: Keys, prefix: str) -> Iterator[Tensor]:
 
 
 def _tensor(prefix: str, parts: Sequence[str], stars: Sequence[int], shape: tuple[int, ...]) -> Tensor:
+    """The tensor of a name; `experts.expert_.0` is `experts.expert_0`."""
     if not stars:
         return Tensor("", 0, prefix + ".".join(parts), shape)
     first = stars[0]
-    return Tensor(prefix + ".".join(parts[:first]), int(parts[first]), ".".join(parts[first + 1 :]), shape)
+    name = _NUMBERED.sub(r"_\1", ".".join(parts[first + 1 :]))
+    return Tensor(prefix + ".".join(parts[:first]), int(parts[first]), name, shape)
 
 
 def _places(paths: Sequence[str], length: Any) -> Iterator[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""From the tensors of a derived network to a `Model`: its decoder, and encoders and towers beside it."""
+"""From the tensors of a derived network to a `Model`: its decoder, encoders and towers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.limits import of_model
 from memcore.messages import Message
-from memcore.networks.derived import Keys, Tensor, derived, tensors
+from memcore.networks.derived import PUBLISHED, Keys, Tensor, derived, tensors
 from memcore.networks.network import Ends, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
 from memcore.networks.recognized import Symbols, kind_of, plain, recognize
@@ -32,7 +32,7 @@ _TEXT = ("text_config.", "llm_config.", "language_config.", "thinker_config.text
 """Where a configuration may describe the language model."""
 
 
-_TOWERS = "only the parameters of this family's towers and encoders are counted; their activations are not"
+TOWERS = "only the parameters of this family's towers and encoders are counted; their activations are not"
 
 
 def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
@@ -40,9 +40,10 @@ def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
     table = derived()
     named = config.get("architectures")
     for name in named if isinstance(named, list) else ():
-        row = table["classes"].get(name) if isinstance(name, str) else None
-        if row is not None and row["type"] == model_type:
-            return str(name)
+        for each in (name, f"{name}@{model_type}") if isinstance(name, str) else ():
+            row = table["classes"].get(each)
+            if row is not None and row["type"] == model_type:
+                return str(each)
     kinds: Mapping[str, str] = table["types"].get(model_type, {})
     return kinds.get("class") or kinds.get("base")
 
@@ -52,9 +53,30 @@ def known_types() -> tuple[str, ...]:
     return tuple(derived()["types"])
 
 
-def derived_model(config: Mapping[str, Any], model_type: str, *, caches: bool | None = None) -> Model:
+def text_within(config: Mapping[str, Any], model_type: str) -> tuple[str, str, Mapping[str, Any]] | None:
+    """The part of a configuration that describes a decoder of its own: where it stands, its type, its keys."""
+    row = derived()["classes"].get(class_of(config, model_type) or "")
+    if row is None:
+        return None
+    keys = Keys(config, row)
+    for _, _, where, name in row["inner"]:
+        found = keys.stated(where)
+        if f"{where}." in _TEXT and isinstance(found, Mapping):
+            kind = found.get("model_type") or derived()["classes"].get(name, {}).get("type")
+            return (where, PUBLISHED.get(kind, kind), found) if isinstance(kind, str) else None
+    return None
+
+
+def derived_model(
+    config: Mapping[str, Any],
+    model_type: str,
+    *,
+    caches: bool | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Model:
     """The network of a derived type; `caches`: its attention's caches are known, which its row says otherwise.
 
+    `sizes` are those of symbols that mean something already.
     Raises ConfigError for keys that its formulas do not cover.
     """
     name = class_of(config, model_type)
@@ -70,7 +92,7 @@ def derived_model(config: Mapping[str, Any], model_type: str, *, caches: bool | 
     keys = Keys(config, row)
     if caches is None:
         caches = bool(row.get("cache")) and not _windowed(keys)
-    symbol = Symbols()
+    symbol = Symbols(sizes)
     main = _main(stacks)
     order = {path: [layers.get(number, {}) for number in range(max(layers) + 1)] for path, layers in stacks.items()}
     heads, chosen = _integer(keys, HEADS), _integer(keys, CHOSEN)
@@ -89,16 +111,16 @@ def derived_model(config: Mapping[str, Any], model_type: str, *, caches: bool | 
         sizes=symbol.sizes,
         tower_repeats=tuple(times for _, times in found),
         window=window,
-        warnings=(*_named(config, name), *((_TOWERS,) if caches and found else ())),
+        warnings=(*_named(config, name), *((TOWERS,) if caches and found else ())),
     )
 
 
 def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Say so if the file is for another class."""
     found = config.get("architectures")
-    if not isinstance(found, list) or not found or name in found:
+    if not isinstance(found, list) or not found or name.partition("@")[0] in found:
         return ()
-    return (Message("found architectures {}, which is counted as {}", shown(found[0]), name),)
+    return (Message("found architectures {}, which is counted as {}", shown(found[0]), name.partition("@")[0]),)
 
 
 def _put(
@@ -147,7 +169,7 @@ def _runs(layers: Sequence[Layer]) -> tuple[tuple[tuple[Layer, ...], ...], tuple
 def _tower(
     model_type: str, path: str, layers: Iterable[Mapping[str, tuple[int, ...]]], symbol: Symbols
 ) -> tuple[Tower, tuple[int, ...]]:
-    """A stack beside the decoder."""
+    """A stack next to the decoder."""
     kind = "tower" if not re.search(r"(^|\.)(encoder|decoder)\.", f"{path}.") or "vision" in path else None
     found = [replace(recognize(each, None, None, symbol, caches=True), kind=kind) for each in layers]
     runs, repeats = _runs(found)

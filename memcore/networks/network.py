@@ -29,9 +29,9 @@ class Layer:
     """In order of use."""
     dropout: float = 0.0
     second_mixer: Mixer | None = None
-    """Runs beside the first (Falcon-H1), or before it (Zamba2)."""
+    """Runs in parallel to the first (Falcon-H1), or before it (Zamba2)."""
     second_feed_forward: Feed | None = None
-    """Runs beside the first (Gemma 4, Granite 4)."""
+    """Runs in parallel to the first (Gemma 4, Granite 4)."""
     extra: Extra | None = None
     order: tuple[str, ...] = ()
     """Its modules as the original makes them, where that is not mixers, feed-forward layers, norms."""
@@ -118,7 +118,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
-    """A stack of layers beside the decoder, such as a vision encoder, and what leads into the decoder."""
+    """A stack of layers other than the decoder, such as a vision encoder, and what leads into the decoder."""
 
     variant: str
     """The family whose code it is."""
@@ -131,7 +131,7 @@ class Tower:
     ends: tuple[Weight, ...] = ()
     """Its parameters outside the layers, by full name, those of the projector last."""
     idle: frozenset[str] = frozenset()
-    """Those of them that compute what nobody reads, so that no gradient reaches them."""
+    """Those of them whose results are not used, so that no gradient reaches them."""
     units: tuple[str, ...] = ()
     """Modules outside the layers that transformers' `_no_split_modules` names, so that FSDP shards each on its own."""
     checkpointed: bool = True
@@ -162,7 +162,7 @@ class Network:
     adapted: bool = False
     """Everything is frozen but its adapters."""
     trainable: tuple[str, ...] | None = None
-    """Parts of the names of what learns, or kinds; None: everything."""
+    """Parts of the names of trainable parameters, or their kinds; None: all parameters."""
     frozen: tuple[str, ...] = ()
     """Kinds of parameters that learn nothing, whatever is trainable."""
     sdpa: bool = True

@@ -263,7 +263,7 @@ class Experts:
     experts_first: bool = False
     """The order in which the code makes its modules: the experts before the router."""
     adapters: tuple[Weight, ...] = ()
-    """Low-rank matrices beside those of the experts, two for each."""
+    """Low-rank matrices next to those of the experts, two for each."""
 
     @property
     def stacked(self) -> tuple[str, ...]:

@@ -2,21 +2,24 @@
 
 Sources: transformers/integrations/bitsandbytes.py (`replace_with_bnb_linear`: every linear layer but the output head;
 embeddings, norms and stacked experts are no linear layers), bitsandbytes/functional.py (`quantize_4bit`) and
-bitsandbytes/nn/modules.py (`Linear4bit`, `Linear8bitLt`); transformers/integrations/finegrained_fp8.py (`FP8Linear`).
+bitsandbytes/nn/modules.py (`Linear4bit`, `Linear8bitLt`); transformers/integrations/finegrained_fp8.py (`FP8Linear`);
+gptqmodel/nn_modules/qlinear/tritonv2.py (`TritonV2QuantLinear`; auto_gptq keeps the same tensors).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memcore.networks.network import Model
+from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Quotient, Shape
 
-BLOCK, NESTED_BLOCK, SIDE = 64, 256, 128
-"""Numbers that share an absolute maximum, absolute maxima that share one of their own; a side of fp8's blocks."""
+BLOCK, NESTED_BLOCK, SIDE, GROUP = 64, 256, 128, 128
+"""Numbers that share an absolute maximum, absolute maxima that share one of their own; a side of fp8's blocks; GPTQ's
+usual group of inputs (`group_size` of `GPTQConfig`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +32,13 @@ class Storage:
     """The absolute maxima are quantized too."""
     floating: bool = False
     """fp8 of transformers (`FineGrainedFP8Config`), not integers of bitsandbytes."""
+    grouped: bool = False
+    """GPTQ's: integers with a scale and a zero point for each group of inputs, in buffers, eight to an int32."""
 
     @property
     def dtype(self) -> str:
         """What bytes of it are, on one GPU."""
-        return "fp8" if self.floating else "int8" if self.bits == 8 else "uint8"
+        return "fp8" if self.floating else "int32" if self.grouped else "int8" if self.bits == 8 else "uint8"
 
 
 STORAGES: Mapping[str, Storage] = {
@@ -43,53 +48,64 @@ STORAGES: Mapping[str, Storage] = {
     "fp4-double": Storage(title="4-bit normal float with double quantization (8-bit scales)", bits=4, double=True),
     "int8": Storage(title="LLM.int8(): 8-bit, one fp32 scale per row", bits=8),
     "fp8": Storage(title="transformers' FineGrainedFP8: one fp32 scale per 128 × 128 block", bits=8, floating=True),
+    "gptq": Storage(title="GPTQ: 4-bit, a scale and a zero point for each 128 inputs", bits=4, grouped=True),
 }
 """By the value of `training.quantization`."""
 TITLES: Mapping[str, str] = {name: row.title for name, row in STORAGES.items()}
-UNMODELLED = ("gptq", "awq", "hqq", "aqlm", "eetq", "quanto")
-"""What PEFT trains adapters beside as well."""
+UNMODELLED = ("awq", "hqq", "aqlm", "eetq", "quanto")
+"""What PEFT trains adapters next to as well."""
 _INFERENCE = (
     "has no backward pass in transformers (quantizers, `is_trainable`): dequantize it on loading, or choose nf4"
 )
 UNTRAINABLE: Mapping[str, str] = dict.fromkeys(("mxfp4", "nvfp4"), _INFERENCE)
-"""What nothing can be trained beside, and why."""
+"""Formats next to which nothing can be trained, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A tensor that a quantized weight keeps beside its numbers; no engine shards it."""
+    """A tensor that a quantized weight keeps with its numbers; no engine shards it."""
 
     rule: str
     shape: Shape
     dtype: str
 
 
-def quantized(model: Model, storage: str, dtype: str, values: int, *, head: bool = False) -> Model:
+def quantized(
+    model: Model, storage: str, dtype: str, values: int, *, head: bool = False, experts: bool = False
+) -> Model:
     """The model with the linear layers of its decoder quantized, `values` numbers in each element of `dtype`.
 
-    With `head` the output head too, if it is no embedding.
+    With `head` the output head too, if it is no embedding; with `experts` the matrices of routed experts, which are
+    linear layers of their own in transformers 4.
     """
-    network = model.network
-    runs = tuple(tuple(_quantized(layer, storage, dtype, values) for layer in run) for run in network.runs)
+    network, how = model.network, _How(storage, dtype, values, experts)
+    runs = tuple(tuple(_quantized(layer, how) for layer in run) for run in network.runs)
     ends = network.ends
     if head and not ends.tied:
-        ends = replace(ends, head=_quantized(ends.head, storage, dtype, values))
+        ends = replace(ends, head=_quantized(ends.head, how))
     return replace(model, network=replace(network, runs=runs, ends=ends))
 
 
-def _quantized(part: Any, storage: str, dtype: str, values: int) -> Any:
+class _How(NamedTuple):
+    storage: str
+    dtype: str
+    values: int
+    experts: bool
+
+
+def _quantized(part: Any, how: _How) -> Any:
     if isinstance(part, Linear):
         if part.module != "linear":
             return part
-        return replace(part, quantized=storage, dtype=dtype, packs=values)
+        return replace(part, quantized=how.storage, dtype=how.dtype, packs=how.values)
     if isinstance(part, tuple):
-        return tuple(_quantized(item, storage, dtype, values) for item in part)
+        return tuple(_quantized(item, how) for item in part)
     if is_dataclass(part) and not isinstance(part, (Weight, type)):
-        changed: Mapping[str, Any] = {
-            item.name: _quantized(getattr(part, item.name), storage, dtype, values)
-            for item in fields(part)
-            if item.init
-        }
+        changed = {item.name: _quantized(getattr(part, item.name), how) for item in fields(part) if item.init}
+        if isinstance(part, Experts) and how.experts:
+            changed["experts"] = tuple(
+                replace(weight, quantized=how.storage, dtype=how.dtype, packs=how.values) for weight in part.experts
+            )
         return replace(part, **changed)
     return part
 
@@ -104,6 +120,14 @@ def beside(weight: Weight) -> Iterator[Beside]:
         return
     if row.bits == 8:
         yield Beside("quantization_scales", weight.outer, "fp32")
+        return
+    if row.grouped:
+        *many, outer, inner = weight.axes  # stacked experts have an axis before them
+        first = tuple(symbol for axis in many for symbol in axis)
+        groups = Quotient(inner, GROUP)
+        yield Beside("group_scales", (*first, groups, *outer), "fp16")
+        yield Beside("group_zeros", (*first, groups, Quotient(outer, 8)), "int32")
+        yield Beside("group_index", (*first, *inner), "int32")
         return
     maxima: Shape = (Quotient(weight.shape, BLOCK),)
     yield Beside("quantization_code", (16,), "fp32")

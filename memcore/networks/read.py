@@ -9,9 +9,9 @@ from memcore import registry
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
-from memcore.networks.derived import derived
-from memcore.networks.derived_model import class_of, derived_model, known_types
-from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family
+from memcore.networks.derived import completed, derived
+from memcore.networks.derived_model import TOWERS, class_of, derived_model, known_types, text_within
+from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family, renamed
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress
@@ -31,18 +31,19 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
 
     Raises ConfigError naming every key that cannot be understood, or an unknown `model_type`.
     """
+    config = renamed(config)
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
     elif known in FAMILIES:
-        model = _language_model(Reader(config, known, FAMILIES[known].keys), known)
+        model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
     elif known in registry.MODEL_TYPES:
         model = registry.room(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
     elif is_short(config):
         model = _short(config)
     elif isinstance(model_type, str) and class_of(config, model_type) is not None:
-        model = derived_model(config, model_type)
+        model = _derived(config, model_type)
     else:
         model = _unknown(config)
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
@@ -78,24 +79,84 @@ def _unknown(config: Mapping[str, object]) -> Model:
     return replace(read_model(first), warnings=(warning,), alternatives=tuple(others))
 
 
+def _derived(config: Mapping[str, object], model_type: str) -> Model:
+    """A derived network, its decoder by that one's own row if it has one and both have the same parameters."""
+    config, added = completed(config)
+    found = _with_decoder(config, model_type)
+    return replace(found, warnings=(_left_out(added), *found.warnings)) if added else found
+
+
+def _left_out(parts: Sequence[str]) -> Message:
+    return Message("found no {}; the defaults of its class in transformers are used", joined(", ", parts))
+
+
+def _with_decoder(config: Mapping[str, object], model_type: str) -> Model:
+    found, inner = derived_model(config, model_type), text_within(config, model_type)
+    kind = ALIASES.get(inner[1], inner[1]) if inner else ""
+    if inner is None or kind not in FAMILIES:
+        return found
+    family = FAMILIES[kind]
+    reader = Reader(inner[2], family.like or kind, family.keys, path=f"model.{inner[0]}")
+    try:
+        text = _language_model(reader, kind)
+    except ConfigError:
+        return found
+    whole = _beside(text, derived_model(config, model_type, sizes=text.sizes))
+    return found if whole is None else whole
+
+
+def _beside(text: Model, found: Model) -> Model | None:
+    """The decoder and what a derived network has besides, None where they do not fit together."""
+    (before, _, last), (after, _, same) = (
+        text.network.path.rpartition("layers"),
+        found.network.path.rpartition("layers"),
+    )
+    ends = found.network.ends
+    row = Composite(text="", towers=lambda whole, text: (), moved=(before, after), head=ends.head.name)
+    moved = _moved(text.network, row)
+    own = {weight.name for weight in moved.ends.weights()}
+    rest = tuple(weight for weight in ends.others if weight.name not in own)
+    network = replace(
+        moved,
+        family=found.network.family,
+        ends=replace(moved.ends, tied=ends.tied, others=(*moved.ends.others, *rest)),
+        towers=found.network.towers,
+    )
+    warnings = (*text.warnings, *(each for each in found.warnings if each != TOWERS), TOWERS)
+    whole = replace(
+        text,
+        network=network,
+        sizes=found.sizes,
+        tower_repeats=found.tower_repeats,
+        warnings=warnings if network.towers or rest else text.warnings,
+    )
+    fits = last == same and ends.embedding.name == network.ends.embedding.name
+    return whole if fits and whole.parameters == found.parameters else None
+
+
 def _composite(config: Mapping[str, object], model_type: str, row: Composite) -> Model:
     """A language model and its towers. Older files have the language model's keys on top."""
+    if row.text_key not in config and not _SIZES & config.keys():
+        whole_config, added = completed({**config, "model_type": model_type})
+        if row.text_key not in added:
+            message = "missing; add the part of the configuration that has this name"
+            raise ConfigError.at(f"model.{row.text_key}", message)
+        found = _composite(whole_config, model_type, row)
+        return replace(found, warnings=(_left_out(added), *found.warnings))
     whole = Reader(config, model_type)
     nested = config.get(row.text_key, config)
     inner = nested.get("model_type") if isinstance(nested, Mapping) and nested is not config else None
-    inner = None if inner == config.get("model_type") else inner
+    inner = None if inner == config.get("model_type") else ALIASES.get(inner, inner) if isinstance(inner, str) else None
     text = str(inner) if isinstance(inner, str) and inner in FAMILIES else row.text
     if isinstance(inner, str) and inner not in FAMILIES:
         allowed = ", ".join(sorted(FAMILIES))
         message = Message("found {!r}; known families: {}", inner, allowed)
         raise ConfigError([Problem(f"model.{row.text_key}.model_type", message, nearest(inner, FAMILIES))])
     family = FAMILIES[text]
-    if nested is config and row.text_key not in config and not _SIZES & config.keys():
-        raise ConfigError.at(f"model.{row.text_key}", "missing; add the part of the configuration that has this name")
     if nested is config:
-        reader = Reader(config, text, family.keys, whole)
+        reader = Reader(config, family.like or text, family.keys, whole)
     else:
-        reader = whole.sub(row.text_key, text, family.keys)
+        reader = whole.sub(row.text_key, family.like or text, family.keys)
     key = family.keys.get("tie_word_embeddings", "tie_word_embeddings")
     sources = {"whole": (whole,), "text": (reader,), "either": (whole, reader)}[row.tied_by]
     tied = any(each.flag("tie_word_embeddings") for each in sources)
@@ -112,7 +173,7 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
     images = row.images(whole, reader) if row.images and towers else None
     whole.check()
     moved = _moved(model.network, row)
-    warnings = (row.warning,) if row.warning else ()
+    warnings = (*model.warnings, *((row.warning,) if row.warning else ()))
     network = replace(moved, family=model_type, towers=tuple(tower for tower, _ in towers))
     repeats = tuple(each for _, each in towers)
     return replace(model, network=network, tower_repeats=repeats, images=images, warnings=warnings)
@@ -132,7 +193,7 @@ def _apart(model: Model, early: int) -> Model:
 
 
 def _moved(network: Network, row: Composite) -> Network:
-    """The language model's tensors under the names that they have beside towers."""
+    """Return the language model's tensors under the names that they have in a model with towers."""
     before, after = row.moved
 
     def renamed(name: str) -> str:
@@ -190,6 +251,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
         window=window if isinstance(window, int) else None,
         rope_scaling=_rope_scaling(reader.config),
         published_extras=published_extras(reader, family, kinds, order),
+        warnings=(family.warning,) if family.warning else (),
     )
 
 

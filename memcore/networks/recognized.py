@@ -50,8 +50,8 @@ _KINDS = (
 class Symbols:
     """Sizes by symbol: a name, with a prime where the plain one has another value."""
 
-    def __init__(self) -> None:
-        self.sizes: dict[str, int] = {}
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        self.sizes: dict[str, int] = dict(sizes or {})
 
     def __call__(self, name: str, value: int) -> str:
         """The symbol of a value."""

@@ -143,5 +143,5 @@ class Routed:
 def shared_expert(
     name: str, width: str = "moe_intermediate_size", times: str | None = None, **changes: object
 ) -> Dense:
-    """A dense layer beside routed experts."""
+    """A dense layer in parallel to routed experts."""
     return replace(Dense(module=name, width=width, times=times, symbol="w", kind="shared-expert"), **changes)  # type: ignore[arg-type]

@@ -366,7 +366,7 @@ def width_of(reader: Reader, width: Width) -> int:
 def activation_of(reader: Reader, name: str) -> str:
     """An activation function, by key."""
     found = reader.value(name)
-    if found not in ACTIVATIONS:
+    if not isinstance(found, str) or found not in ACTIVATIONS:
         known = ", ".join(sorted(ACTIVATIONS))
         reader.refuse(name, Message("found {!r}; known: {}", found, known), suggestion=nearest(str(found), ACTIVATIONS))
     return str(found)

@@ -28,7 +28,7 @@ def parallelized(model: Model) -> Model:
 
 
 def obstacles(network: Network, *, titan: bool) -> list[str]:
-    """What a network has that is not modelled under tensor parallelism; `titan`: with torchtitan's layers."""
+    """Name what a network has that is not supported with tensor parallelism; `titan`: with torchtitan's layers."""
     found = dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer, titan=titan))
     return [*found, *_of_ends(network)]
 
@@ -77,7 +77,7 @@ def _of_ends(network: Network) -> Iterator[str]:
 
 
 def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[Axis]:
-    """Sizes that the ranks cannot share equally."""
+    """Return the sizes that the ranks cannot split equally."""
     shared: list[Axis] = ["V"]
     for layer in network.kinds:
         if isinstance(layer.mixer, Attention | LatentAttention):

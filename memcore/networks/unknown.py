@@ -61,7 +61,7 @@ def as_llama(config: Mapping[str, object], known: tuple[str, ...]) -> tuple[dict
 def _tells(key: str, value: object) -> bool:
     """Whether a key tells of parts that Llama does not have."""
     if key == "layer_types":
-        return not (isinstance(value, list) and all(each in _PLAIN_LAYERS for each in value))
+        return not (isinstance(value, list) and all(str(each) in _PLAIN_LAYERS for each in value))
     nothing = value is None or value in (False, 0, [])
     return bool(_FOREIGN.search(key)) and not nothing
 

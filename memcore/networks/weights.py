@@ -106,7 +106,7 @@ class Norm:
     leading: Shape = ()
     """Axes before the normalized one for which each has a weight of its own (Cohere's per-head norms)."""
     listed: int | None = None
-    """So many separate norms, one for each head (StableLM)."""
+    """Number of separate norms, one for each head (StableLM); None: a single norm."""
     replicated: bool = False
     """Under tensor parallelism every rank holds all of it, as a DTensor."""
 

@@ -30,7 +30,7 @@ _SCALE = State("block_scales", "blocks", "fp32")
 
 FURTHER: Mapping[str, Optimizer] = {
     "muon": Optimizer(
-        title="Muon, and AdamW for what is no matrix of a layer",
+        title="Muon, with AdamW for everything but the layers' matrices",
         states=(State("momentum_buffer"),),
         plain=_MOMENTS,
         only_matrices=True,

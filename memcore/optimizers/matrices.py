@@ -28,7 +28,7 @@ def _sides(rule: str, limit: int = 0) -> tuple[State, ...]:
 
 
 def _squares(*counts: int, limit: int = 0) -> tuple[tuple[int, State], ...]:
-    """So many squares of the first axis, of the second, and so on."""
+    """How many squares of the first axis, of the second, and so on."""
     return tuple(
         (count, State("optimizer_temporary", "side", size=side, limit=limit)) for side, count in enumerate(counts)
     )
@@ -89,9 +89,9 @@ _DECOMPOSED = replace(
 
 
 def _distributed(title: str, kept: tuple[State, ...], held: Needs, squares: int, config: str) -> Optimizer:
-    """Gradients and directions of all parameters are there at once, and what the tile at hand is multiplied by.
+    """Gradients and directions of all parameters exist at once, and the factors of the current tile.
 
-    Before that so many squares of one side are, while it is factorized.
+    Before that a number of squares of one side do, while it is factorized.
     """
     factorized = tuple(Needs(other=((squares, replace(side, size=axis)),)) for axis, side in enumerate(_TILE_SIDES))
     return Optimizer(

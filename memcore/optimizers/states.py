@@ -122,7 +122,7 @@ class Optimizer:
     block: int = 1
     """Elements that share a scale."""
     tile: int = 0
-    """Tensors are updated in tiles of at most so many rows and columns."""
+    """The most rows and columns of a tile in which tensors are updated."""
     maps: int = 0
     """Maps of 256 numbers that all parameters share."""
     from_start: bool = False

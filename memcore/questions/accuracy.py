@@ -388,7 +388,7 @@ class Beside:
 def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: object = "max") -> Beside:
     """The prediction for a quantity at a moment; that something fits is 1, that it does not is 0.
 
-    Raises UnsupportedError where a quantity of the job is not modelled.
+    Raises UnsupportedError where a quantity of the job is not supported.
     """
     if isinstance(found, ServingEstimate):
         served = predicted(found, quantity, total=rank == "total")
@@ -402,7 +402,7 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
     if predict is None or rank == "total":
         return Beside(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank))
     if quantity == "fits" and found.capacity is None:
-        return Beside(reason="hardware.accelerator: without it nothing says whether the job fits")
+        return Beside(reason="hardware.accelerator is needed to decide whether the job fits")
     if not _is_rank(found, rank):
         several = "all alike" if len(found.ranks) == 1 else Message("a stage of {}", len(found.ranks))
         return Beside(

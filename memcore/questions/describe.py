@@ -10,6 +10,7 @@ from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import Entry
 from memcore.memory.places import PHASES, place
+from memcore.memory.rank import Rank
 from memcore.networks.glossary import SYMBOLS, meaning
 from memcore.trace.program import Moment
 from memcore.units import format_bytes
@@ -17,9 +18,9 @@ from memcore.units import format_bytes
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
 
-def when(moment: Moment, estimate: Estimate) -> str:
-    """A moment in words: `backward pass, layers 2 to 29`."""
-    where = _where(place(moment.place, estimate.rank.job.model))
+def when(moment: Moment, estimate: Estimate, rank: Rank | None = None) -> str:
+    """A moment in words, of the rank that needs most if none is given: `backward pass, layers 2 to 29`."""
+    where = _where(place(moment.place, (rank or estimate.rank).job.model))
     named = say("moment", phase=translated(PHASES[moment.phase]), where=where)
     count = estimate.job.micro_batches
     if count == 1 or moment.segment is None or not moment.of_micro_batch:
@@ -60,11 +61,11 @@ def verdict(estimate: Estimate) -> Verdict:
     if capacity is None:
         headline = say("verdict-unknown", need=format_bytes(device.expected), gpus=gpus)
         return Verdict("unknown", headline, reason(estimate))
-    level = _level(device.low, device.expected, device.high, capacity)
+    found = level(device.low, device.expected, device.high, capacity)
     left = capacity - device.expected
     headline = say(
         "verdict-left" if left >= 0 else "verdict-missing",
-        level=say(f"verdict-{level}"),
+        level=say(f"verdict-{found}"),
         need=format_bytes(device.expected),
         capacity=format_bytes(capacity),
         gpus=gpus,
@@ -72,9 +73,9 @@ def verdict(estimate: Estimate) -> Verdict:
         share=f"{100 * left / capacity:.0f}",
     )
     because = reason(estimate)
-    if level in UNSURE:
+    if found in UNSURE:
         because += " " + say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
-    return Verdict(level, headline, because)
+    return Verdict(found, headline, because)
 
 
 UNSURE = ("tight", "over")
@@ -92,7 +93,8 @@ def _gpus(estimate: Estimate) -> str:
     return say("one-gpu") if count == 1 else say("many-gpus", count=count)
 
 
-def _level(low: int, expected: int, high: int, capacity: int) -> str:
+def level(low: int, expected: int, high: int, capacity: int) -> str:
+    """Whether a range of bytes fits: the `level` of a verdict."""
     if high <= capacity:
         return "fits"
     if expected <= capacity:
@@ -146,7 +148,7 @@ def spelled(path: str, value: object) -> str:
 
 def why(entry: Entry) -> str:
     """Why an entry is there at this moment, in the language that is spoken."""
-    lifetime = translated(entry.lifetime)
+    lifetime = translated(entry.because)
     return say("saved-by", lifetime=lifetime, rules=", ".join(entry.savers)) if entry.savers else lifetime
 
 

@@ -21,7 +21,7 @@ def serving_verdict(found: ServingEstimate) -> Verdict:
     if capacity is None:
         headline = say("serves-unknown", size=format_bytes(_least(found)), gpus=gpus, asked=_asked(found))
         return Verdict("unknown", headline, _reason(found))
-    level = _level(found)
+    level = serving_level(found)
     left = found.headroom or 0
     margin = say("serves-left" if left >= 0 else "missing", size=format_bytes(abs(left)))
     where = say("serves-in-cache") if found.spare == left else say("serves-on", gpus=gpus)
@@ -29,7 +29,8 @@ def serving_verdict(found: ServingEstimate) -> Verdict:
     return Verdict(level, headline, _reason(found))
 
 
-def _level(found: ServingEstimate) -> str:
+def serving_level(found: ServingEstimate) -> str:
+    """Whether a server takes what is asked: the `level` of a verdict."""
     if found.fits:
         return "fits" if found.certain else "tight"
     return "no" if found.certain or _hopeless(found) else "over"
@@ -72,7 +73,7 @@ def _reason(found: ServingEstimate) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answered:
     """A question with its answer."""
 
     key: str
@@ -81,12 +82,12 @@ class Answer:
     value: object
 
 
-def answers(found: ServingEstimate) -> list[Answer]:
+def answers(found: ServingEstimate) -> list[Answered]:
     """What people ask about a server."""
     return list(_answers(found))
 
 
-def _answers(found: ServingEstimate) -> Iterator[Answer]:
+def _answers(found: ServingEstimate) -> Iterator[Answered]:
     if found.capacity is None:
         return
     users, basics = found.users, found.job.basics
@@ -94,7 +95,7 @@ def _answers(found: ServingEstimate) -> Iterator[Answer]:
     if longest is not None:
         question = say("serves-longest-one") if users == 1 else say("serves-longest", count=users)
         text = say("serves-tokens", count=format_count(longest)) if longest else say("serves-none")
-        yield Answer("longest_context", question, text, longest)
+        yield Answered("longest_context", question, text, longest)
     for key, title, length in (
         ("users_at_longest", "longest", basics.max_model_len),
         ("users_at_mean", "mean", basics.mean_length),
@@ -102,11 +103,11 @@ def _answers(found: ServingEstimate) -> Iterator[Answer]:
         count = most_users(found, length)
         if count is not None:
             question = say(f"serves-users-{title}", count=format_count(length))
-            yield Answer(key, question, format_count(count), count)
+            yield Answered(key, question, format_count(count), count)
     gpus = fewest_gpus(found)
-    yield Answer("fewest_gpus", say("serves-fewest"), say("serves-no-count") if gpus is None else str(gpus), gpus)
+    yield Answered("fewest_gpus", say("serves-fewest"), say("serves-no-count") if gpus is None else str(gpus), gpus)
     name = largest_format(found)
-    yield Answer("largest_format", say("serves-format"), name or say("serves-none"), name)
+    yield Answered("largest_format", say("serves-format"), name or say("serves-none"), name)
     share = utilization(found)
     if share is not None:
         works = share.least <= share.most
@@ -114,7 +115,7 @@ def _answers(found: ServingEstimate) -> Iterator[Answer]:
         if works:
             text = say("serves-from-to", least=f"{share.least:.3f}", most=f"{share.most:.3f}")
         value = {"least": share.least, "most": share.most} if works else None
-        yield Answer("gpu_memory_utilization", say("serves-utilization"), text, value)
+        yield Answered("gpu_memory_utilization", say("serves-utilization"), text, value)
 
 
 def serving_title(found: ServingEstimate) -> str:

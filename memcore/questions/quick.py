@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from memcore import registry
 from memcore.config.imported import DTYPES, ENGINES
+from memcore.config.knobs import Settings
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
-from memcore.registry import SERVERS
-from memcore.trainers.deepspeed.settings import DEEPSPEED
 
-SEQUENCE, STAGE, MEMORY = 2048, 2, 80
-"""Tokens of a sequence, DeepSpeed's ZeRO stage and GiB of a GPU, where nothing is said."""
+SEQUENCE, MEMORY = 2048, 80
+"""Tokens of a sequence and GiB of a GPU, where nothing is said."""
 COUNTED = 1_000_000
 """From here on a number is taken for parameters, not for billions of them."""
 SHORT_ENGINES = {**ENGINES, "megatron": "megatron"}
@@ -29,17 +31,19 @@ def quick(
     if dtype not in DTYPES:
         raise ConfigError.at("--dtype", f"found {dtype!r}; allowed: {', '.join(DTYPES)}")
     name = SHORT_ENGINES.get(engine or "", engine) or ("fsdp" if gpus > 1 else "none")
-    if name in SERVERS:
+    if name in registry.SERVERS:
         raise ConfigError.at("--engine", f"found {name!r}, a server; a size alone is taken for training")
+    usual: Mapping[str, tuple[Settings, str]] = registry.merged("knobs", "TAKEN")
     described: dict[str, object] = {"type": name}
     training: dict[str, object] = {"sequence_length": SEQUENCE, "precision": DTYPES[dtype]}
     assumed = [f"a sequence of {SEQUENCE} tokens, one sequence in a micro-batch", "AdamW, no activation checkpointing"]
     assumed.append(f"{dtype} with fp32 optimizer states ({DTYPES[dtype]})")
     if engine is None:
         assumed.append(f"engine {name}")
-    if name in DEEPSPEED:
-        described["zero_stage"] = STAGE
-        assumed.append(f"ZeRO stage {STAGE}, nothing offloaded")
+    if name in usual:
+        settings, said = usual[name]
+        described |= {path.rpartition(".")[2]: value for path, value in settings.items()}
+        assumed.append(said)
     assumed.append(f"GPUs of {memory:g} GiB")
     config = {
         "model": {"num_parameters": f"{size}B" if _is_billions(size) else size},

@@ -40,7 +40,7 @@ WORDS: Mapping[str, str] = {
     "context": Inference.max_model_len,
     "sequence": Training.sequence_length,
 }
-"""What people call a setting, beside its path and its flag."""
+"""What people call a setting, in addition to its path and its flag."""
 LIMIT = 2**30
 """Nothing is tried beyond it."""
 
@@ -57,33 +57,49 @@ Pieces = Generator[None, None, T]
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The value that answers, and the next one, which does not."""
+    """The largest or smallest value that fits, and the next one, which does not; `solve` returns it."""
 
     setting: str
+    """The path of the setting."""
     smallest: bool
+    """True if the smallest value was asked for, False for the largest."""
     value: Value | None
-    """None: no value fits."""
+    """The value, or None if no value fits."""
     found: Found | None
-    """The estimate with it."""
+    """The estimate with that value."""
     step: int = 1
-    """Allowed values are this far apart."""
+    """The distance between allowed values."""
     beyond: Value | None = None
-    """The nearest value that was refused or does not fit; where none fits, the one that comes closest to it; None:
-    there is no limit."""
+    """The nearest value that is rejected or does not fit; if none fits, the closest one; None if there is no limit."""
     limit: Found | MemcoreError | None = None
-    """What happens there: it does not fit, or is not allowed."""
+    """The estimate with `beyond`, which does not fit, or the error that rejects it."""
 
 
 def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None) -> Solution:
-    """The largest value of a setting that fits, or the smallest; by default what people want of it.
+    """Find the largest or smallest value of a setting with which the job fits.
 
-    `setting` is a path or the flag of one. Exact where the need for memory only grows, or only shrinks, with the
-    value. Raises ConfigError for a config that is wrong whatever the value, and where no capacity is known.
+    The answer is exact if memory only grows, or only shrinks, with the value.
 
-    >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
-    >>> found = solve(job, "training.micro_batch_size")
-    >>> found.value, found.beyond, found.found.fits, found.limit.fits
-    (1, 2, True, False)
+    Args:
+        config: A training job or a server with an accelerator, as in `estimate`.
+        setting: The path of a setting, such as `training.micro_batch_size`, or its flag; `layers` for model depth.
+        smallest: False for the largest value, True for the smallest; by default the useful one: the largest sequence
+            length, the fewest GPUs.
+
+    Returns:
+        A `Solution` with the value and the estimates on both sides of the limit.
+
+    Raises:
+        ConfigError: If the config is wrong whatever the value, or names no accelerator.
+        UnsupportedError: As in `estimate`.
+
+    Sources: both sides of the limit have passed `estimate`.
+
+    Examples:
+        >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
+        >>> found = solve(job, "training.micro_batch_size")
+        >>> found.value, found.beyond, found.found.fits, found.limit.fits
+        (1, 2, True, False)
     """
     *_, last = solve_by_piece(config, setting, smallest=smallest)
     assert last is not None  # noqa: S101 - only what comes before the last is
@@ -93,7 +109,7 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
 def solve_by_piece(
     config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None
 ) -> Iterator[Solution | None]:
-    """What `solve` finds, last; None after every estimate before it."""
+    """Yield None after every estimate, and last the result of `solve`."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
     path = _path(setting)
     least = path.startswith(SMALLEST) if smallest is None else smallest
@@ -144,7 +160,7 @@ def with_layers(config: Config, count: int) -> Config:
     content = dict(content_of(config.model))
     names = [name for name in ("num_hidden_layers", "num_layers", "n_layer", "n_layers") if name in content]
     if len(names) != 1:
-        raise ConfigError.at("model", "its number of layers is not one of its keys: found {}", names or "none")
+        raise ConfigError.at("model", "found no key for the number of layers, only {}", names or "none")
     listed = [name for name, value in content.items() if isinstance(value, list) and len(value) == content[names[0]]]
     if listed:
         raise ConfigError.at(f"model.{listed[0]}", "lists its layers one by one, so that they cannot be counted")
@@ -172,7 +188,7 @@ class Tries:
     def _estimated(self, value: Value) -> Found:
         found = estimate(_changed(self.config, self.path, value))
         if found.capacity is None:
-            message = "without it nothing is known to fit; name one, or hardware.gpu_memory_gb"
+            message = "needed to decide what fits; set it, or hardware.gpu_memory_gb"
             raise ConfigError.at(ACCELERATOR, message)
         return found
 
@@ -210,7 +226,7 @@ class Tries:
         return max(found.allocated.expected, found.rank.least_reserved) <= found.capacity
 
     def between(self, value: Callable[[int], int], low: int, high: int) -> Pieces[int]:
-        """Where a line through the bytes at two indices reaches the capacity; beside it, to close in on both sides."""
+        """Return where a line through the bytes at two indices reaches the capacity, to close in on both sides."""
         below = yield from self.at(value(low))
         above = yield from self.at(value(high))
         if not isinstance(below, Estimate) or not isinstance(above, Estimate) or below.capacity is None:
@@ -347,13 +363,18 @@ def _part(tries: Tries, kind: Number, *, smallest: bool) -> Pieces[Solution]:
 
 
 def _first(tries: Tries) -> Pieces[int]:
-    """The smallest allowed value. Raises the error of a config that is wrong with any."""
+    """The smallest allowed value. Raises the error of a config that is wrong with any.
+
+    Where no power of two is allowed, as for GPUs that three stages share, it divides the value that the config has.
+    """
     value = 1
     while (yield from tries.refused(value)):
         value *= 2
         if value > LIMIT:
             given = 1 if tries.path == LAYERS else tries.config.get(tries.path)
-            yield from tries.refuse(given if isinstance(given, int) else 1)
+            given = given if isinstance(given, int) else 1
+            yield from tries.refuse(given)
+            return (yield from _next(tries.allowed, (each for each in range(1, given) if given % each == 0), given))
     return value if value == 1 else (yield from _last(tries.refused, value // 2, value)) + 1
 
 

@@ -9,6 +9,7 @@ from memcore.rules.rule import Rule
 _OFFLOADED = "pytorch, CPUOffloadPolicy; torchao, optim/cpu_offload.py; bitsandbytes, get_paged"
 _BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 
+_GPTQ = "gptqmodel, nn_modules/qlinear/__init__.py, BaseQuantLinear (register_buffer)"
 _CUT = "cut_cross_entropy, cut_cross_entropy/cce.py and cce_backward.py"
 
 FINE_TUNING: Mapping[str, Rule] = {
@@ -17,9 +18,15 @@ FINE_TUNING: Mapping[str, Rule] = {
         "bitsandbytes, bitsandbytes/functional.py, quantize_4bit and int8_vectorwise_quant",
         "parameters",
     ),
+    "reference_parameter": Rule(
+        "parameter of the frozen reference model", "trl, trainer/dpo_trainer.py: create_model_from_path", "parameters"
+    ),
     "nested_scales": Rule("second-level scales, one per 256 quantized maxima", _BNB, "parameters"),
     "quantization_code": Rule("code book of a quantized tensor", _BNB, "parameters"),
     "quantization_offset": Rule("offset subtracted from the maxima before quantization", _BNB, "parameters"),
+    "group_scales": Rule("scales of GPTQ's groups", _GPTQ, "parameters"),
+    "group_zeros": Rule("zero points of GPTQ's groups", _GPTQ, "parameters"),
+    "group_index": Rule("the group of each input", _GPTQ, "parameters"),
     "dequantized_weight": Rule(
         "weight dequantized for one matrix product", "bitsandbytes, bitsandbytes/autograd/_functions.py"
     ),

@@ -1,4 +1,4 @@
-"""As of when the rules are: the release, or the commit and its day, in which each source was read."""
+"""Rules as of: the release, or the commit and its day, in which each source was read."""
 
 from __future__ import annotations
 

@@ -8,18 +8,39 @@ from typing import Any
 
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.errors import ConfigError
 from memcore.formats.settled import GPUS, Settled
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
+from memcore.messages import Message
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.inference import Inference
 from memcore.serving.settings import ServerSettings
+from memcore.untrusted import parse_json
 
 _DTYPES: Mapping[str, str] = {"half": "float16", "float": "float32", "auto": "auto"}
-_CACHES: Mapping[str, str] = {"fp8_e4m3": "fp8"}
+_CACHES: Mapping[str, str] = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8"}
+_KERNELS: Mapping[str, str | None] = {
+    "awq_marlin": "awq", "gptq_marlin": "gptq", "marlin": "gptq", "auto_round": "int4", "auto-round": "int4",
+    "inc": "int4",
+    "modelopt": "fp8", "modelopt_fp8": "fp8", "modelopt_fp4": "nvfp4", "bitsandbytes": "nf4", "experts_int8": "int8",
+    "w8a8_int8": "int8", "w8a8_fp8": "fp8-channel", "moe_wna16": None, "compressed-tensors": None, "quark": None,
+}  # fmt: skip
+"""Methods of `--quantization` that are not called like a format; None has the format that the checkpoint says.
+
+Sources: vllm, model_executor/layers/quantization/__init__.py; sglang, srt/layers/quantization/__init__.py.
+"""
+_METHOD, _TOKENS, _DRAFT = (f"--speculative-config.{each}" for each in ("method", "num_speculative_tokens", "model"))
+_METHODS: Mapping[str, str] = {
+    **{each: each for each in ("mtp", "eagle", "eagle3", "medusa", "ngram")}, "draft": "draft_model",
+}  # fmt: skip
+_ALGORITHMS: Mapping[str, str] = {
+    "mtp": "NEXTN", "eagle": "EAGLE", "eagle3": "EAGLE3", "draft": "STANDALONE", "ngram": "NGRAM",
+}  # fmt: skip
+"""SGLang's words (srt/speculative/spec_info.py)."""
 _MODELS = ("--model", "--model-path", "--model_path", "-m")
 
 
@@ -27,28 +48,79 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
     """A server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch."""
     settled: dict[str, Any] = {}
     for name, value in found.items():
-        plain = name.replace("_", "-") if name.startswith("--") and dashes else name
-        settled[plain] = value
+        flag, dot, inner = name.partition(".")
+        plain = flag.replace("_", "-") if name.startswith("--") and dashes else flag
+        settled[f"{plain}{dot}{inner}"] = value
     model = next((settled.pop(name) for name in _MODELS if name in settled and name != place), None)
     if model is not None:
         settled[place] = model
     for name, words in (("--dtype", _DTYPES), (key, _CACHES)):
         if str(settled.get(name)) in words:
             settled[name] = words[str(settled[name])]
+    method = settled.get("--quantization", settled.get("-q"))
+    if isinstance(method, str) and method in _KERNELS:
+        settled = {name: value for name, value in settled.items() if name not in ("--quantization", "-q")}
+        kept = _KERNELS[method]
+        settled |= {"--quantization": kept} if kept else {}
     return settled
 
 
 def _vllm(found: Mapping[str, Any]) -> Settled:
     """vLLM's flags, whose words are separated by dashes or not (utils/argparse_utils.py, FlexibleArgumentParser)."""
-    return _named(found, "*", "--kv-cache-dtype"), ()
+    settled = _named(found, "*", "--kv-cache-dtype")
+    given = settled.pop("--speculative-config", settled.pop("-sc", None))
+    try:
+        said = parse_json(given) if isinstance(given, str) and given.startswith("{") else None
+    except ValueError:
+        raise ConfigError.at("--speculative-config", "is not JSON: {!r:.80}", given) from None
+    if isinstance(said, Mapping):
+        settled |= {f"--speculative-config.{name}": value for name, value in said.items()}
+    elif given is not None:
+        settled["--speculative-config"] = given
+    return _drafted(settled)
+
+
+def _drafted(settled: dict[str, Any]) -> Settled:
+    """How tokens are proposed, by the method or the draft's name (vllm, config/speculative.py, `__post_init__`)."""
+    method, draft = settled.get(_METHOD), settled.get(_DRAFT)
+    if method is None and draft is None:
+        return settled, ()
+    if method is None:
+        method = next((each for each in ("eagle3", "eagle", "medusa") if each in str(draft).lower()), "draft_model")
+    elif str(method).endswith("mtp"):
+        method = "mtp"
+    settled[_METHOD] = method
+    if method == "draft_model" or draft is None:
+        return settled, ()
+    del settled[_DRAFT]
+    return settled, (Message("{}: {} is taken as one layer of the model's own widths", _DRAFT, draft),)
 
 
 def _sglang(found: Mapping[str, Any]) -> Settled:
     """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
-    settled = _named(found, "--model-path", "")
-    return settled, ()
+    settled = _named(found, "--model-path", "--kv-cache-dtype")
+    if str(settled.get("--kv-cache-dtype")) == "fp8":
+        settled["--kv-cache-dtype"] = "fp8_e4m3"
+    algorithm = str(settled.get("--speculative-algorithm", "")).upper()
+    draft = next((settled.pop(name) for name in _DRAFTS if name in settled and algorithm != "STANDALONE"), None)
+    if not algorithm:
+        return settled, ()
+    own = algorithm == "EAGLE" and draft is None  # the checkpoint's own layers
+    settled["--speculative-algorithm"] = "NEXTN" if own else algorithm
+    steps = settled.pop("--speculative-num-steps", None)
+    if settled.get("--speculative-eagle-topk", 1) == 1 and steps is not None:
+        settled.pop("--speculative-eagle-topk", None)
+        settled["*drafted"] = steps
+        settled.pop("--speculative-num-draft-tokens", None)
+    elif isinstance(many := settled.pop("--speculative-num-draft-tokens", None), int):
+        settled["*drafted"] = many - 1  # the last token is verified with them
+    if draft is None:
+        return settled, ()
+    taken = Message("{}: {} is taken as one layer of the model's own widths", "--speculative-draft-model-path", draft)
+    return settled, (taken,)
 
 
+_DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
 _DEVICE, _WEIGHTS = "--device", "*weights"
 
 VLLM = Tool(
@@ -73,8 +145,12 @@ VLLM = Tool(
         Key(
             path=Inference.kv_cache_dtype,
             name="--kv-cache-dtype",
-            values={"fp8": "fp8", "bf16": "bfloat16", "auto": "auto"},
+            values={"fp8": "fp8", "bf16": "bfloat16", "auto": "auto", "fp8_ds_mla": "fp8_ds_mla", "nvfp4": "nvfp4",
+                    "int8": "int8_per_token_head", "int4": "int4_per_token_head"},
         ),
+        Key(path=Inference.speculative_method, name=_METHOD, values=_METHODS),
+        Key(path=Inference.num_speculative_tokens, name=_TOKENS),
+        Key(path=Inference.draft_model, name=_DRAFT),
         Key(path=Inference.max_loras, name="--max-loras"),
         Key(path=Inference.max_lora_rank, name="--max-lora-rank"),
         Key(path=VllmSettings.gpu_memory_utilization, name="--gpu-memory-utilization"),
@@ -97,6 +173,7 @@ VLLM = Tool(
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     settled=_vllm,
+    settles=("--speculative-config",),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
     source="vllm, engine/arg_utils.py",
@@ -125,6 +202,9 @@ SGLANG = Tool(
             name="--kv-cache-dtype",
             values={"fp8": "fp8_e4m3", "bf16": "bf16", "auto": "auto"},
         ),
+        Key(path=Inference.speculative_method, name="--speculative-algorithm", values=_ALGORITHMS),
+        Key(path=Inference.num_speculative_tokens, name="*drafted"),
+        Key(path=Inference.draft_model, name="--speculative-draft-model-path", also=("--speculative-draft-model",)),
         Key(path=SglangSettings.mem_fraction_static, name="--mem-fraction-static"),
         Key(path=SglangSettings.chunked_prefill_size, name="--chunked-prefill-size"),
         Key(path=SglangSettings.cuda_graph_max_bs, name="--cuda-graph-max-bs"),
@@ -135,6 +215,7 @@ SGLANG = Tool(
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),
     settled=_sglang,
+    settles=("--speculative-num-steps", "--speculative-num-draft-tokens", "--speculative-eagle-topk"),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("sglang",),
     source="sglang, server_args.py",
@@ -164,7 +245,7 @@ TENSORRT_LLM = Tool(
 
 
 def _devices(count: int) -> str | None:
-    """llama.cpp's names of so many GPUs, which else are all that it finds; it knows at most 16 (ggml-cuda.h).
+    """Return llama.cpp's names of `count` GPUs; without them it uses all that it finds, at most 16 (ggml-cuda.h).
 
     >>> _devices(2)
     'CUDA0,CUDA1'

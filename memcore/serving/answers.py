@@ -19,15 +19,18 @@ from memcore.serving.estimate import ServingEstimate, estimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import resolve, server_of
 
+MOST_USERS = 65536
+"""Beyond it nobody asks."""
+
 
 def longest_context(found: ServingEstimate, users: int) -> int | None:
-    """The longest sequence of which so many fit at the same time; None if no accelerator is named."""
+    """Return the longest sequence of which `users` fit at the same time, or None if no accelerator is named."""
     most = _most(found)
     if found.pool is not None:
         return found.pool.longest(users, most)
     if found.capacity is None:
         return None
-    return _search(lambda length: _fits(_resized(found.job.config, length, users)), most)
+    return _search(lambda length: _headroom(_resized(found.job.config, length, users)), most)
 
 
 def _most(found: ServingEstimate) -> int:
@@ -35,16 +38,33 @@ def _most(found: ServingEstimate) -> int:
     return max(found.job.model.sizes["P"], found.job.basics.max_model_len)
 
 
-def _search(fits: Callable[[int], bool], limit: int) -> int:
-    """The largest number up to a limit that fits."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
+def _search(headroom: Callable[[int], int | None], limit: int) -> int:
+    """The largest number up to a limit that leaves no less than nothing, 0 if 1 does not.
+
+    What is left falls along something like a line, so that the next guess is where one through two numbers crosses
+    zero; every third guess is the middle, in case it does not.
+    """
+    found = {number: headroom(number) for number in (1, limit)}
+    if _falls_short(found[1]) or not _falls_short(found[limit]):
+        return 0 if _falls_short(found[1]) else limit
+    low, high, turn = 1, limit, 0
+    while high - low > 1:
+        turn += 1
+        above, below = found[low], found[high]
+        guess = (low + high) // 2
+        if turn % 3 and above is not None and below is not None and above > below:
+            guess = low + (high - low) * above // (above - below) + (turn % 3 == 2)  # from either side
+        guess = min(max(guess, low + 1), high - 1)
+        found[guess] = headroom(guess)
+        if _falls_short(found[guess]):
+            high = guess
         else:
-            high = middle - 1
+            low = guess
     return low
+
+
+def _falls_short(left: int | None) -> bool:
+    return left is None or left < 0
 
 
 def _resized(config: Config, length: int, users: int) -> Config:
@@ -60,23 +80,28 @@ def _resized(config: Config, length: int, users: int) -> Config:
     )
 
 
-def _fits(config: Config) -> bool:
+def _headroom(config: Config) -> int | None:
+    """Bytes that are left, or are missing at least; None for what is refused."""
     try:
         job = resolve(config)
-        if job.server.least and job.capacity is not None and job.server.least(job) > job.capacity:
-            return False
-        return bool(estimate(config).fits)
+        if job.server.least and job.capacity is not None and (least := job.server.least(job)) > job.capacity:
+            return job.capacity - least
+        return estimate(config).headroom
     except MemcoreError:
-        return False
+        return None
+
+
+def _fits(config: Config) -> bool:
+    return not _falls_short(_headroom(config))
 
 
 def most_users(found: ServingEstimate, length: int) -> int | None:
-    """How many sequences of so many tokens fit at the same time."""
+    """Return how many sequences of `length` tokens fit at the same time."""
     if found.pool is not None:
         return found.pool.users(length)
     if found.capacity is None:
         return None
-    return _search(lambda users: users == 0 or _fits(_resized(found.job.config, length, users)), 65536)
+    return _search(lambda users: _headroom(_resized(found.job.config, length, users)), MOST_USERS)
 
 
 def fewest_gpus(found: ServingEstimate) -> int | None:
@@ -209,7 +234,7 @@ class Point:
 
 
 def curve(found: ServingEstimate) -> list[Point]:
-    """Users against context, at lengths that double."""
+    """Users by context length, at lengths that double."""
     return list(_curve(found))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from memcore.memory.ledger import Ledger
 from memcore.messages import joined
-from memcore.serving.entries import Ledger
 from memcore.serving.stages import Stage
 
 
@@ -50,7 +50,7 @@ class Pool:
     capacity: int | None
     """Blocks, tokens or bytes; None where no GPU is named."""
     needed: Callable[[int], int] = field(compare=False)
-    """What a sequence of so many tokens takes of it."""
+    """Return what a sequence of a number of tokens takes of it."""
     unit: str
     tokens: int | None = None
     """Tokens that fit, as the server reports them."""
@@ -66,12 +66,12 @@ class Pool:
     capacity_high: int = 0
 
     def users(self, length: int) -> int | None:
-        """Sequences of so many tokens that fit into all pools."""
+        """Return the sequences of `length` tokens that fit into all pools."""
         need = self.needed(length)
         return None if self.capacity is None or need < 1 else self.replicas * (self.capacity // need)
 
     def longest(self, users: int, limit: int) -> int | None:
-        """The longest sequence of which so many fit, up to a limit; 0 if none does."""
+        """Return the longest sequence of which `users` fit, up to a limit; 0 if none does."""
         if self.capacity is None:
             return None
         each = -(-users // self.replicas)
@@ -86,7 +86,7 @@ class Pool:
 
     @property
     def concurrency(self) -> Callable[[int], float]:
-        """Sequences of so many tokens, not rounded, as servers print it."""
+        """Return a function of a sequence's length: how many fit, not rounded, as servers print it."""
 
         def found(length: int) -> float:
             return 0.0 if self.capacity is None else self.capacity / max(self.needed(length), 1)

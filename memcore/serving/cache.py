@@ -26,7 +26,7 @@ class CacheType:
 
     itemsize: Fraction
     per_head: Fraction = Fraction(0)
-    """Bytes of scales beside each head's key, and beside its value."""
+    """Bytes of scales for each head's key, and for its value."""
     latent: int | None = None
     """Bytes of a token's latent vector, where its parts are stored differently."""
 

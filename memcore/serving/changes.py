@@ -31,7 +31,7 @@ class Halved:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A larger share of the GPU for the server: the largest with which all that it holds stays on the GPU."""
+    """A larger fraction of GPU memory for the server: the largest with which all that it holds stays on the GPU."""
 
     path: str
 
@@ -57,7 +57,7 @@ class ServerChange:
 
     title: str
     kind: str
-    """A key of `memcore.questions.advising.changes.KINDS`."""
+    """A key of `memcore.trace.changes.KINDS`."""
     note: str
     how: How
     ladder: bool = True
@@ -66,21 +66,21 @@ class ServerChange:
 
 FEW_BITS = ("fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")
 """Formats of 8 bits and fewer."""
-_WHOLE = "nothing else may run on the GPU; what lies outside the server's budget still has room"
+_WHOLE = "nothing else may run on the GPU; memory outside the server's budget still fits"
 _FORMAT, _CACHE = Inference.quantization, Inference.kv_cache_dtype
 
 
 def larger_share(how: Share | Utilization) -> ServerChange:
     """More of the GPU for the server."""
-    return ServerChange(title="A larger share of the GPU", kind="free", note=_WHOLE, how=how)
+    return ServerChange(title="A larger fraction of GPU memory", kind="free", note=_WHOLE, how=how)
 
 
 def fewer_tokens(path: str, least: int = 512) -> ServerChange:
     """What the server calls the tokens of a step, and the least that is advised."""
     return ServerChange(
-        title="Half the tokens in a step",
+        title="Half the tokens per step",
         kind="latency",
-        note="prompts are computed in more and smaller steps; the first token of long ones comes later",
+        note="prompts are processed in more, smaller steps; long prompts get their first token later",
         how=Halved(path, least),
     )
 
@@ -88,13 +88,13 @@ def fewer_tokens(path: str, least: int = 512) -> ServerChange:
 NO_DRAFT = ServerChange(
     title="No draft model",
     kind="latency",
-    note="one token for each pass of the model",
+    note="one token per forward pass",
     how=Becomes({Inference.draft_model: None, "inference.speculative_tokens": None}, {Inference.draft_model: (None,)}),
 )
 SHORTER = ServerChange(
     title="Sequences half as long",
     kind="job",
-    note="prompt and answer together have half the tokens",
+    note="prompt and answer together get half the tokens",
     how=Halved(Inference.max_model_len, 512),
     ladder=False,
 )
@@ -115,18 +115,18 @@ PAGED: tuple[ServerChange, ...] = (
     ServerChange(
         title="Weights in int4 (AWQ)",
         kind="precision",
-        note="weights are rounded to 4 bits in groups of 128: measure what that costs on your task",
+        note="weights are rounded to 4 bits in groups of 128: measure the effect on your task",
         how=Becomes({_FORMAT: "awq"}, {_FORMAT: ("int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")}),
     ),
     ServerChange(
-        title="Twice the GPUs, which share every matrix",
+        title="Twice the GPUs, each matrix split over them",
         kind="gpus",
-        note="two all-reduces for each layer and token",
+        note="two all-reduces per layer and token",
         how=Doubled(),
         ladder=False,
     ),
     ServerChange(
-        title="Half as many sequences in a step",
+        title="Half the sequences per step",
         kind="job",
         note="more users wait for their turn",
         how=Halved(Inference.max_num_seqs, 1),

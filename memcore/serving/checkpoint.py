@@ -129,7 +129,9 @@ def own_format(raw: Raw) -> Stored | None:
         return None
     if not isinstance(found, Mapping):
         raise ConfigError.at("model.quantization_config", "expected an object, found {!r:.80}", found)
-    method = str(found.get("quant_method", "")).lower()
+    producer = found.get("producer")
+    maker = producer.get("name") if isinstance(producer, Mapping) else None  # ModelOpt may leave out the method
+    method = str(found.get("quant_method") or (maker if found.get("quant_algo") else "") or "").lower()
     if method not in _METHODS:
         raise ConfigError.at(
             "model.quantization_config.quant_method", "found {!r}; known: {}", method, joined(", ", _METHODS)

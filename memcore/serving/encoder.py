@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.images import Images
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
-from memcore.serving.entries import Entry, tensor
+from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.profile import ACTIVATIONS
 from memcore.symbols import half
@@ -22,6 +23,8 @@ _LARGEST_TOKENS = 16384
 """Tokens of the largest image that Qwen's processors make (`max_pixels`)."""
 
 
+_FRAMES = 2
+"""How often such a processor repeats an image, which is a video of one moment to it (`temporal_patch_size`)."""
 _GRIDS = {"moonvit": 512}
 """Patches along one side for which a tower keeps complex rotations of every half head."""
 _TABLES = "vllm, model_executor/models/moonvit.py, Rope2DPosEmb"
@@ -57,7 +60,7 @@ def kept_images(model: Model, dtype: str, budget: int) -> list[Entry]:
         return []
     image, count = largest_image(model.images), images_at_once(model.images, budget)
     sizes = {**model.sizes, "images": count, "nx": image.tiles, "px": image.side, "nm": image.tokens}
-    size = BYTES[dtype]
+    size, frames = BYTES[dtype], _FRAMES if model.images.resizes == "near" else 1
     tables = [
         tensor(
             Message("{}'s table of rotations", tower.variant),
@@ -72,7 +75,7 @@ def kept_images(model: Model, dtype: str, budget: int) -> list[Entry]:
     ]
     return [
         *tables,
-        tensor("pixels", ACTIVATIONS, ("images", "nx", 3, "px", "px"), size, sizes, _SOURCE),
+        tensor("pixels", ACTIVATIONS, ("images", "nx", 3, "px", "px"), size, sizes, _SOURCE, copies=frames),
         tensor("image tokens", ACTIVATIONS, ("images", "nm", "h"), size, sizes, _SOURCE),
     ]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memcore.config.defaults import Assumption
 from memcore.config.settings import MODEL, Config
+from memcore.memory.answer import Answer
+from memcore.memory.ledger import Ledger
 from memcore.memory.readings import Reading
 from memcore.messages import Message
 from memcore.serving.budget import Budget, Pool, RankBudget
-from memcore.serving.entries import Ledger
 from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob, resolve
-from memcore.shown import Shown
+from memcore.units import format_bytes
 
 
 def estimate(config: Config) -> ServingEstimate:
@@ -29,8 +29,11 @@ _BEYOND = "servers reject that, or warn, unless its rotary positions are scaled 
 
 
 @dataclass(frozen=True, repr=False)
-class ServingEstimate(Shown):
-    """The answer for one server; bytes are of the rank that holds most."""
+class ServingEstimate(Answer):
+    """The memory of a server; sizes are bytes per GPU, those of the rank that holds most.
+
+    `estimate` returns it for a config whose engine is a server.
+    """
 
     job: ServingJob
     budget: Budget
@@ -41,17 +44,17 @@ class ServingEstimate(Shown):
 
     @cached_property
     def rank(self) -> RankBudget:
-        """The class of ranks that holds most."""
+        """Return the class of ranks that holds most."""
         return max(self.budget.ranks, key=lambda rank: rank.ledger.total)
 
     @property
     def ranks(self) -> tuple[RankBudget, ...]:
-        """Every class of ranks that hold the same."""
+        """Return one element for each class of ranks with the same memory."""
         return self.budget.ranks
 
     @property
     def pool(self) -> Pool | None:
-        """Where sequences live; None where the cache grows with them."""
+        """Return the KV cache pool, or None if the cache grows with the sequences instead."""
         pool, others = self.budget.pool, [each.budget.pool for each in self.recipes]
         found = [each for each in others if each is not None]
         if pool is None or pool.capacity is None or not found:
@@ -64,26 +67,39 @@ class ServingEstimate(Shown):
 
     @property
     def ledger(self) -> Ledger:
-        """Everything that this rank holds."""
+        """Return everything that this rank holds."""
         return self.rank.ledger
 
     @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What the config leaves open, and what was taken."""
-        return self.job.assumptions
+    def notes(self) -> tuple[str, ...]:
+        """Return notes that belong to the numbers."""
+        most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
+        found = (*self.budget.notes, *self._recipes_differ)
+        if length <= most:
+            return found
+        beyond = Message("{:,} tokens exceed the {:,} positions in the model's config; {}", length, most, _BEYOND)
+        return (*found, beyond)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What to know beside the numbers."""
-        most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
-        if length <= most:
-            return self.budget.notes
-        beyond = Message("{:,} tokens exceed the {:,} positions in the model's config; {}", length, most, _BEYOND)
-        return (*self.budget.notes, beyond)
+    def _recipes_differ(self) -> tuple[str, ...]:
+        """Which repositories the verdict holds for, where another one would not start."""
+        left = self._headroom
+        tightest = min(self.recipes, key=lambda each: each.headroom or 0, default=None)
+        if tightest is None or left is None or left < 0 or (tightest.headroom or 0) >= 0:
+            return ()
+        most, own = (format_bytes(each.ledger.sum("weights", "draft model")) for each in (tightest, self))
+        return (
+            Message(
+                "repositories of this format differ: weights of {} fit, those of {} do not; name the repository, or "
+                "give its config.json",
+                own,
+                most,
+            ),
+        )
 
     @cached_property
     def allocated(self) -> Reading:
-        """Bytes that PyTorch, or the server's own allocator, hands out."""
+        """Return the bytes that PyTorch's or the server's own allocator hands out."""
         held = [entry for entry in self.ledger.entries if entry.category != "outside the allocator"]
         return Reading(
             name="allocated",
@@ -96,7 +112,7 @@ class ServingEstimate(Shown):
 
     @cached_property
     def device(self) -> Reading:
-        """Bytes that the driver shows for the GPU."""
+        """Return the bytes in use on the GPU as nvidia-smi shows them."""
         own, others = self._device, [other.device for other in (*self.alternatives, *self.recipes)]
         return replace(
             own,
@@ -118,22 +134,17 @@ class ServingEstimate(Shown):
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """Both."""
+        """Return both readings: allocated, device."""
         return self.allocated, self.device
 
     @property
-    def capacity(self) -> int | None:
-        """Bytes of a GPU that a job can use; None if no accelerator is named."""
-        return self.job.capacity
-
-    @property
     def users(self) -> int:
-        """Sequences that must fit at the same time."""
+        """Return the number of sequences that must fit at the same time."""
         return self.job.basics.batch or 1
 
     @property
     def asked_length(self) -> int:
-        """Tokens of each of them: their mean where the config says it, else the longest."""
+        """Return the tokens of each of them: the mean if the config gives it, else the maximum."""
         given = self.job.config[Inference.mean_length]
         if given is not None and self.users > 1:
             return self.job.basics.mean_length
@@ -144,7 +155,7 @@ class ServingEstimate(Shown):
 
     @cached_property
     def needed(self) -> int:
-        """Units of the pool that the sequences asked for take; one of the longest at least."""
+        """Return the pool units that the requested sequences take, at least those of one longest sequence."""
         if self.pool is None:
             return 0
         each = -(-self.users // self.pool.replicas)
@@ -155,38 +166,38 @@ class ServingEstimate(Shown):
 
     @property
     def _shortened(self) -> bool:
-        """Whether the server starts with less room than the longest sequence takes."""
+        """Return whether the server starts although its pool cannot hold the longest sequence."""
         return self.job.server.shortens
 
     @property
     def spare(self) -> int | None:
-        """Bytes of the pool that are left; negative if the sequences asked for do not fit."""
+        """Return the free bytes of the pool, negative if the requested sequences do not fit."""
         if self.pool is None or self.pool.capacity is None:
             return None
         return (self.pool.capacity - self.needed) * self.pool.bytes_each
 
-    @property
+    @cached_property
     def headroom(self) -> int | None:
-        """Bytes of a GPU that are left; negative if the job does not fit."""
-        if self.capacity is None:
-            return None
-        left = self.capacity - self.device.expected
-        if self.spare is None:
+        """Return the free bytes of the GPU with any repository of the format; negative if the job does not fit."""
+        return None if self._headroom is None else min([self._headroom, *(each.headroom or 0 for each in self.recipes)])
+
+    @property
+    def _headroom(self) -> int | None:
+        """The same for the usual recipe."""
+        left = super().headroom
+        if left is None or self.spare is None:
             return left
         # A pool takes all that the server may have: what is left beside it says nothing.
         return self.spare if left >= 0 else min(left, self.spare)
 
     @property
     def fits(self) -> bool | None:
-        """Whether the server starts and takes what is asked; None if no accelerator is named."""
+        """Return whether the server starts and takes the requested sequences; None without an accelerator."""
         return None if self.headroom is None else self.headroom >= 0
 
     @property
     def certain(self) -> bool:
-        """Whether all of the range says the same."""
-        if self.capacity is None:
-            return False
-        if self.device.low <= self.capacity < self.device.high:
-            return False
+        """Return whether the whole range gives the same answer, of the pool as of the GPU."""
         pool = self.pool
-        return pool is None or pool.capacity is None or not pool.capacity_low < self.needed <= pool.capacity_high
+        sure = pool is None or pool.capacity is None or not pool.capacity_low < self.needed <= pool.capacity_high
+        return super().certain and sure

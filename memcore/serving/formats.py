@@ -1,4 +1,4 @@
-"""Formats of weights: the bytes of an element, and what stands beside the elements.
+"""Formats of weights: the bytes of an element, and what is stored with the elements.
 
 A format quantizes matrices of some kinds; everything else keeps the model's dtype.
 """
@@ -26,7 +26,7 @@ EXPERTS = frozenset({"routed-expert"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """Numbers beside the elements: one for each block of so many rows and columns."""
+    """Numbers stored with the elements: one for each block, given by its rows and columns."""
 
     title: str
     itemsize: Fraction
@@ -35,7 +35,7 @@ class Beside:
     columns: int | None = None
     """Columns of a block; None: all of them."""
     run: int | None = None
-    """A block is a run of so many elements in a row instead."""
+    """The elements of a block that is a run in a row instead."""
     grouped: bool = False
     """The group size of the format is the number of columns."""
 

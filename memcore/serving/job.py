@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from memcore import registry
 from memcore.config.defaults import Assumption, Defaults
@@ -15,7 +15,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, find_accelerator
-from memcore.networks.catalog import find_model, full_name
+from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
@@ -23,11 +23,13 @@ from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, text_
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
 from memcore.serving.recipes import recipe
-from memcore.serving.repositories import OBSERVED_TOWERS, identified, published, whole_model
+from memcore.serving.repositories import OBSERVED_TOWERS, published, whole_model
 from memcore.serving.settings import ServerSettings
 from memcore.serving.speculation import Speculation, predicts, speculation
 from memcore.serving.stages import Layout
 from memcore.units import GiB
+
+OptionsT = TypeVar("OptionsT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Server:
     """It can hand its memory to another job for a while (`sleep_level`)."""
     described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
     """How much less and how much more weights are in known start-up logs, where the checkpoint is described: what
-    loading rounds up, repacks and keeps beside."""
+    loading rounds up, repacks and keeps in addition."""
     state_dtype: str | None = None
     """Of recurrent states where the checkpoint says nothing; None: the model's."""
     logs_draft_apart: bool = False
@@ -146,6 +148,12 @@ class ServingJob:
         """What is served."""
         return self.basics.model
 
+    def chosen(self, kind: type[OptionsT]) -> OptionsT:
+        """What the server reads of the config, of the server's own class."""
+        if not isinstance(self.options, kind):
+            raise TypeError(self.options)
+        return self.options
+
     @property
     def engine(self) -> Server:
         """The server."""
@@ -176,7 +184,7 @@ def server_of(name: str) -> Server:
 def resolve(config: Config) -> ServingJob:
     """Fill in what the config leaves open.
 
-    Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
+    Raises ConfigError for contradictions, and UnsupportedError for what is valid but not supported yet.
     """
     read = Defaults(config)
     name = read.take(EngineSettings.type, "vllm", "the most usual server")
@@ -210,6 +218,8 @@ class _Served:
     """As a repository's name has it."""
     name: str = ""
     state_dtype: str | None = None
+    maker: str = ""
+    """Who made the repository, where it is another one than the catalog's."""
 
 
 def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
@@ -221,7 +231,12 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
         read.assumptions.append(Assumption("model", found.base, "the same network, by the repository's name", True))
     model = whole_model(found.base) if server.loads_towers else find_model(found.base)
     return _Served(
-        model, published(found.base, whole=server.loads_towers), found.format, found.base, server.state_dtype
+        model,
+        published(found.base, whole=server.loads_towers),
+        found.format,
+        found.base,
+        server.state_dtype,
+        given.rpartition("/")[0] if found.base != full_name(given) else "",
     )
 
 
@@ -339,7 +354,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     """What the config asks for, else what the checkpoint or its name has; and what other repositories may have."""
     own, family = own_format(served.raw), served.model.network.family
     name = read.given(Inference.quantization)
-    named = served.format if served.format in FORMATS else None
+    named = served.format if served.format in {*FORMATS, "bf16"} else None
     if name is None and named is not None and (own is None or own.format.name != named):
         name = read.take(Inference.quantization, named, "by the repository's name")
     if name is None and own is None and family in _NATIVE:
@@ -350,7 +365,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
         return None, ()
     if own is not None and (own.format.name == name or own.format.name.startswith(f"{name}-")):
         return own, ()
-    found = recipe(name, served.model)
+    found = recipe(name, served.model, served.maker)
     ignored = own.ignored if own else ()
     if found.others:
         reason = "repositories of this family quantize different parts; the usual recipe"

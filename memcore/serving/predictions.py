@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.memory.ledger import Ledger, Range
 from memcore.memory.readings import Reading
-from memcore.serving.entries import Ledger, Range
 from memcore.serving.estimate import ServingEstimate
+from memcore.units import MiB
 
 _LOADED = ("weights", "draft model", "adapters")
+_SMALL = 40 * MiB
+"""What logs of small models differ by, whatever their size."""
 _CACHES = ("KV cache", "recurrent states")
 
 
@@ -34,7 +37,7 @@ def _of_first(*categories: str) -> Callable[[ServingEstimate], Range]:
 def _weights(found: ServingEstimate) -> Range:
     categories = [each for each in _LOADED if each != "draft model" or not found.job.server.logs_draft_apart]
     own = _together(found.ranks[0].ledger, *categories)
-    less, more = (int(own.expected * each) for each in found.job.server.described)
+    less, more = (max(int(own.expected * each), _SMALL) for each in found.job.server.described)
     return Range(own.low - less, own.expected, own.high + more)
 
 

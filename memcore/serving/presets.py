@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memcore.serving.estimate import ServingEstimate
+if TYPE_CHECKING:  # commands that name presets need nothing of servers
+    from memcore.serving.estimate import ServingEstimate
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "single-gpu-inference": {

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.serving.entries import Entry, tensor
+from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES, Format
 from memcore.serving.slots import EXPERT_TENSOR, TENSOR, sharded
 from memcore.serving.stages import Stage
@@ -40,6 +41,8 @@ class Step:
     """The model's, the layout's, and `T`, `R`, `C`."""
     sampler: int
     """Bytes for each logit beyond the logits and their fp32 copy."""
+    copies_logits: bool = True
+    """There is such a copy."""
     format: Format | None = None
     benchmark: int = 0
     """Bytes of the buffer that clears the cache while kernels are chosen."""
@@ -54,7 +57,7 @@ def sampling(step: Step) -> list[Entry]:
         tensor("hidden states of last tokens", ACTIVATIONS, (ROWS, "h"), size, sizes, _RUNNER, copies=2),
         tensor("logits", ACTIVATIONS, logits, size, sizes, _SAMPLER),
     ]
-    if step.dtype != "fp32":
+    if step.dtype != "fp32" and step.copies_logits:
         found.append(tensor("logits in fp32", ACTIVATIONS, logits, 4, sizes, _SAMPLER))
     what = "probabilities and random numbers" if step.sampler == 8 else "sorted logits, indices and sorting buffers"
     found.append(tensor(what, ACTIVATIONS, logits, step.sampler, sizes, _SAMPLER))
@@ -147,7 +150,7 @@ def _dense(step: Step, feed: FeedForward) -> list[Entry]:
                 category=ACTIVATIONS,
                 each=step.benchmark,
                 text="size of the cache",
-                why="inductor autotunes its kernels in the profiling run",
+                because="inductor autotunes its kernels in the profiling run",
                 source="pytorch, torch/_inductor/runtime/benchmarking.py",
             )
         )

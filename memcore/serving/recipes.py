@@ -2,13 +2,15 @@
 
 A format's name alone does not say which layers have it. Sources: the recipes of llm-compressor (examples/), which leave
 the head, embeddings, routers, towers and, in hybrid networks, linear attention in 16 bits (quantization_w8a8_fp8/
-qwen3_5_moe.py); those of ModelOpt (NVFP4 for feed-forward layers, fp8 for attention, in its mixed checkpoints);
+qwen3_5_moe.py); those of ModelOpt (in its mixed checkpoints NVFP4 for feed-forward layers and the head, fp8 for
+attention: `quantized_layers` of nvidia/Qwen3.6-27B-NVFP4 and nvidia/Qwen3.6-35B-A3B-NVFP4);
 AutoAWQ and GPTQModel, which in dense networks quantize every linear layer of a block; AutoRound, whose defaults skip
 shapes that no 32 divides (`in_proj_a`, `in_proj_b`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from memcore.networks.network import Model
@@ -20,6 +22,8 @@ FEEDS = frozenset({"feed-forward", "shared-expert", "routed-expert"})
 ATTENTION = frozenset({"attention", "linear-attention"})
 _SMALL = ("linear_attn.in_proj_a", "linear_attn.in_proj_b", "linear_attn.in_proj_ba", "linear_attn.conv1d")
 """What no recipe quantizes in linear attention."""
+_GATED = ("qwen3_5", "qwen3_next")
+"""Families with gated delta networks, by how they begin."""
 _FOUR_BITS = frozenset({"awq", "gptq", "int4", "nvfp4"})
 _EIGHT_BITS = frozenset({"fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "mxfp8"})
 
@@ -33,16 +37,20 @@ class Recipe:
     """The smallest and the largest."""
 
 
-def recipe(name: str, model: Model) -> Recipe:
-    """The usual recipe of a format for a network."""
+def recipe(name: str, model: Model, maker: str = "") -> Recipe:
+    """The usual recipe of a format for a network, or the one of whoever made the repository."""
     mixers = [mixer for layer, _ in model.layers for mixer in layer.mixers]
     hybrid = any(isinstance(mixer, SpecialMixer) for mixer in mixers)
     routed = any(isinstance(feed, Experts) for layer, _ in model.layers for feed in layer.feeds)
     chosen = FORMATS[name]
     everything = _covering(chosen, MATRICES)
+    gated = hybrid and model.network.family.startswith(_GATED)
+    if name == "nvfp4" and gated and maker.lower() in _NVFP4_OF:
+        return Recipe(usual=_NVFP4_OF[maker.lower()]())
     if name in _FOUR_BITS and (hybrid or routed):
         return Recipe(
-            usual=_usual(name, hybrid=hybrid, routed=routed), others=(everything, _largest(chosen, routed=routed))
+            usual=_modelopt() if name == "nvfp4" and gated else _usual(name, hybrid=hybrid, routed=routed),
+            others=(everything, _largest(chosen, routed=routed)),
         )
     if name in _EIGHT_BITS and hybrid:
         return Recipe(usual=everything, others=(everything, _covering(chosen, MATRICES - {"linear-attention"})))
@@ -60,6 +68,23 @@ def _usual(name: str, *, hybrid: bool, routed: bool) -> Stored:
         # Mixtures keep attention in 16 bits; llm-compressor's int4 mixtures have groups of 32.
         return _covering(chosen.with_groups(32) if name == "int4" else chosen, FEEDS)
     return _covering(chosen, MATRICES - {"linear-attention"} if name == "awq" else MATRICES)
+
+
+def _modelopt() -> Stored:
+    chosen = FORMATS["nvfp4"]
+    attention, head = Part(format=FORMATS["fp8"], kinds=ATTENTION), Part(format=chosen, targets=("lm_head",))
+    return replace(_covering(chosen, FEEDS), parts=(attention, head))
+
+
+def _compressor() -> Stored:
+    return _covering(FORMATS["nvfp4"], MATRICES - {"linear-attention"})
+
+
+_NVFP4_OF: Mapping[str, Callable[[], Stored]] = {"nvidia": _modelopt, "redhatai": _compressor}
+"""Recipes of NVFP4 for networks with gated delta networks by who makes them.
+
+RedHatAI's is llm-compressor's: with linear attention in 16 bits Qwen3.6-35B-A3B-NVFP4 has the 21.88 GiB of logs.
+"""
 
 
 def _largest(chosen: Format, *, routed: bool) -> Stored:

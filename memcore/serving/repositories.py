@@ -1,97 +1,16 @@
-"""Names of quantized and re-uploaded repositories, and what well-known ones hold beyond their language model.
-
-A name says model and recipe: `RedHatAI/Qwen3-8B-FP8-dynamic` is Qwen3-8B in fp8 with one scale for each channel.
-"""
+"""What well-known repositories hold beyond their language model, and how they are quantized."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from memcore.errors import ConfigError
-from memcore.networks.catalog import catalog, find_model, full_name
+from memcore.networks.catalog import catalog, find_model
 from memcore.networks.network import Model
 from memcore.networks.read import read_model
 
 Raw = Mapping[str, Any]
-
-_BLOCKS = frozenset({"qwen", "deepseek-ai", "zai-org", "minimaxai", "moonshotai", "stepfun-ai", "xiaomimimo"})
-"""Makers whose own `-FP8` repositories have blocks of 128 × 128 (`weight_block_size`)."""
-_ENDINGS: tuple[tuple[str, str], ...] = (
-    (r"-fp8-dynamic|-fp8-channel", "fp8-channel"),
-    (r"-fp8-block|-block-fp8", "fp8-block"),
-    (r"-fp8|\.fp8", "fp8"),
-    (r"-quantized\.w8a8|-w8a8|-int8-w8a8", "int8"),
-    (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit", "w8a16"),
-    (r"-quantized\.w4a16|-w4a16(?:-g128)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
-    (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?", "awq"),
-    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?", "gptq"),
-    (r"-nvfp4(?:a16)?|-fp4", "nvfp4"),
-    (r"-mxfp4", "mxfp4"),
-    (r"-mxfp8", "mxfp8"),
-    (r"(?:-unsloth)?-bnb-4bit", "nf4"),
-    (r"-bnb-8bit", "int8"),
-    (r"-gguf", "gguf"),
-)
-"""How names end, and which format that is."""
-_TUNED = re.compile(r"-(?:instruct|it|chat|base|thinking|hf|bf16)(?:-\d{4})?$|-\d{4}$", re.IGNORECASE)
-"""Endings that change no shape."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What a name stands for."""
-
-    base: str
-    """The hub id of the catalog."""
-    format: str | None = None
-    """How the name says it is quantized; `gguf` leaves the type open."""
-
-
-def named(name: str) -> Named | None:
-    """The model and the format behind a name that the catalog has not; None where neither is known.
-
-    >>> named("RedHatAI/Qwen3-8B-FP8-dynamic"), named("unsloth/Qwen3-8B")
-    (Named(base='Qwen/Qwen3-8B', format='fp8-channel'), Named(base='Qwen/Qwen3-8B', format=None))
-    >>> named("somebody/something-else") is None
-    True
-    """
-    maker, _, last = name.strip().rpartition("/")
-    for ending, format_ in _ENDINGS:
-        found = re.fullmatch(rf"(.+?)(?:{ending})", last, re.IGNORECASE)
-        base = _base(found[1]) if found else None
-        if base is not None:
-            blocks = format_ == "fp8" and maker.lower() in _BLOCKS
-            return Named(base, "fp8-block" if blocks else format_)
-    base = _base(last)
-    return None if base is None else Named(base)
-
-
-def _base(last: str) -> str | None:
-    names = [last, last.removeprefix("Meta-").removeprefix("meta-"), last.removeprefix("NVIDIA-")]
-    names += [_TUNED.sub("", each) for each in names]
-    for each in names:
-        found = full_name(each)
-        if found in catalog():
-            return found
-    return None
-
-
-def identified(name: str) -> Named:
-    """What a config's name stands for.
-
-    Raises ConfigError with the nearest name of the catalog.
-    """
-    if full_name(name) in catalog():
-        return Named(full_name(name))
-    found = named(name)
-    if found is None:
-        find_model(name)
-        raise ConfigError([])  # find_model has refused it
-    return found
 
 
 def _tower(depth: int, hidden: int, wide: int, heads: int, out: int) -> Raw:
@@ -117,6 +36,9 @@ _WHOLE = {"qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
 """The `model_type` that published files have around a language model."""
 _MIXTURE = "qwen3_5_moe_text"
 _FP8: Raw = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+_STRETCHED: Raw = {"rope_type": "linear", "factor": 8.0}
+_STRETCHED_NAMES = frozenset(f"google/gemma-3-{size}b-{kind}" for size in (4, 12, 27) for kind in ("pt", "it"))
+"""Gemma 3 was trained on an eighth of its positions; the catalog's entries do without the key that says so."""
 _NATIVE: Mapping[str, Raw] = {
     "deepseek-ai/DeepSeek-V4-Flash": {"expert_dtype": "fp4", "quantization_config": {**_FP8, "scale_fmt": "ue8m0"}},
 }
@@ -127,11 +49,12 @@ Source: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtyp
 OBSERVED_TOWERS: Mapping[str, tuple[int, int, int]] = {
     "google/gemma-4-26B-A4B": (1_000_000_000, 1_100_000_000, 1_250_000_000),
     "google/gemma-4-31B": (1_000_000_000, 1_100_000_000, 1_250_000_000),
-    "google/gemma-4-E4B": (800_000_000, 900_000_000, 1_000_000_000),
-    "google/gemma-4-E2B": (800_000_000, 900_000_000, 1_000_000_000),
+    "google/gemma-4-E4B": (1_065_800_000, 1_066_300_000, 1_066_600_000),
+    "google/gemma-4-E2B": (980_000_000, 1_050_000_000, 1_067_000_000),
 }
 """Bytes of towers whose layers are not described: Gemma 4's model cards say about 550 million parameters of vision, and
-150 of vision and 300 of sound in the small ones."""
+150 of vision and 300 of sound in the small ones. E4B's one file has 15,992,595,884 bytes, of which the language model's
+parameters are all but these; E2B has the same towers with narrower projections."""
 
 
 def published(name: str, *, whole: bool) -> Raw:
@@ -140,6 +63,8 @@ def published(name: str, *, whole: bool) -> Raw:
     composite = _WHOLE.get(str(config.get("model_type")))
     # Qwen3.5's files ask for recurrent states in fp32.
     text = config if composite is None else {"mamba_ssm_dtype": "float32", **config}
+    if name in _STRETCHED_NAMES:
+        return {**text, "text_config": {**text["text_config"], "rope_scaling": _STRETCHED}}
     if composite is None or not whole:
         return {**text, **_NATIVE.get(name, {})}
     width = config["hidden_size"]

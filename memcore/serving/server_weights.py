@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from math import isfinite
 
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.table import layer_order
 from memcore.serving.cache import Kept, kept
-from memcore.serving.entries import Entry, Range, observed, tensor
+from memcore.serving.checkpoint import Raw, text_config
+from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
 from memcore.serving.slots import layer_slots
@@ -23,15 +26,29 @@ _MLA = "vllm, model_executor/layers/attention/mla_attention.py, process_weights_
 
 
 def rank_weights(
-    job: ServingJob, stage: Stage, *, loras: int = 0, rank: int = 0, blocks: bool = True, tables: str | None = None
+    job: ServingJob,
+    stage: Stage,
+    *,
+    loras: int = 0,
+    rank: int = 0,
+    blocks: bool = True,
+    tables: str | None = None,
+    directions: int = 1,
+    deep: int = 0,
 ) -> list[Entry]:
-    """What loading takes; `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines."""
+    """What loading takes.
+
+    `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
+    longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
+    see.
+    """
     basics = job.basics
     storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
     entries = list(weight_entries(basics.model, stage, storage))
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
         entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage)]
-    entries += _tables(job, stage, tables or basics.dtype)
+    entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
+    entries += _deep(job, stage, deep)
     entries += _absorbed(job, stage)
     if blocks:
         entries.append(unsplit(entries))
@@ -78,19 +95,70 @@ def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
     return found
 
 
-def _tables(job: ServingJob, stage: Stage, dtype: str) -> Iterator[Entry]:
+_THREE = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+"""Families, by how they begin, whose positions are time, height and width; other files have `mrope_section`."""
+
+
+def _in_three_directions(job: ServingJob) -> bool:
+    text = text_config(job.basics.raw)
+    sections = [text.get("rope_scaling"), text.get("rope_parameters")]
+    return job.model.network.family.startswith(_THREE) or any(
+        isinstance(each, Mapping) and "mrope_section" in each for each in sections
+    )
+
+
+def _deep(job: ServingJob, stage: Stage, tokens: int) -> Iterator[Entry]:
+    """Buffers of a step's tokens.
+
+    What inner layers of a tower add to the first layers (Qwen3-VL), and what each layer embeds itself (Gemma 3n, 4).
+    """
+    raw, basics = job.basics.raw, job.basics
+    vision, width = raw.get("vision_config"), text_config(raw).get("hidden_size_per_layer_input")
+    levels = vision.get("deepstack_visual_indexes") if isinstance(vision, Mapping) else None
+    if not tokens or not stage.embeds:
+        return
+    size = BYTES[basics.dtype]
+    if isinstance(levels, Sequence) and levels:
+        sizes, source = {**basics.sizes, "T": tokens}, "vllm, model_executor/models/qwen3_vl.py"
+        yield tensor("deepstack_input_embeds", CATEGORY, ("T", "h"), size, sizes, source, copies=len(levels))
+    if isinstance(width, int) and width > 0:
+        sizes = {"T": tokens, "layers": basics.model.num_layers, "width": width}
+        source = "vllm, model_executor/models/gemma4_mm.py"
+        yield tensor("per_layer_embeddings", CATEGORY, ("T", "layers", "width"), size, sizes, source)
+
+
+def _tables(job: ServingJob, stage: Stage, dtype: str, times: int) -> Iterator[Entry]:
     """Cosines and sines of every position, one table for each kind of rotation."""
     basics = job.basics
-    positions = max(basics.model.sizes["P"], basics.max_model_len)
+    positions = times * max(basics.model.sizes["P"], basics.max_model_len)
     widths = {}
     for layer in stage.kinds:
         for mixer in layer.mixers:
             if isinstance(mixer, (Attention, LatentAttention)) and mixer.rotary != "none":
                 widths[mixer.table] = measure(mixer.heads.rotated, basics.sizes)
     for table, width in widths.items():
-        sizes = {"P": positions, "r": width}
+        sizes = {"P": int(positions * _stretch(basics.raw, table)), "r": width}
         name = f"rotary_emb.cos_sin_cache ({table})"
         yield tensor("cosines and sines", CATEGORY, ("P", "r"), BYTES[dtype], sizes, _ROPE, module=name)
+
+
+_STRETCHED = frozenset({"linear", "dynamic"})
+"""Scalings whose tables are longer by their factor (vllm, rotary_embedding/linear_scaling_rope.py and
+dynamic_ntk_scaling_rope.py); others keep the positions that the model names."""
+
+
+def _stretch(raw: Raw, table: str) -> float:
+    """How many times longer a table of rotations is than the model's positions."""
+    text = text_config(raw)
+    found = text.get("rope_scaling") or text.get("rope_parameters")
+    if isinstance(found, Mapping) and isinstance(found.get(f"{table}_attention"), Mapping):
+        found = found[f"{table}_attention"]
+    elif table == "sliding":
+        return 1  # layers with windows have rotations of their own, which are not scaled (Gemma 3)
+    if not isinstance(found, Mapping) or found.get("rope_type", found.get("type")) not in _STRETCHED:
+        return 1
+    factor = found.get("factor")
+    return max(float(factor), 1) if isinstance(factor, (int, float)) and isfinite(factor) else 1
 
 
 def _absorbed(job: ServingJob, stage: Stage) -> Iterator[Entry]:
@@ -140,7 +208,7 @@ def _up(size: int, step: int) -> int:
 def _hopper(many: int, wide: int, hidden: int) -> _Shapes:
     """Triton kernels: widths in 64, values swizzled in tiles of 64 × 64 bytes, scales in tiles of 256 × 2.
 
-    The checkpoint's own scales stay beside the swizzled ones, and biases are kept in fp32.
+    The checkpoint's own scales stay in addition to the swizzled ones, and biases are kept in fp32.
     """
     wide = _up(wide, 64)
     for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):

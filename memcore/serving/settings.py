@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Flag, Integer, Listed, Text
+from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.gguf_types import BLOCK_TYPES
@@ -73,3 +74,21 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
 }
 """What of the settings that engines have in common each of these takes."""
+NEEDS: Mapping[str, Need] = {
+    Inference.num_speculative_tokens: Need(Inference.draft_model, (ANY,)),
+    Inference.max_lora_rank: Need(Inference.max_loras, (ANY,)),
+    ServerSettings.enable_expert_parallel: ROUTED,
+}
+"""The one other setting that each of these waits for."""
+_NOT_SERVED = (Parallelism.sequence_parallel, Parallelism.loss_parallel)
+_ALONE = (
+    Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size,
+)  # fmt: skip
+REFUSED: Mapping[str, tuple[str, ...]] = {
+    "transformers": (*_NOT_SERVED, *_ALONE),
+    "vllm": _NOT_SERVED,
+    "sglang": (*_NOT_SERVED, Parallelism.context_parallel_size),
+    "tensorrt-llm": (*_NOT_SERVED, Parallelism.context_parallel_size),
+    "llama.cpp": (*_NOT_SERVED, *_ALONE),
+}
+"""Settings that every engine could have, but this one refuses whatever their value."""

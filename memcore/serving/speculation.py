@@ -7,16 +7,18 @@ which shares the target's embedding and head; sglang, srt/models/*_nextn.py, *_m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from memcore.memory.ledger import Entry
 from memcore.networks.network import Layer, Model
-from memcore.networks.parts import Attention, LatentAttention
+from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.table import layer_order
 from memcore.serving.checkpoint import Stored
-from memcore.serving.entries import Entry, tensor
+from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
+from memcore.serving.slots import TENSOR
 from memcore.serving.stages import Stage
 from memcore.serving.weights import Storage, weight_entries
 from memcore.symbols import Shape
@@ -48,11 +50,8 @@ class Speculation:
     layers: int = 0
     quantized: bool = False
     """The further layers are quantized like the rest."""
-
-    @property
-    def per_state(self) -> int:
-        """Further blocks of recurrent states that a sequence takes: one for each proposed token."""
-        return self.tokens
+    wide: int = 0
+    """Width of its feed-forward layer where the model's own layers have experts alone; EAGLE's heads have none."""
 
 
 def predicts(model: Model) -> bool:
@@ -76,13 +75,29 @@ def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any],
         found = text.get(key)
         layers = found if isinstance(found, int) and found > 0 else usual
     attends = method in ("mtp", "eagle", "eagle3")
+    layer, wide = _attending(model) if attends else None, 0
+    if layer is not None and method != "mtp":
+        layer, routed = _dense(layer)
+        inner = text.get("intermediate_size")
+        wide = 0 if not routed else inner if isinstance(inner, int) and inner > 0 else 4 * model.sizes["h"]
     return Speculation(
         method=method,
         tokens=tokens,
-        layer=_attending(model) if attends else None,
+        layer=layer,
+        wide=wide,
         layers=layers if attends else 0,
         quantized=method == "mtp" and stored is not None and stored.native,
     )
+
+
+def _dense(layer: Layer) -> tuple[Layer, bool]:
+    """A layer without experts, and whether that leaves it without a feed-forward layer.
+
+    EAGLE's heads are layers of Llama whatever the model has (vllm, model_executor/models/llama_eagle3.py).
+    """
+    feeds = [feed for feed in layer.feeds if not isinstance(feed, Experts)]
+    own = feeds[0] if feeds else None
+    return replace(layer, feed_forward=own, second_feed_forward=None), own is None
 
 
 def speculative_entries(found: Speculation, model: Model, storage: Storage) -> Iterator[Entry]:
@@ -95,6 +110,9 @@ def speculative_entries(found: Speculation, model: Model, storage: Storage) -> I
         inputs: Shape = (3 if found.method == "eagle3" else 2, "h")
         yield from _matrix("fc", ("h", *inputs), size, sizes, source, found.layers if found.method == "mtp" else 1)
         yield tensor("vector", CATEGORY, ("h",), size, sizes, source, module="norms", copies=3)
+    if found.wide:
+        inner = -(-found.wide // sizes.get(TENSOR, 1))
+        yield from _matrix("mlp", (inner, "h"), size, sizes, source, 3)
     if found.method == "eagle3":
         yield from _matrix("lm_head", (_SMALL_HEAD, "h"), size, sizes, source, 1)
     if found.method == "medusa":

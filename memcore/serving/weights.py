@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.table import ranges
 from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored
-from memcore.serving.entries import Entry, simplified, tensor
+from memcore.serving.entries import simplified, tensor
 from memcore.serving.formats import BYTES, Format
 from memcore.serving.slots import Slot, first_slots, last_slots, layer_slots
 from memcore.serving.stages import Stage
@@ -89,7 +90,7 @@ def _stored(slot: Slot, prefix: str, count: int, storage: Storage, chosen: Forma
     rows, columns = sum(product(part, sizes) for part in slot.rows), product(slot.columns, sizes)
     for title, elements, itemsize in chosen.stored(rows, columns):
         own: Shape = shape if title == "weight" else (many * elements,)
-        fields = {"module": name, "copies": count, "why": Message("stored as {}", chosen.title)}
+        fields = {"module": name, "copies": count, "because": Message("stored as {}", chosen.title)}
         yield tensor(
             chosen.name if title == "weight" else Message("{} {}", chosen.name, title),
             storage.category,
@@ -115,7 +116,7 @@ def unsplit(entries: list[Entry], category: str = CATEGORY) -> Entry:
         category=category,
         each=more,
         text="Σ (block - tensor)",
-        why="segments are multiples of 2 MiB, and remainders of at most 1 MiB stay with their tensor",
+        because="segments are multiples of 2 MiB, and remainders of at most 1 MiB stay with their tensor",
         source="pytorch, c10/cuda/CUDACachingAllocator.cpp",
     )
 

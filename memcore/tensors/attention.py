@@ -113,7 +113,7 @@ def sdpa(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, m
 
 
 def _additive(mask: Tensor, dtype: str) -> Tensor:
-    """A boolean mask as a bias of the scores' dtype, made anew in every call (sdp_utils, convert_boolean_attn_mask)."""
+    """Return a boolean mask as a bias of the scores' dtype, new in each call (sdp_utils, convert_boolean_attn_mask)."""
     bias = like(mask, "attention_bias", dtype)
     like(mask, "logical_not")
     return bias

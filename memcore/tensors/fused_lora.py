@@ -17,7 +17,7 @@ from memcore.tensors.tensor import Parameter, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """A frozen matrix, perhaps in few bits, and the two small matrices beside it."""
+    """A frozen matrix, perhaps in few bits, and the two small matrices next to it."""
 
     weight: Parameter
     down: Parameter

@@ -39,6 +39,8 @@ class Quantization:
     """The dtype of the product (`bnb_4bit_compute_dtype`)."""
     floating: bool = False
     """In fp8."""
+    grouped: bool = False
+    """In GPTQ's groups."""
     early: bool = False
     """bitsandbytes before 0.43.2, which held on to the inputs of 4-bit layers (9e75374)."""
 

@@ -37,7 +37,7 @@ def std(x: Tensor) -> Tensor:
 
 
 def repeat_first(x: Tensor, times: Axis) -> Tensor:
-    """x so many times along a new first axis: a copy; the gradient is summed."""
+    """Repeat x along a new first axis: a copy; the gradient is summed."""
     out = new(x.tape, (times, *x.shape), x.dtype, "repeat")
     if tracked(x):
         attach([out], [x], [], lambda g, s: [g[0]])

@@ -4,7 +4,9 @@ Sources: bitsandbytes/nn/modules.py (`Linear4bit.forward`, `Linear8bitLt.forward
 (`MatMul4Bit`, `MatMul8bitLt`) and bitsandbytes/backends/cuda/ops.py: with more than 1536 rows the matrix is dequantized
 for the product, and always once more for the gradient. LLM.int8() counts no outlier columns, which depend on data.
 fp8: transformers/integrations/finegrained_fp8.py (`FP8LinearFunction`, `_dequantize_fp8_weight`), by its Triton kernel,
-which quantizes rows as it reads them.
+which quantizes rows as it reads them. GPTQ: gptqmodel/nn_modules/triton_utils/dequant.py (`QuantLinearFunction`), which
+dequantizes the matrix for the product and once more for the gradient; GPTQ's other kernels have no backward pass, or
+compute the same in more steps.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable
 
 from memcore.symbols import Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import in_order, new, only, to
+from memcore.tensors.basics import in_order, like, new, only, to
 from memcore.tensors.modes import Quantization
 from memcore.tensors.tensor import Parameter, Tensor
 
@@ -24,8 +26,33 @@ def quantized_linear(x: Tensor, weight: Parameter, how: Quantization, bias: Tens
         return _in_fp8(x, weight, bias)
     if how.bits == 8:
         return _in_8_bits(x, weight, bias)
+    if how.grouped:
+        return _in_groups(x, weight, how, bias)
     given = x.dtype
     return to(_in_4_bits(to(x, how.compute), weight, how, bias), given)
+
+
+def quantized_experts(x: Tensor, weight: Parameter, how: Quantization, outer: Shape) -> Tensor:
+    """Rows times the quantized matrices of their experts, one expert after the other (transformers 4's loops).
+
+    However tokens spread over the experts, the results together are as large; one expert's matrix is dequantized at a
+    time, counted at the size of all that the product reads of it.
+    """
+    tape, shape, given = x.tape, x.shape, x.dtype
+    one = weight.shape[len(weight.outer) :]
+    matrix = new(tape, one, how.compute, "dequantized_weight")
+    rows = to(x, how.compute)
+    out = new(tape, (*shape[:-1], *outer), how.compute, "linear")
+    del matrix, rows
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        in_order(gradients)
+        matrix = new(tape, one, how.compute, "dequantized_weight")
+        found = new(tape, shape, how.compute, "input_gradient")
+        del matrix
+        return [to(found, given)]
+
+    return _attached(out, x, None, apply)
 
 
 def _in_4_bits(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | None) -> Tensor:
@@ -120,6 +147,27 @@ def _in_fp8(x: Tensor, weight: Parameter, bias: Tensor | None) -> Tensor:
         found = new(tape, shape, gradient.dtype, "input_gradient")
         del matrix
         return [found]
+
+    return _attached(out, x, bias, apply)
+
+
+def _in_groups(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | None) -> Tensor:
+    """GPTQ: only the integers are kept for the gradient, and nobody holds on to x."""
+    tape, given, shape = x.tape, x.dtype, x.shape
+    batch = len(shape) - len(weight.inner)
+    matrix = new(tape, weight.shape, how.compute, "dequantized_weight")
+    rows = to(x, how.compute)
+    out = new(tape, (*shape[:batch], *weight.outer), how.compute, "linear")
+    del matrix, rows
+    if bias is not None:
+        out = like(out, "add")
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        in_order(gradients)
+        matrix = new(tape, weight.shape, how.compute, "dequantized_weight")
+        found = new(tape, shape, how.compute, "input_gradient")
+        del matrix
+        return [to(found, given)]
 
     return _attached(out, x, bias, apply)
 

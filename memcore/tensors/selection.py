@@ -28,7 +28,7 @@ class Selection:
     """Single results: an operation, and how often it ran before. None: there is no memory budget that chose any."""
 
     def keeps(self, operation: str, before: int) -> bool:
-        """Whether to keep a result of an operation that ran so many times before."""
+        """Return whether to keep the result of an operation, given how often it ran before."""
         alternate = operation in self.alternate and not before % 2
         return operation in self.always or alternate or (operation, before) in (self.chosen or ())
 

@@ -132,7 +132,7 @@ class Recording:
         """What a micro-batch allocates that stands for others in flight, with the place and how often it repeats."""
         self._alike: dict[tuple[object, ...], _Alike] = {}
         self._round = 0
-        """How often blocks were numbered anew."""
+        """How often blocks were renumbered."""
         self._modules, self._phase = [""], ""
         self._open: tuple[tuple[int, int], str, int, str | None] | None = None
 

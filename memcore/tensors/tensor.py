@@ -184,6 +184,8 @@ class Tape(Recording):
     """Modules are in evaluation mode."""
     liger = False
     """Norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
+    adapting = True
+    """Adapters run; a preference trainer's reference is the model without them (`disable_adapter`)."""
     fuses_lora = False
     """Linear layers with LoRA are Unsloth's functions."""
 
@@ -215,7 +217,7 @@ class Tape(Recording):
         self.offload: Callable[[Tensor], Saved] | None = None
         """What becomes of the inputs of checkpoints; None keeps them."""
         self.steps: int | None = None
-        """The optimizer steps as soon as a gradient is there, with so many temporaries like it."""
+        """Step the optimizer as soon as a gradient exists, with a number of temporaries of its shape."""
         self.sequence = 0
         """Number of graph nodes so far."""
         self.left: list[object] = []

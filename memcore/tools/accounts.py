@@ -35,6 +35,8 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     problems = []
     for name, value in rest.items():
         found = class_of(tool.vocabulary, name)
+        if found is None and name in tool.settles:
+            continue  # a script's own key, which was read
         if found is None:
             problems += _unknown(tool, name)
             kinds["unknown"].append(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -14,9 +14,10 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, MemcoreError
+from memcore.formats.python import code_of
+from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
-from memcore.formats.readers import read_command, read_file
 from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
@@ -26,6 +27,7 @@ from memcore.networks.catalog import full_name
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
+from memcore.tools.scripts import of_script
 from memcore.tools.table import TOOLS, runs, tool_of
 
 _UNSET = ("auto", "default", -1)
@@ -73,8 +75,10 @@ class Exported:
         return {"tool": self.tool.name, "file": self.tool.file, "text": self.text, "command": self.command, **lost}
 
 
-def imported(text: str, gpus: int | None = None) -> Imported:
+def imported(text: str, gpus: int | None = None, job: int | None = None) -> Imported:
     """A config from another tool's file or command line; `gpus` is their number, where the text does not say it.
+
+    Of a text with the commands of several jobs, `job` is the one that is meant, from 1.
 
     >>> imported("vllm serve org/model --tensor-parallel-size 2").config["parallelism"]
     {'tensor_parallel_size': 2}
@@ -83,9 +87,51 @@ def imported(text: str, gpus: int | None = None) -> Imported:
     another network of it.
     """
     said: list[str] = []
-    syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
+    script = _script(text)
+    if script is not None:
+        syntax, found, notes = script
+        return _read(_recognized(syntax, found), found, gpus, notes)
+    try:
+        syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
+    except SeveralJobs as several:
+        return _one_of(several, gpus, job)
     tool = _recognized(syntax, found)
     return _read(tool, {**_started(tool, text), **found}, gpus, said)
+
+
+def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
+    """What a Python script or a notebook says to a tool; None for another text."""
+    code = code_of(text)
+    found = of_script(code) if code is not None and _CALLS.search(code) else None
+    if found is None and code is not None and text.lstrip().startswith("{"):
+        raise ConfigError.at("the file", "is a notebook in which nothing of a supported library is trained or served")
+    return found
+
+
+_CALLS = re.compile(r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Trainer|Args)|LLM)\(")
+"""Calls without which a text is no script of a library that is known."""
+
+
+def _one_of(several: SeveralJobs, gpus: int | None, job: int | None) -> Imported:
+    """The job that is meant; the only one, where all commands describe the same."""
+    if job is not None and job > len(several.jobs):
+        raise ConfigError.at("the command", "found #{}; it has {} commands", job, len(several.jobs))
+    if job is not None:
+        return _read(*_tool_and_keys(several.jobs[job - 1]), gpus)
+    try:
+        read = [_read(*_tool_and_keys(each), gpus) for each in several.jobs]
+    except MemcoreError:
+        raise several from None
+    first = read[0]
+    if any((each.tool, each.config) != (first.tool, first.config) for each in read):
+        raise several
+    return replace(first, notes=(*first.notes, Message("{} commands describe the same job", len(read))))
+
+
+def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
+    """The tool that a command is of, and its keys."""
+    syntax, found = of_command(flags)
+    return _recognized(syntax, found), found
 
 
 def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:

@@ -90,7 +90,7 @@ def _count(value: object) -> int | None:
 
 
 def _ranks(flat: Mapping[str, Any], world: int) -> int | None:
-    """Data-parallel ranks among so many GPUs; None if they cannot be shared out like that."""
+    """Return the data-parallel ranks of a number of GPUs, or None if the GPUs cannot be divided like that."""
     model = 1
     for path in _MODEL_RANKS:
         model *= _count(flat.get(path)) or 1

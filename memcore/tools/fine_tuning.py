@@ -1,9 +1,11 @@
 """What people fine-tune with: accelerate, the Hugging Face Trainer and TRL, LLaMA-Factory, axolotl."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -12,16 +14,11 @@ from memcore.formats.settled import (
     CHECKPOINTS,
     ENGINE,
     GPUS,
-    OFFLOAD,
-    OPTIMIZER,
-    PARAMETERS,
     PER_NODE,
-    RESHARD,
-    STAGE,
     VERSION,
     accelerated,
 )
-from memcore.formats.tool import Key, Meaning, Tool
+from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 from memcore.tools.loops import (
     IMPLEMENTATION,
@@ -33,19 +30,25 @@ from memcore.tools.loops import (
     of_factory,
     of_trainer,
 )
-from memcore.tools.pytorch import DEEPSPEED
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
-from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
 
 _CHECKPOINTS = "training.activation_checkpointing"
+
+
+def _shared(name: str) -> Share:
+    """What the trainers' rooms say of their engines in such files."""
+    found: Share = reduce(add, [room.SHARES[name] for room in registry.rooms("files") if hasattr(room, "SHARES")])
+    return found
+
+
+SETTLED, LOOPS, _ACCELERATED = _shared("settled"), _shared("loops"), _shared("accelerate")
 SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
 SHARDS = (
     Key(path=Hardware.num_gpus, name=GPUS),
     Key(path=Hardware.gpus_per_node, name=PER_NODE),
     Key(path=EngineSettings.type, name=ENGINE),
     Key(path=EngineSettings.version, name=VERSION),
-    Key(path=TorchSettings.reshard_after_forward, name=RESHARD),
-    Key(path=TorchSettings.cpu_offload, name=OFFLOAD),
+    *SETTLED.keys,
 )
 LOOP = (
     Key(path=Training.precision, name=PRECISION),
@@ -53,45 +56,26 @@ LOOP = (
     Key(path=Training.offload.activations, name=OFFLOADED),
     Key(path=Training.loss, name=LOSS),
     Key(path=Training.implementation, name=IMPLEMENTATION),
+    Key(path=Training.method.name, name=METHOD),
+    Key(path=Training.method.reference, name=REFERENCE),
+    Key(path=Training.method.completion_length, name=COMPLETION),
+    Key(path=Training.method.rollout_share, name=SHARE),
+    Key(path=EngineSettings.framework, name="*framework"),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""
-ZERO = (
-    Key(path=DeepSpeedSettings.zero_stage, name=STAGE),
-    Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),
-    Key(path=DeepSpeedSettings.offload_param, name=PARAMETERS),
-    *(
-        replace(key, name=f"deepspeed.{key.name}", also=tuple(f"deepspeed.{each}" for each in key.also))
-        for key in DEEPSPEED.keys
-        if key.name.startswith(("zero_optimization.", "data_types."))
-    ),
-)
-"""`deepspeed` names a file, or holds what that file would (transformers, training_args.py: `dict | str`)."""
-_SAID_ZERO = (
-    Meaning(
-        sets={EngineSettings.type: "deepspeed"},
-        keys={f"deepspeed.{name}": "auto" for name in (
-            "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping", "bf16.enabled",
-            "fp16.enabled",
-        )},
-    ),
-)  # fmt: skip
-"""What DeepSpeed's file leaves to the trainer."""
-_OF_ZERO = tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size"))
-UNSAID: Mapping[str, Any] = dict.fromkeys((
-    DeepSpeedSettings.zero_stage, Training.precision, Training.optimizer.name, Training.optimizer.implementation,
+UNSAID: Mapping[str, Any] = {**LOOPS.unsaid, **dict.fromkeys((
+    Training.precision, Training.optimizer.name, Training.optimizer.implementation,
     Training.sequence_length, Training.activation_checkpointing.policy,
     Training.activation_checkpointing.use_reentrant, Training.adapter.rank,
     Training.adapter.dropout, Training.adapter.target_modules,
-))  # fmt: skip
+))}  # fmt: skip
 """Settings whose defaults differ by release, or between transformers, TRL and what is built on them."""
-_SAID_FSDP = (
+_ENGINES = (
     Meaning(sets={EngineSettings.type: "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
     Meaning(sets={EngineSettings.version: 1}, keys={"fsdp_config.version": 1}),
-    Meaning(sets={TorchSettings.reshard_after_forward: True}, keys={"fsdp_config.reshard_after_forward": True}),
-    Meaning(sets={TorchSettings.reshard_after_forward: False}, keys={"fsdp_config.reshard_after_forward": False}),
-    Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
+    *LOOPS.meanings,
 )
-"""How FSDP is written; what is read of it is settled before."""
+"""How engines are written; what is read of them is settled before."""
 _UNCHECKPOINTED = Meaning(
     sets={Training.activation_checkpointing.policy: "none"}, keys={"gradient_checkpointing": False}
 )
@@ -130,14 +114,7 @@ ACCELERATE = Tool(
         Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
         *SHARDS,
         Key(path=EngineSettings.version, name="fsdp_config.fsdp_version"),
-        Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),
-        Key(path=TorchSettings.cpu_offload, name="fsdp_config.fsdp_offload_params"),
-        Key(path=DeepSpeedSettings.zero_stage, name=STAGE),
-        Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),
-        Key(path=DeepSpeedSettings.offload_param, name=PARAMETERS),
-        Key(path=DeepSpeedSettings.zero_stage, name="deepspeed_config.zero_stage"),
-        Key(path=DeepSpeedSettings.offload_optimizer, name="deepspeed_config.offload_optimizer_device"),
-        Key(path=DeepSpeedSettings.offload_param, name="deepspeed_config.offload_param_device"),
+        *_ACCELERATED.keys,
         Key(path=Parallelism.tensor_parallel_size, name="parallelism_config.parallelism_config_tp_size"),
         Key(path=Parallelism.context_parallel_size, name="parallelism_config.parallelism_config_cp_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="parallelism_config.parallelism_config_dp_shard_size"),
@@ -155,7 +132,7 @@ ACCELERATE = Tool(
     ),
     unsaid={
         Hardware.num_gpus: None,
-        DeepSpeedSettings.zero_stage: 2,
+        **_ACCELERATED.unsaid,
         EngineSettings.version: 1,
         Training.precision: None,
         Training.gradient_accumulation_steps: None,
@@ -189,7 +166,7 @@ TRAINER = Tool(
         Key(path=Training.packed_sequences, name="padding_free"),
         *LOOP,
         *SHARDS,
-        *ZERO,
+        *LOOPS.keys,
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="lora_target_modules"),
@@ -208,8 +185,7 @@ TRAINER = Tool(
             for ours, theirs in TORCH_DTYPES.items()
             if ours != "fp32"
         ),
-        *_SAID_FSDP,
-        *_SAID_ZERO,
+        *_ENGINES,
         _UNCHECKPOINTED,
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
@@ -220,6 +196,11 @@ TRAINER = Tool(
         Meaning(sets={Training.quantization: "nf4"}, keys={"load_in_4bit": True}),
         Meaning(
             sets={Training.quantization: "nf4-double"}, keys={"load_in_4bit": True, "use_bnb_nested_quant": True}
+        ),
+        Meaning(sets={Training.quantization: "nf4"}, keys={"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}),
+        Meaning(
+            sets={Training.quantization: "nf4-double"},
+            keys={"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "use_bnb_nested_quant": True},
         ),
         Meaning(
             sets={Training.quantization: "fp4"}, keys={"load_in_4bit": True, "bnb_4bit_quant_type": "fp4"}
@@ -239,10 +220,10 @@ TRAINER = Tool(
     settled=of_trainer,
     defaults={Training.micro_batch_size: 8},
     unsaid=UNSAID,
-    ignored=(*TRAINED, *_OF_ZERO, "lora_alpha", "lora_task_type"),
-    settles=("fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization", "use_nested_quant", "bits",
-             "use_flash_attn", "use_unsloth", "config_file", "model_max_length", "gradient_checkpointing_use_reentrant",
-             "use_reentrant"),
+    ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type"),
+    settles=(*TRL_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
+             "use_nested_quant", "bits", "use_flash_attn", "use_unsloth", "config_file", "model_max_length",
+             "gradient_checkpointing_use_reentrant", "use_reentrant"),
     vocabulary=("transformers", "trl"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
 )  # fmt: skip
@@ -273,12 +254,11 @@ LLAMA_FACTORY = Tool(
         Key(path=Training.activation_checkpointing.use_reentrant, name="use_reentrant_gc"),
         *LOOP,
         *SHARDS,
-        *ZERO,
+        *LOOPS.keys,
     ),
     meanings=(
         *_PRECISIONS,
-        *_SAID_FSDP,
-        *_SAID_ZERO,
+        *_ENGINES,
         Meaning(sets={Training.precision: "bf16", Training.adapter.type: "lora"}, keys={"bf16": True}),
         Meaning(sets={Training.precision: "fp16", Training.adapter.type: "lora"}, keys={"fp16": True}),
         Meaning(sets={Training.precision: "bf16"}, keys={"pure_bf16": True}),
@@ -308,10 +288,11 @@ LLAMA_FACTORY = Tool(
         Training.activation_checkpointing.policy: "full",
     },
     unsaid=UNSAID,
-    ignored=(*TRAINED, *_OF_ZERO, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
+    ignored=(*TRAINED, *LOOPS.ignored, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
-    settles=("fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type", "use_unsloth_gc"),
+    settles=(*FACTORY_KEYS, "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
+             "use_unsloth_gc"),
     vocabulary=("llama-factory", "transformers"),
     closed=True,
     source="LLaMA-Factory, hparams/",
@@ -346,7 +327,7 @@ AXOLOTL = Tool(
         Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),
         *LOOP,
         *SHARDS,
-        *ZERO,
+        *LOOPS.keys,
     ),
     settled=of_axolotl,
     meanings=(
@@ -371,8 +352,7 @@ AXOLOTL = Tool(
         _UNCHECKPOINTED,
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
-        *_SAID_FSDP,
-        *_SAID_ZERO,
+        *_ENGINES,
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
         Meaning(sets={Training.attention: "flash"}, keys={"flash_attention": True}),
@@ -383,14 +363,14 @@ AXOLOTL = Tool(
     ),
     defaults={Training.sequence_length: 512, Training.micro_batch_size: 1},
     unsaid={**UNSAID, Training.micro_batch_size: None},
-    ignored=(*_OF_ZERO, "dp_replicate_size", "max_grad_norm",
+    ignored=(*LOOPS.ignored, "dp_replicate_size", "max_grad_norm",
              "datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",
              "lr_scheduler", "num_epochs", "warmup_*", "evals_per_epoch", "saves_per_epoch", "logging_steps",
              "weight_decay", "special_tokens*", "lora_model_dir", "lora_alpha", "train_on_inputs", "group_by_length",
              "tf32", "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",
              "pad_to_sequence_len", "tokenizer_type", "model_type", "hub_model_id", "eval_*", "save_*",
              "loss_watchdog_*"),
-    settles=("fsdp*", "deepspeed*", "bf16", "bfloat16", "fp16", "float16", "float32", "rl", "plugins",
+    settles=(*AXOLOTL_KEYS, "fsdp*", "deepspeed*", "bf16", "bfloat16", "fp16", "float16", "float32", "rl", "plugins",
              "liger_rope", "liger_rms_norm", "liger_glu_activation", "liger_swiglu", "liger_fused_linear_cross_entropy",
              "cut_cross_entropy", "gradient_checkpointing", "activation_offloading", "load_in_4bit"),
     vocabulary=("axolotl",),

@@ -12,6 +12,17 @@ from typing import Any
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.settled import ENGINE, GPUS, Settled, of_trl, sharded
 from memcore.messages import Message, joined
+from memcore.tools.methods import (
+    AXOLOTL_KEYS,
+    FACTORY_KEYS,
+    METHOD,
+    SWIFT_KEYS,
+    TRL_KEYS,
+    of_axolotl_method,
+    of_factory_method,
+    of_swift_method,
+    of_trl_method,
+)
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, IMPLEMENTATION = "*offloaded", "*loss", "*implementation"
@@ -71,12 +82,18 @@ def targets(found: object) -> object:
 _CHOICE = re.compile(r"\(\??:?([^()]*)\)")
 
 
+_SOME_LAYERS = re.compile(r"(?:layers|blocks|\bh)\\?\.(?:\(\??:?)?\[?\d(?!-9\])")
+"""A number, or a choice of numbers, where the number of a layer stands; `[0-9]+` is all of them."""
+
+
 def _ends(pattern: str) -> list[str]:
     """The last names of the paths that a pattern matches.
 
-    Raises UnsupportedError for a pattern whose end is not a choice of names.
+    Raises UnsupportedError for a pattern whose end is not a choice of names, or that is of some layers alone.
     """
     found: list[str] = []
+    if _SOME_LAYERS.search(pattern):
+        raise _refuse("target_modules", pattern, "adapters on some layers alone are not supported yet; name modules")
     for each in _split(pattern.strip()):
         inner = each[1:-1] if each.startswith("(") and each.endswith(")") and _split(each[1:-1])[1:] else None
         if inner is not None and "." in inner:
@@ -191,10 +208,10 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
     Sources: axolotl 0.18, utils/config/__init__.py (`torch_dtype`, `gradient_checkpointing_kwargs`), loaders/model.py
     (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py.
     """
-    if found.get("rl"):
-        raise _refuse("rl", found["rl"], "preference and reinforcement learning are not supported yet")
+    method, learnt = of_axolotl_method(found)
     plain, notes = sharded(found)
-    settled, said = dict(plain), list(notes)
+    settled, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
+    settled |= method
     spread = settled.get(ENGINE) in _SHARDED
     if _bf16(found):
         settled[PRECISION] = "bf16-mixed" if spread else "bf16"
@@ -263,9 +280,11 @@ def of_factory(found: Mapping[str, Any]) -> Settled:
     model/adapter.py (`init_adapter`), hparams/parser.py (`compute_dtype`), model/patcher.py.
     """
     _factory_trains(found)
+    method, learnt = of_factory_method(found)
     kind = found.get("finetuning_type", "lora")
-    plain, notes = sharded(found)
-    settled = {"finetuning_type": "lora", **plain}
+    plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})
+    notes = (*notes, *learnt)
+    settled = {"finetuning_type": "lora", **plain, **method}
     if kind == "full":
         del settled["finetuning_type"]
     else:
@@ -286,9 +305,7 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
     for name in ("export_dir", "infer_backend"):
         if name in found and "stage" not in found:
             raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")
-    stage, kind = found.get("stage", "sft"), found.get("finetuning_type", "lora")
-    if stage not in ("sft", "pt"):
-        raise _refuse("stage", stage, "supported: 'sft' and 'pt'; other stages need more models or paired sequences")
+    kind = found.get("finetuning_type", "lora")
     if kind not in ("lora", "full", "oft"):
         raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")
 
@@ -359,9 +376,6 @@ _ZERO_FILES: Mapping[str, tuple[int, bool]] = {
 def _swift_trains(found: Mapping[str, Any]) -> None:
     """Raise an error for other commands, tasks and methods."""
     program = str(found.get("", ""))
-    other = str(found.get("rlhf_type", "dpo" if "rlhf" in program else ""))
-    if other:
-        raise _refuse("rlhf_type", other, "preference and reinforcement learning are not supported yet")
     if found.get("task_type", "causal_lm") != "causal_lm":
         raise _refuse("task_type", found["task_type"], "only 'causal_lm' is supported")
     if re.search(r"\b(infer|deploy|export|eval|app|sample|merge-lora|rollout)\b", program):
@@ -392,10 +406,12 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
     trainers/arguments.py (`gradient_accumulation_steps`), trainers/mixin.py (`_fix_gradient_checkpointing`), config/.
     """
     _swift_trains(found)
+    method, learnt = of_swift_method(found)
+    found = {name: value for name, value in found.items() if not method or name not in SWIFT_KEYS} | method
     kind = found.get("tuner_type", found.get("train_type", "lora"))
     found, first = launched(found)
     plain, notes = sharded({name: value for name, value in found.items() if name != "deepspeed"})
-    notes = (*first, *notes)
+    notes = (*first, *notes, *learnt)
     settled = {**plain, "tuner_type": kind}
     settled.pop("train_type", None)
     more, also = _swift_zero(found.get("deepspeed"))
@@ -421,25 +437,13 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
         settled = {name: value for name, value in settled.items() if name not in ("lora_rank", "target_modules")}
     each_step = found.get("per_device_train_batch_size", 1)
     gpus = found.get(GPUS, 1)
-    if "gradient_accumulation_steps" not in found and isinstance(each_step, int) and isinstance(gpus, int):
+    if method.get(METHOD) == "grpo":
+        settled.setdefault("gradient_accumulation_steps", 1)
+    elif "gradient_accumulation_steps" not in found and isinstance(each_step, int) and isinstance(gpus, int):
         settled["gradient_accumulation_steps"] = max(1, -(-16 // max(1, each_step * gpus)))
     return settled, notes
 
 
-_OF_METHODS: Mapping[str, tuple[str, ...]] = {
-    "GRPO": ("num_generations", "max_completion_length", "reward_funcs", "use_vllm", "reward_weights",
-             "num_iterations", "scale_rewards", "vllm_mode"),
-    "DPO": ("beta", "precompute_ref_log_probs", "max_prompt_length", "ref_model_init_kwargs", "rpo_alpha",
-            "loss_weights",            "reference_free", "sync_ref_model", "use_weighting"),
-    "KTO": ("desirable_weight", "undesirable_weight"),
-    "RewardTrainer": ("center_rewards_coefficient",),
-    "PPO": ("reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
-    "distillation": ("teacher_model_name_or_path", "lmbda", "seq_kd"),
-}  # fmt: skip
-"""Keys that only the configs of other methods than SFT have (trl 1.16, trainer/*_config.py)."""
-_SCRIPT = re.compile(
-    r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
-)
 _OF_TRL = ("dataset_name", "use_peft", "max_length", "max_seq_length", "packing", "padding_free", "assistant_only_loss",
            "completion_only_loss", "dataset_text_field", "dataset_num_proc", "eos_token", "dataset_mixer")  # fmt: skip
 _ALIASES: Mapping[str, str] = {
@@ -455,18 +459,6 @@ _ALIASES: Mapping[str, str] = {
 _NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples")
 """Keys of transformers' own example scripts, which TRL's have not."""
 _PRECISIONS = ("bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_8bit")
-
-
-def _tunes_supervised(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for keys and scripts of other methods."""
-    program = str(found.get("", "")).lower()
-    for method, keys in _OF_METHODS.items():
-        told = next((name for name in keys if found.get(name) not in (None, False)), None)
-        if told is not None:
-            raise _refuse(told, found[told], Message("a key of {}, which is not supported yet", method))
-    named = _SCRIPT.search(program)
-    if named is not None:
-        raise _refuse("the command", program[:60], Message("{} is not supported yet", named[1]))
 
 
 def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -495,12 +487,14 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
-    trainer/sft_config.py); its other methods keep further models or pairs, and are refused.
+    trainer/sft_config.py), and so have its other methods.
     """
-    _tunes_supervised(found)
+    method, learnt = of_trl_method(found)
     own, first = launched(found)
     settled, notes = of_trl(_renamed(own))
-    settled, notes = dict(settled), (*first, *notes)
+    settled, notes = dict(settled), (*first, *notes, *learnt)
+    if method:
+        settled = {name: value for name, value in settled.items() if name not in TRL_KEYS} | method
     _attention(settled, "attn_implementation")
     if _set(found.get("use_unsloth")):
         settled[IMPLEMENTATION] = "unsloth"
@@ -509,7 +503,7 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
         settled.pop("dtype", None)
     _plain_dtype(settled)
     other = any(name in found for name in _NOT_OF_TRL)
-    if other or not any(name in found for name in _OF_TRL):
+    if other or not (method or any(name in found for name in _OF_TRL)):
         return settled, notes
     if not any(name in settled for name in _PRECISIONS) and settled.get(ENGINE) not in _SHARDED:
         settled[PRECISION] = "bf16-autocast"

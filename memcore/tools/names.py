@@ -56,7 +56,8 @@ def name_of(config: Config, engine: str, path: str) -> str:
 
 
 def _called(tool: Tool, engine: str, path: str) -> str:
-    trained = TRAINER.named if engine == "deepspeed" else {}
+    # A tool for anyone's layers says its own part; transformers' Trainer says the rest.
+    trained = TRAINER.named if tool.implementations is None and engine in TRAINER.engines else {}
     for names in (tool.named, _own(engine), trained):
         found = names.get(path, "")
         if found and not found.startswith("*"):

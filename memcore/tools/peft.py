@@ -1,7 +1,40 @@
 """The adapter_config.json that PEFT saves with an adapter: the adapter and its base model, and nothing of the run."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from memcore.config.training import Training
+from memcore.formats.settled import Settled
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.tools.loops import targets
+
+_TYPES: Mapping[str, str] = {
+    "lora": "LORA", "adalora": "ADALORA", "vera": "VERA", "loha": "LOHA", "lokr": "LOKR", "oft": "OFT", "boft": "BOFT",
+    "tinylora": "TINYLORA", "miss": "MISS", "ia3": "IA3", "ln-tuning": "LN_TUNING",
+    "trainable-tokens": "TRAINABLE_TOKENS", "prefix-tuning": "PREFIX_TUNING", "prompt-tuning": "PROMPT_TUNING",
+    "p-tuning": "P_TUNING",
+}  # fmt: skip
+"""Ours to PEFT's (utils/peft_types.py)."""
+_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "MISS")
+"""Methods whose `r` is a rank; AdaLoRA begins with `init_r` (tuners/adalora/config.py)."""
+_RANKS: Mapping[str, int] = {"VERA": 256, "TINYLORA": 2, "MISS": 64}
+"""Where it is absent, and not 8 (tuners/*/config.py)."""
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """PEFT's keys by their method: layers named by lists or patterns, ranks, and how many tokens learn."""
+    settled = dict(found)
+    kind = str(found.get("peft_type", "LORA")).upper()
+    if "target_modules" in settled:
+        settled["target_modules"] = targets(settled["target_modules"])
+    if kind not in _RANKED or (kind == "OFT" and not settled.get("r")):
+        settled.pop("r", None)
+    elif kind in _RANKS:
+        settled.setdefault("r", _RANKS[kind])
+    if kind == "TRAINABLE_TOKENS" and isinstance(settled.get("token_indices"), list):
+        settled["*tokens"] = len(settled.pop("token_indices"))
+    return settled, ()
+
 
 PEFT = Tool(
     name="peft",
@@ -11,15 +44,23 @@ PEFT = Tool(
     tells=("peft_type", "base_model_name_or_path"),
     model="base_model_name_or_path",
     keys=(
-        Key(path=Training.adapter.type, name="peft_type", values={"lora": "LORA"}),
+        Key(path=Training.adapter.type, name="peft_type", values=_TYPES),
         Key(path=Training.adapter.rank, name="r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="target_modules"),
         Key(path=Training.adapter.target_parameters, name="target_parameters"),
         Key(path=Training.adapter.modules_to_save, name="modules_to_save"),
         Key(path=Training.adapter.use_rslora, name="use_rslora"),
+        Key(path=Training.adapter.init_r, name="init_r"),
+        Key(path=Training.adapter.u, name="u"),
+        Key(path=Training.adapter.decompose_factor, name="decompose_factor"),
+        Key(path=Training.adapter.block_size, name="oft_block_size", also=("boft_block_size",)),
+        Key(path=Training.adapter.num_virtual_tokens, name="num_virtual_tokens"),
+        Key(path=Training.adapter.num_trainable_tokens, name="*tokens"),
     ),
     meanings=(Meaning(sets={Training.adapter.type: "dora"}, keys={"use_dora": True}),),
+    settled=_settled,
+    settles=("token_indices", "r"),
     vocabulary=("peft",),
     read_only=True,
     source="peft 0.21, src/peft/tuners/lora/config.py (LoraConfig), src/peft/config.py (PeftConfigMixin)",

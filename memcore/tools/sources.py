@@ -15,6 +15,7 @@ from memcore.formats.readers import flat, parsed
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
+from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.convert import Imported, imported
 from memcore.untrusted import MARK
 
@@ -27,6 +28,8 @@ class Source(NamedTuple):
     name: str
     """Of its file."""
     text: str
+    job: int | None = None
+    """Which of its commands is meant, from 1, where it has those of several jobs."""
 
 
 class _Part(NamedTuple):
@@ -52,7 +55,7 @@ def read_source(
     Raises ConfigError for a text that cannot be read, that no known tool wrote, or that leaves values to variables
     which it does not set.
     """
-    config, _, notes = _read(Source(name, text), gpus, given)
+    config, _, notes = _read(Source(name, text), gpus, given, alone=True)
     return config, notes
 
 
@@ -67,7 +70,8 @@ def read_sources(
     Raises ConfigError as `read_source` does.
     """
     if len(sources) == 1:
-        return read_source(sources[0].text, sources[0].name, gpus, given)
+        config, _, found = _read(sources[0], gpus, given, alone=True)
+        return config, found
     parts = [_part(each, gpus, given) for each in sources]
     counted = next((each.said[Hardware.num_gpus] for each in parts if Hardware.num_gpus in each.said), None)
     if gpus is None and isinstance(counted, int):
@@ -127,8 +131,27 @@ def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
     return _Part(source.name, model, said, {path: plain[path] for path in plain.keys() - said.keys()}, notes)
 
 
+def _stored(
+    listed: Checkpoint, name: str, *, alone: bool
+) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
+    """The model whose tensors a checkpoint lists, if nothing else names one.
+
+    Raises ConfigError for tensors of no model of the catalog.
+    """
+    model = whose(listed)
+    if model is None and alone:
+        raise ConfigError.at(
+            name, "{}; no model of the catalog has as many: add its config.json behind this file", described(listed)
+        )
+    if model is None:
+        return {}, None, (described(listed),)
+    base, off = model
+    same = Message("{}; to {} bytes those of {}, which is assumed", described(listed), f"{off:,}", base)
+    return ({"model": base} if alone else {}), None, (same,)
+
+
 def _read(
-    source: Source, gpus: int | None, given: Collection[str]
+    source: Source, gpus: int | None, given: Collection[str], *, alone: bool = False
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
     """A text's config, what a tool's file is in detail, and notes."""
     name, text = source.name, source.text.removeprefix(MARK)
@@ -137,10 +160,13 @@ def _read(
         found = parsed(text, name, notes)
         if "model" not in found and "model_type" in found:
             return {"model": found}, None, tuple(notes)
+        listed = checkpoint_of(found)
+        if listed is not None:
+            return _stored(listed, name, alone="model" not in given and alone)
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
             return read.config, None, (*notes, *read.notes)
-    other = imported(text, gpus)
+    other = imported(text, gpus, source.job)
     config = _without(other, given)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
     left_out = (

@@ -9,8 +9,9 @@ from memcore.config.training import Training
 from memcore.formats.settled import GPUS
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TRAINER_OPTIMIZERS
-from memcore.tools.fine_tuning import LOOP, SCRIPT, SHARDS, TRAINED, UNSAID, ZERO
+from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
 from memcore.tools.loops import of_factory_v1, of_swift
+from memcore.tools.methods import SWIFT_KEYS
 
 MS_SWIFT = Tool(
     name="ms-swift",
@@ -42,7 +43,7 @@ MS_SWIFT = Tool(
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
         *LOOP,
         *SHARDS,
-        *ZERO,
+        *LOOPS.keys,
     ),
     settled=of_swift,
     meanings=(
@@ -75,7 +76,7 @@ MS_SWIFT = Tool(
     defaults={Training.micro_batch_size: 1},
     unsaid={**UNSAID, Training.micro_batch_size: None, Training.gradient_accumulation_steps: None},
     ignored=(*TRAINED, "lora_alpha", "model_author", "model_name"),
-    settles=("fsdp*", "deepspeed*", "torch_dtype", "bf16", "fp16", "rlhf_type", "task_type", "tuner_type",
+    settles=(*SWIFT_KEYS, "fsdp*", "deepspeed*", "torch_dtype", "bf16", "fp16", "rlhf_type", "task_type", "tuner_type",
              "train_type"),
     vocabulary=("ms-swift", "transformers"),
     closed=True,
@@ -104,7 +105,6 @@ LLAMA_FACTORY_V1 = Tool(
         Key(path=Hardware.num_gpus, name=GPUS),
         *LOOP,
         *(each for each in SHARDS if each.name != GPUS),
-        *ZERO[:3],
     ),
     settled=of_factory_v1,
     meanings=(

@@ -10,16 +10,14 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.formats.tool import Tool
 from memcore.tools.fine_tuning import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINER
+from memcore.tools.litgpt import LITGPT
 from memcore.tools.peft import PEFT
-from memcore.tools.pytorch import DEEPSPEED, TORCHTITAN
 from memcore.tools.swift import LLAMA_FACTORY_V1, MS_SWIFT
-from memcore.tools.torchtune import TORCHTUNE
 
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        PEFT, *registry.tools(), DEEPSPEED, TORCHTITAN, TORCHTUNE,
-        LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
+        PEFT, *registry.tools(), LITGPT, LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
     )
 }  # fmt: skip
 """By name, in the order in which a file is compared with them."""

@@ -81,6 +81,32 @@ class Runtime:
     def end_backward(self) -> None:
         """After the backward pass of a micro-batch."""
 
+    def evaluated(self) -> None:
+        """After a forward pass of a frozen copy of the model, which no backward pass follows."""
+
+
+class Holding(Runtime):
+    """An engine that goes through all parameters when a backward pass ends."""
+
+    def __init__(self, tape: Tape, recipe: Recipe) -> None:
+        super().__init__(tape, recipe)
+        self.held: list[tuple[str | None, list[Parameter]]] = []
+        """Parameters by unit, and the name of how many units each stands for."""
+
+    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
+        """The parameters outside the layers."""
+        found = super().ends(weights, beside)
+        self.held.append((None, list(found.values())))
+        return found
+
+    def unit(
+        self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
+    ) -> Mapping[str, Parameter]:
+        """The parameters of a layer."""
+        found = super().unit(unit, label, path, weights, repeats)
+        self.held.append((repeats, list(found.values())))
+        return found
+
 
 def _nothing_more(model: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
     return {}
@@ -123,7 +149,7 @@ class Engine:
     alike: Callable[[Recipe], bool] = lambda recipe: False
     """Every micro-batch leaves as much as the others: gradients go into a buffer that is there."""
     overlaps: Callable[[Recipe], bool] = lambda recipe: False
-    """Collectives run on a stream of their own beside the products."""
+    """Collectives run on a stream of their own, in parallel to matrix products."""
     offloads: Callable[[Recipe], bool] = lambda recipe: recipe.sharding.offloaded
     """The optimizer's states are on the host."""
     distributed: bool = True
@@ -132,12 +158,19 @@ class Engine:
     """PyTorch's own: how it loads, saves and fills host memory is known."""
     shards: bool = False
     """Parameters are sharded module by module (FSDP), and gathered to be read as a whole."""
+    composes: bool = False
+    """PyTorch's tensor parallelism and its pipelines run with it."""
     communicators: int = 1
     """NCCL communicators that it opens."""
     flat: bool = False
     """What is sharded is one flat parameter for each unit."""
     key: str = ""
     """Where several versions share a name: the version's own."""
+
+    @property
+    def copies(self) -> bool:
+        """PyTorch's own, with a whole copy of the parameters on each GPU."""
+        return self.native and not self.shards
 
 
 def precision(

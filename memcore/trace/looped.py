@@ -51,7 +51,7 @@ class BothWaysRuntime(LoopedRuntime):
             output.storage = None
 
     def holds(self, kept: object) -> object:
-        """The last stage lets go of its outputs as soon as there is a loss."""
+        """The last stage frees its outputs as soon as the loss exists."""
         return None
 
     def received(self) -> Tensor:

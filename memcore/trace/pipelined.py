@@ -25,7 +25,7 @@ IN_FLIGHT, MICRO_BATCHES, UNRECORDED = "mf", "mb", "mu"
 
 
 SENT = "sent"
-"""Where a stage lets go of what it has sent to the next."""
+"""When a stage frees what it has sent to the next."""
 
 
 @dataclass(slots=True)

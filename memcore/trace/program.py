@@ -78,6 +78,8 @@ class Sample:
     """How many layers run before the next sample; 0 marks the last of equal layers."""
     levels: tuple[int, ...]
     """Bytes of each category."""
+    moments: int = 1
+    """How many moments the stretch has: one for each segment of a pattern of layers."""
 
 
 class Program:
@@ -203,33 +205,39 @@ class Program:
         levels = [0] * number
         found: list[Sample] = []
         for span in self.spans:
-            before, highest, top, total = list(levels), list(levels), 0, 0
+            before, highest, total = list(levels), list(levels), 0
+            top: int | None = None
             for event in self.events[span.start : span.end]:
                 block = event if event >= 0 else ~event
                 size = sizes[self.kinds[block]] if event >= 0 else -sizes[self.kinds[block]]
                 levels[categories[block]] += size
                 total += size
-                if total > top:
+                if top is None or total > top:
                     top, highest = total, list(levels)
             count = 1 if span.repeats is None else values[span.repeats]
             growth = [(count - 1) * (after - level) for after, level in zip(levels, before, strict=True)]
             levels = [level + more for level, more in zip(levels, growth, strict=True)]
             segment = self.segments[span.segments[0]]
             where = segment.phase, segment.place, segment.turn
-            found.append(Sample(*where, count * len(span.segments), tuple(highest)))
+            moments = len(span.segments)
+            found.append(Sample(*where, count * moments, tuple(highest), moments))
             if count > 1:
                 last = tuple(level + more for level, more in zip(highest, growth, strict=True))
-                found.append(Sample(*where, 0, last))
+                found.append(Sample(*where, 0, last, moments))
         return found
 
-    def held(self, moment: Moment, values: Mapping[str, int]) -> Counter[int]:
-        """How many of each block are in memory when a moment is at its peak."""
+    def held(self, moment: Moment, values: Mapping[str, int], done: int | None = None) -> Counter[int]:
+        """How many of each block are in memory when a moment is at its peak.
+
+        `done`: the same after `done` of its repetitions, at the highest point of the next one.
+        """
         if moment.segment is None:
             return self.held_at_end(values)
         sizes = self.sizes(values)
         span = next(span for span in self.spans if moment.segment in span.segments)
         segment = self.segments[moment.segment]
-        done = moment.repeats - 1 if moment.peak > moment.first else 0
+        if done is None:
+            done = moment.repeats - 1 if moment.peak > moment.first else 0
         held: Counter[int] = Counter()
         for earlier in self.spans:
             if earlier is span:

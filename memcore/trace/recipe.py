@@ -58,6 +58,38 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What a step of preference or reinforcement learning computes instead of the next token's cross-entropy."""
+
+    method: str
+    """A key of `memcore.trainers.pytorch.methods.METHODS`."""
+    reference: str = ""
+    """`copy`: a frozen copy of the model runs too; `adapter`: the model without its adapter; empty: neither runs."""
+    copies: bool = False
+    """A frozen copy of the model is in memory, during the step too."""
+    whole: bool = False
+    """Log-probabilities of the whole vocabulary are one tensor, else row after row of the batch."""
+    upcasts: bool = False
+    """The logits that leave the model are cast to fp32."""
+    divergence: bool = False
+    """Mismatched pairs are scored as well, without gradients (KTO)."""
+    supervised: bool = False
+    """The cross-entropy of the chosen half is added (ORPO)."""
+    completes: bool = False
+    """The head sees the completion's tokens alone (GRPO)."""
+    scores: bool = False
+    """The head has one output, and there are no logits (reward models)."""
+    values: bool = False
+    """A value head reads the last hidden states, and the logits that the model computes too are dropped."""
+    fused: bool = False
+    """Liger's kernels compute head, loss and gradients from the hidden states, pair after pair."""
+    pairs: bool = False
+    """The first half of the batch is compared with the second."""
+    measures: bool = False
+    """Entropies are measured, for which the logits are copied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
     """Activation checkpoints around layers."""
 
@@ -203,7 +235,7 @@ class Recipe:
     offloads_activations: bool = False
     """What layers save for the backward pass goes to the host."""
     steps_in_backward: int | None = None
-    """The optimizer steps when a gradient is there, with so many temporaries like it; None: at the step's end."""
+    """Temporaries of a gradient's shape if the optimizer steps as soon as one exists; None: it steps at the end."""
     quantization: Quantization | None = None
     """How frozen matrices are stored and computed with."""
     recurrence: Recurrence = Recurrence()
@@ -231,6 +263,8 @@ class Recipe:
     """Position ids are inputs: a rank that has a part of the sequence cannot count its tokens."""
     ragged: bool = False
     """Learned prefixes and the sequence are together no multiple of 16."""
+    objective: Objective | None = None
+    """None: the next token's cross-entropy."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

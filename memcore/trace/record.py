@@ -28,7 +28,7 @@ def forward_of(recipe: Recipe) -> Program:
 
 
 def _surely(recorded: Callable[[], Program]) -> Program:
-    """A recording; beside other threads, until two of them agree."""
+    """Record a step; with other threads running, until two recordings agree."""
     with undisturbed() as alone:
         found, sure = recorded(), alone
         while not sure:

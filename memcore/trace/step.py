@@ -76,6 +76,8 @@ class Step:
         """The layers of each run of each tower."""
         self._hosted = Hosted()
         """What checkpoints keep on the host."""
+        self.reference: Step | None = None
+        """The frozen copy of the model that an objective compares with, once it has run."""
         self.cache: Held[list[Tensor]] = {}
         """Keys and values, if `use_cache` was left on."""
 
@@ -154,7 +156,7 @@ class Step:
         self.forget_cache()
 
     def _forward(self, forward: Forward, batch: Batch) -> tuple[Tensor, object]:
-        if not self.recipe.precision.autocast:
+        if not self.recipe.precision.autocast or self.recipe.objective:  # an objective's loss is outside of autocast
             return forward(self, batch)
         with self.tape.autocasting(self.recipe.precision.autocast):
             return forward(self, batch)
@@ -271,7 +273,7 @@ class Step:
         self.tape.enter("forward", "final norm")
 
     def embedded(self, x: Tensor) -> None:
-        """The embedding's output exists; beside checkpoints it may learn (`enable_input_require_grads`)."""
+        """The embedding's output exists; with checkpoints it may require a gradient (`enable_input_require_grads`)."""
         if self.recipe.checkpoints is not None and self.recipe.checkpoints.inputs_learn and not x.requires_grad:
             attach([x], [], [Kept(memory_of(x))], lambda g, s: [])  # a leaf, which its node refers to
         learned = [each for each in self.weights.values() if each.name.startswith("prompt_encoder.")]

@@ -28,23 +28,23 @@ COMMANDS: Mapping[str, Listed] = {
     "estimate": Listed("answers", "what each GPU holds, and whether the job fits"),
     "quick": Listed("answers", "an answer from a model's size alone, saying what it assumes"),
     "explain": Listed("answers", "every tensor at a moment, with its formula, its numbers and its source"),
-    "plan": Listed("planning", "from what you want and have to complete configs that fit, best first"),
+    "plan": Listed("planning", "complete configs that fit your GPUs, best first"),
     "advise": Listed("advising", "every change that applies: what it saves, what it costs, and how to make it"),
     "solve": Listed("solving", "find the largest or smallest value of a setting that fits"),
-    "search": Listed("searching", "all layouts of a cluster: those that fit, cheapest first"),
+    "search": Listed("searching", "the layouts of a cluster that fit, cheapest first"),
     "reconcile": Listed("reconciling", "compare a run's log with the prediction"),
-    "check": Listed("checking", "whether configs fit, a line each: a gate for pull requests"),
+    "check": Listed("checking", "whether configs fit, one line each: a gate for pull requests"),
     "validate": Listed("answers", "check a config without estimating it"),
     "url": Listed("files", "the part of the page's URL that holds a config"),
-    "convert": Listed("files", "a config in the words of the tool that runs it; --json has the config itself, too"),
+    "convert": Listed("files", "write a config as your tool's file or command; --json prints the config itself too"),
     "accuracy": Listed("comparing", "compare predictions with measured cases"),
     "formulas": Listed(
         "comparing", "what published formulas say about a training job, next to memcore, and why they differ"
     ),
-    "model": Listed("models", "what a model is made of: layers, parameters by kind, cache for each token"),
-    "models": Listed("models", "the catalog of models, or those that match a query"),
-    "gpus": Listed("answers", "how many of each accelerator a server needs"),
-    "hardware": Listed("hardware", "the catalog of accelerators"),
+    "model": Listed("models", "what a model is made of: layers, parameters by kind, cache per token"),
+    "models": Listed("models", "list the models of the catalog, or those that match a query"),
+    "gpus": Listed("answers", "how many GPUs of each model a server needs"),
+    "hardware": Listed("hardware", "list the accelerators of the catalog"),
     "completion": Listed("completing", "print a completion script for bash, zsh or fish"),
 }
 """Every command, in the order of the overview."""
@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         # An encoding without `×` or `·` prints `?` for them, and the answer all the same.
         sys.stdout.reconfigure(errors="replace")
+    if isinstance(sys.stderr, TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
     try:
         return _run(given)
     except MemcoreError as error:
@@ -104,7 +106,13 @@ def _run(given: Sequence[str]) -> int:
         parser.add_argument("--json", action="store_true", help="print JSON")
         command.options(parser, given[1:])
         # The options of a command may stand anywhere among its files.
-        return command.run(parser.parse_intermixed_args(list(alone(given[1:], parser))))
+        options = parser.parse_intermixed_args(list(alone(given[1:], parser)))
+        if not sys.stderr.isatty():
+            return command.run(options)
+        from memcore.faces.cli.waiting import waiting  # noqa: PLC0415 - a pipe sees nothing of it
+
+        with waiting(name):
+            return command.run(options)
     _overview().parse_args(given)
     raise AssertionError  # the overview knows no other command
 

@@ -77,7 +77,7 @@ def _quick(options: argparse.Namespace) -> int:
         print_json({**data.summary(found), "assumed_from_size": list(assumed)})
     else:
         print(text.summary(found, _picture(found)), end="")
-        print("\nFrom the size alone it is assumed:", *(f"  {each}" for each in assumed), sep="\n")
+        print("\nAssumed, because only the size is given:", *(f"  {each}" for each in assumed), sep="\n")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import FILE_BYTES
@@ -60,9 +60,11 @@ def content(source: str, *, strict: bool = True) -> str:
         if source == "-":
             return sys.stdin.read()
         with open(source, "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
+            if source.endswith(".safetensors"):
+                return _header(source, file)
             held = file.read(FILE_BYTES + strict)
-    except OSError as error:
-        raise ConfigError.at(source, error.strerror or "cannot be read") from None
+    except (OSError, UnicodeError) as error:  # a name may hold what no name of a file can
+        raise ConfigError.at(source, getattr(error, "strerror", None) or "cannot be read") from None
     if len(held) > FILE_BYTES:
         raise ConfigError.at(source, f"is longer than {FILE_BYTES:,} bytes")
     wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
@@ -72,6 +74,17 @@ def content(source: str, *, strict: bool = True) -> str:
         return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
     except UnicodeDecodeError:
         raise ConfigError.at(source, "is not text") from None
+
+
+def _header(source: str, file: BinaryIO) -> str:
+    """The header of a checkpoint: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
+    length = int.from_bytes(file.read(8), "little")
+    if length > FILE_BYTES:
+        raise ConfigError.at(source, f"has a header longer than {FILE_BYTES:,} bytes")
+    try:
+        return file.read(length).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError.at(source, "is not a safetensors file") from None
 
 
 def print_json(found: object) -> None:

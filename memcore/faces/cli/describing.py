@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
@@ -18,6 +19,9 @@ from memcore.errors import ConfigError
 from memcore.faces.cli.command import content
 from memcore.networks.catalog import catalog, nickname
 from memcore.serving.presets import PRESETS
+
+if TYPE_CHECKING:
+    from memcore.tools.sources import Source
 
 ALL = "--help-all"
 
@@ -73,7 +77,8 @@ def config_of(options: argparse.Namespace) -> Config:
     given = vars(options)
     if given.get("log") and not options.config and given["model"] is None:
         raise ConfigError.at("CONFIG", "two files are expected: a config, and the log of its run; found one")
-    flags = {path: given[path] for path in SETTINGS if given[path] is not None}
+    # argparse takes `--` out of `--flag=--`, and leaves a list.
+    flags = {path: given[path] or "" for path in SETTINGS if given[path] is not None}
     base = _base(options.config, flags)
     if "model" in flags and flags["model"].endswith(".json"):
         return from_texts({**flags, "model": ""}, {**base, "model": parsed(flags["model"])})
@@ -92,14 +97,24 @@ def _base(given: Sequence[str], flags: Mapping[str, str]) -> Mapping[str, object
             return {"model": source}
     if given.count("-") > 1:
         raise ConfigError.at("CONFIG", "standard input is given twice")
-    from memcore.tools.sources import Source, read_sources  # noqa: PLC0415 - tools' files are a package of their own
+    from memcore.tools.sources import read_sources  # noqa: PLC0415 - tools' files are a package of their own
 
     gpus = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
     found = from_texts(gpus, {"model": "any"})[Hardware.num_gpus]
-    config, notes = read_sources([Source(each, content(each)) for each in given], found, flags)
+    config, notes = read_sources([_source(each) for each in given], found, flags)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return config
+
+
+def _source(given: str) -> Source:
+    """A file, or with `#2` behind its name the second of the jobs in it."""
+    from memcore.tools.sources import Source  # noqa: PLC0415 - tools' files are a package of their own
+
+    name, mark, number = given.rpartition("#")
+    if mark and number.isdecimal() and int(number) and not Path(given).exists():
+        return Source(name, content(name), int(number))
+    return Source(given, content(given))
 
 
 def parsed(source: str) -> dict[str, object]:

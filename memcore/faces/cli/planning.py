@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
+from memcore.errors import ConfigError
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.plans import plans_data, plans_text
@@ -25,17 +26,33 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--headroom", type=float, default=HEADROOM, metavar="SHARE",
         help=f"share of each GPU that stays free (default: {HEADROOM})",
     )  # fmt: skip
+    parser.add_argument("--tokens", type=count, metavar="N", help="tokens to train on, such as 15T: days and GPU-hours")
+    parser.add_argument("--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency")
     parser.add_argument("--plans", type=count, default=KEEP, metavar="N", help=f"how many plans (default: {KEEP})")
+
+
+def _price(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5, found {text!r}")
+    return found
 
 
 def _plan(options: argparse.Namespace) -> int:
     found = plan(
         config_of(options), goal=options.goal, quality=options.quality, headroom=options.headroom, keep=options.plans
     )
-    if options.json:
-        print_json(plans_data(found))
+    if options.price is not None and options.tokens is None:
+        raise ConfigError.at("--price", "money needs a number of tokens; add --tokens, such as --tokens 300B")
+    render = plans_data if options.json else plans_text
+    answer = render(found, options.tokens, options.price)
+    if isinstance(answer, str):
+        print(answer, end="")
     else:
-        print(plans_text(found), end="")
+        print_json(answer)
     return DOES_NOT_FIT if found.none_because else FITS
 
 

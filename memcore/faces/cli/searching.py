@@ -21,8 +21,8 @@ from memcore.hardware import ACCELERATORS
 from memcore.questions.costs import Roofline, roofline_of
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
-from memcore.questions.searching.rows import SCHEDULES
-from memcore.questions.searching.search import KEEP, search
+from memcore.questions.searching.search import HEADROOM, KEEP, search
+from memcore.trace.searching import SCHEDULES
 
 
 def _search(options: argparse.Namespace) -> int:
@@ -49,6 +49,7 @@ def _search(options: argparse.Namespace) -> int:
             offload=options.offload,
             executor=pool,
             known=known,
+            headroom=options.headroom,
         )
         last = _followed(run, output)
     if options.json:
@@ -122,6 +123,10 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
     parser.add_argument(
         "--keep", type=count, default=KEEP, metavar="N", help=f"the cheapest that are kept (default: {KEEP})"
     )
+    parser.add_argument(
+        "--headroom", type=float, default=HEADROOM, metavar="SHARE",
+        help=f"share of each GPU that stays free, if any layout leaves it (default: {HEADROOM})",
+    )  # fmt: skip
     parser.add_argument("--every", action="store_true", help="measure every layout, also those that cannot be best")
     parser.add_argument(
         "--assume",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from memcore.memory.estimate import Estimate
-from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import question_parts
 from memcore.units import format_bytes
+
+if TYPE_CHECKING:  # a training job needs nothing of servers, nor a server of training
+    from memcore.memory.estimate import Estimate
+    from memcore.serving.estimate import ServingEstimate
 
 WIDTH = 48
 """Characters of the bar and of the sparkline; with the indent and the size they stay within 80 columns."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from memcore.config.settings import Config
 from memcore.faces.page import (
     answering,
+    asking,
     comparing,
     deciding,
     exchanging,
@@ -15,7 +16,10 @@ from memcore.faces.page import (
     finding,
     framing,
     layouts,
+    moments,
     reconciling,
+    tracks,
+    ways,
 )
 from memcore.faces.page.lending import lend
 from memcore.faces.page.presets import presets
@@ -43,6 +47,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "start": ("answer", framing.start),
     "open": ("answer", answering.open_link),
     "edit": ("answer", answering.edit),
+    "ask": ("answer", asking.ask),
     "task": ("answer", answering.choose_task),
     "preset": ("answer", load_preset),
     "reset": ("answer", answering.reset),
@@ -51,6 +56,9 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "propose": ("answer", answering.propose),
     "import": ("answer", exchanging.take),
     "language": ("answer", framing.switch_language),
+    "adopt": ("answer", ways.adopt),
+    "ways": ("ways", ways.ways),
+    "crowd": ("answer", ways.crowd),
     "practise": ("practise", answering.practise),
     "advise": ("advise", deciding.suggest),
     "search": ("search", layouts.search),
@@ -59,6 +67,9 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "curve": ("curve", exploring.curve),
     "find": ("find", finding.find),
     "explain": ("explain", explaining.explain),
+    "moment": ("moment", moments.moment),
+    "stage": ("stage", moments.stage),
+    "tracks": ("tracks", tracks.paint),
     "pin": ("compare", comparing.pin),
     "restore": ("compare", comparing.restore),
     "unpin": ("compare", comparing.unpin),
@@ -70,3 +81,13 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "say": ("say", framing.say_word),
 }
 """Channel and action by the name that messages carry."""
+LONG, NOBODY_WAITS = 1, 2
+_TURNS: Mapping[str, int] = {
+    "advise": LONG, "curve": LONG, "search": LONG, "solve": LONG,
+    "practise": NOBODY_WAITS, "tracks": NOBODY_WAITS, "ways": NOBODY_WAITS,
+}  # fmt: skip
+
+
+def turn_of(message: Message) -> int:
+    """Whose turn it is first: 0 for answers, 1 for clicks that take long, 2 for what the page asks for by itself."""
+    return _TURNS.get(str(message.get("do")), 0)

@@ -26,6 +26,8 @@ from memcore.faces.render.applying import applies
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.faces.render.page import Form
+from memcore.faces.render.social import subject
+from memcore.faces.render.titles import titled, untitled
 from memcore.i18n.page import complaint, say, translated
 from memcore.tools import shown_names
 
@@ -40,7 +42,7 @@ PASTED = "model-json"
 
 def form_of(texts: Mapping[str, Any]) -> Form:
     """The form that a message carries; unknown names are ignored."""
-    known = {path: str(text) for path, text in texts.items() if path in SETTINGS and text}
+    known = {path: untitled(path, str(text)) for path, text in texts.items() if path in SETTINGS and text}
     pasted = str(texts.get(PASTED) or "")
     if known.get("model", "").lstrip().startswith("{"):
         pasted = known.pop("model")
@@ -48,8 +50,15 @@ def form_of(texts: Mapping[str, Any]) -> Form:
 
 
 def values_of(form: Form) -> dict[str, str]:
-    """The values of the fields, as the page sets them."""
-    return {**form.texts, PASTED: form.pasted}
+    """The values of the fields, as the page sets them: models and accelerators by the names that people know."""
+    return {**{path: titled(path, text) for path, text in form.texts.items()}, PASTED: form.pasted}
+
+
+def fill_form(session: Session, form: Form, message: Message, typed: Mapping[str, str] | None = None) -> Patch:
+    """The fields are to show a form, a field that is being typed as it is, and what was typed after the message."""
+    after = values_of(form) | dict(typed or {})
+    session.fills.append((message.get("texts") or values_of(session.form), after))
+    return {"values": after, "fills": len(session.fills), "edits": message.get("edits")}
 
 
 def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patch]:
@@ -59,12 +68,13 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         config = config_of(form)
         fragment = encode_fragment(config)
         found = session.recent.get(fragment) or estimate(config)
-        stages = page.stages(found)
+        stages = page.stages(found, session.rank_of(found))
         first = next(stages)
     except MemcoreError as error:
         yield problem_patch(session, problems_of(error))
-        if session.found is not None and session.unfinished:
-            yield from rest_of_answer(session, session.found, page.stages(session.found))
+        before = session.found
+        if before is not None and session.unfinished:
+            yield from rest_of_answer(session, before, page.stages(before, session.rank_of(before)))
         yield from fixes(session, form, problems_of(error))
         return
     session.config, session.found, session.unfinished = config, found, True
@@ -74,7 +84,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     yield {
         "stale": False,
         "answered": False,
-        "html": {"problems": "", "lent": example_note(session), **first},
+        "html": {"problems": "", "lent": example_note(session), "subject": escape(subject(found)), **first},
         "hidden": {"problems": True, **session.earlier},
         "attributes": page.attributes_with(first, found),
         "fields": field_patches(session, engine, page.defaults(found)),
@@ -123,7 +133,7 @@ def config_of(form: Form) -> Config:
 
 
 def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
-    """Problems beside their fields and above the answer."""
+    """Problems next to their fields and above the answer."""
     texts = session.form.texts
     errors = {each.path: field_error(each, texts.get(each.path, "")) for each in problems if each.path in SETTINGS}
     known = session.fields
@@ -163,11 +173,11 @@ def field_error(problem: Problem, text: str = "") -> str:
     """What is wrong with a field of this text, and buttons that fix it."""
     meant = meanings(problem.path, text)
     if len(meant) > 1:
-        choices = " ".join(_fix(problem.path, each, each) for each in meant)
+        choices = " ".join(_fix(problem.path, each, titled(problem.path, each)) for each in meant)
         return f"{escape(say('which-of', text=text[:80]))} {choices}"
     fixes = []
     if problem.suggestion:
-        fixes.append(_fix(problem.path, problem.suggestion, say("use", value=problem.suggestion)))
+        fixes.append(_fix(problem.path, problem.suggestion, say("use", value=titled(problem.path, problem.suggestion))))
     if problem.path != "model":
         fixes.append(_fix(problem.path, "", say("clear")))
     return f"{escape(say('stop', text=translated(problem.message)))} {' '.join(fixes)}"
@@ -203,16 +213,17 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
 
 def edit(session: Session, message: Message) -> Iterator[Patch]:
     """A field was edited; if the job is another now, what an example had lent is taken back."""
-    given = form_of(message["texts"])
-    form = took_over(session, given, str(message.get("path") or ""))
-    if form != given or form.texts.get("model", "") != message["texts"].get("model", ""):
-        yield {"values": values_of(form)}
+    given, path = form_of(message["texts"]), str(message.get("path") or "")
+    form = took_over(session, given, path)
+    if form != given or form.pasted != str(message["texts"].get(PASTED) or ""):
+        typed = {path: str(message["texts"][path])} if path in form.texts else {}
+        yield fill_form(session, form, message, typed)
     yield from answer_form(session, form, message)
 
 
 def load(session: Session, form: Form, message: Message, text: str = "") -> Iterator[Patch]:
     """Fill the form and answer it."""
-    yield {"values": values_of(form), **({"say": text} if text else {})}
+    yield {**fill_form(session, form, message), **({"say": text} if text else {})}
     yield from answer_form(session, form, message)
 
 

@@ -40,7 +40,7 @@ def unpin(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def restore(session: Session, message: Message) -> Iterator[Patch]:
-    """What was pinned before the page was loaded anew; what cannot be read is left out."""
+    """Restore what was pinned before the page was reloaded; unreadable entries are left out."""
     links = message.get("pins")
     for name, link in zip("ABCDEF", links if isinstance(links, list) else (), strict=False):
         with suppress(MemcoreError):
@@ -52,7 +52,7 @@ def restore(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _shown(session: Session) -> Patch:
-    """The comparison, and the links by which the page knows it after it was loaded anew."""
+    """Return the comparison, and the links that restore it after the page is reloaded."""
     return {
         "html": {"compare": comparison(session)},
         "pins": [f"#{encode_fragment(each.config)}" for each in session.pins],

@@ -44,7 +44,7 @@ def suggest(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def savings(found: Advised, links: Sequence[str]) -> dict[str, str]:
-    """What a change of one field saves, beside the field, with a link that applies it; the best change of each."""
+    """What a change of one field saves, next to the field, with a link that applies it; the best change of each."""
     best: dict[str, str] = {}
     for each, link in sorted(zip(found.advice, links, strict=True), key=lambda pair: -pair[0].saves):
         path, value = next(iter(each.changes.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shlex
@@ -16,9 +17,10 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
-from memcore.config.url import LINK, decode_fragment
+from memcore.config.url import EMBED, LINK, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
+from memcore.estimation import estimate
 from memcore.faces.page.answering import form_of, load, problem_patch
 from memcore.faces.page.lending import lend
 from memcore.faces.page.session import Found, Message, Patch, Session
@@ -27,11 +29,12 @@ from memcore.faces.render.data import summary
 from memcore.faces.render.page import Form
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_summary_data
+from memcore.faces.render.social import CARD, badge, card, short, subject
 from memcore.formats.tool import Syntax
 from memcore.i18n.page import complaint, say, translated
 from memcore.limits import CONFIG_LENGTH
 from memcore.serving.estimate import ServingEstimate
-from memcore.tools import Exported, exported, imported, runs, tool_of
+from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
 
@@ -75,7 +78,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
         raise ConfigError.at("file", f"longer than {CONFIG_LENGTH:,} characters")
     if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:
         return page.fill(decode_fragment(stripped)), ""
-    stripped = _held(stripped) or stripped
+    stripped = _held(stripped) or (unescape(stripped) if stripped.startswith("<iframe ") else stripped)
     notes: list[str] = []
     data = _object(stripped, notes)
     if isinstance(data.get("config"), dict) and "memcore" in data:
@@ -128,33 +131,47 @@ def _unescaped(text: str) -> str:
 
 
 def exports(session: Session, message: Message) -> Iterator[Patch]:
-    """The dialog with everything that can be taken away."""
-    config, found = session.config, session.found
-    if config is None or found is None:
+    """The dialog with everything that can be taken away, of the job or of a plan."""
+    if (subject := _subject(session, message)) is None:
         return
-    link = _link(session, message)
+    config, found, link = subject
+    job = str(message.get("job") or "")
     items = []
-    for kind, (title, text) in texts_of(config, found, link).items():
+    for number, (kind, (title, text)) in enumerate(texts_of(config, found, link).items()):
         items.append(
-            f'<section><h3>{escape(title)}</h3><pre tabindex="0" id="export-{kind}">{escape(text[:4000])}</pre>'
-            f'<p class="row">{_button(kind, "copy")}{_button(kind, "save")}</p></section>'
+            f"<section><details{' open' if number == 0 else ''}><summary><h3>{escape(title)}</h3></summary>"
+            f'<pre tabindex="0" id="export-{kind}">{escape(text[:4000])}</pre></details>'
+            f'<p class="row">{_button(kind, "copy", job)}{_button(kind, "save", job)}</p></section>'
         )
     items += (
-        f'<section><h3>{escape(say(f"export-{kind}"))}</h3><p class="row">{_button(kind, "save")}</p></section>'
-        for kind in ("svg", "png")
+        f'<section><h3>{escape(say(f"export-{kind}"))}</h3><p class="row">{_button(kind, "save", job)}</p></section>'
+        for kind in ("svg", "png", "badge", "card")
     )
-    yield {"html": {"exports-list": "".join(items)}, "open": "exports"}
+    plan = f"<p>{escape(str(message.get('said') or ''))}</p>" if job else ""
+    yield {"html": {"exports-list": plan + "".join(items)}, "open": "exports"}
 
 
-def _link(session: Session, message: Message) -> str:
-    """The link of the job, in one line, without what somebody has added to the page's address."""
+def _subject(session: Session, message: Message) -> tuple[Config, Found, str] | None:
+    """What is taken away: the job, or the plan that the message names; with its link."""
+    job = str(message.get("job") or "")
+    if job:
+        config = decode_fragment(job)
+        return config, estimate(config), _link(message, job)
+    if session.config is None or session.found is None:
+        return None
+    return session.config, session.found, _link(message, session.fragment)
+
+
+def _link(message: Message, fragment: str) -> str:
+    """The link of a job, in one line, without what somebody has added to the page's address."""
     base = "".join(str(message.get("base") or "").split())[:500].partition("#")[0].partition("?")[0]
-    return f"{quote(base, safe='/:%[]')}#{session.fragment}"
+    return f"{quote(base, safe='/:%[]')}#{fragment}"
 
 
-def _button(kind: str, way: str) -> str:
+def _button(kind: str, way: str, job: str) -> str:
+    of = f' data-job="{escape(job)}"' if job else ""
     return (
-        f'<button type="button" data-do="export" data-kind="{kind}" data-way="{way}" '
+        f'<button type="button" data-do="export" data-kind="{kind}" data-way="{way}"{of} '
         f'aria-label="{escape(say(f"export-{way}"))} {kind}">{escape(say(f"export-{way}"))}</button>'
     )
 
@@ -165,7 +182,9 @@ FILES: Mapping[str, tuple[str, str]] = {
     "markdown": ("memcore.md", "text/markdown"),
     "python": ("memcore-plan.py", "text/x-python"),
     "cli": ("memcore.sh", "text/x-shellscript"),
+    "embed": ("memcore-embed.html", "text/html"),
     "svg": ("memcore.svg", "image/svg+xml"),
+    "badge": ("memcore-badge.svg", "image/svg+xml"),
 }
 """Name and type of each saved file; that of a tool is called after the tool."""
 _TYPES: Mapping[Syntax, str] = {
@@ -176,23 +195,38 @@ _TYPES: Mapping[Syntax, str] = {
 def export(session: Session, message: Message) -> Iterator[Patch]:
     """Copy or save one of them."""
     kind = str(message.get("kind"))
-    config, found = session.config, session.found
-    if config is None or found is None:
+    if (subject := _subject(session, message)) is None:
         return
-    link = _link(session, message)
+    config, found, link = subject
     note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
-    if kind in ("png", "svg"):
-        text, height = poster(found, stamp_of(link), note)
+    if kind in ("png", "card"):
+        yield {"picture": {**_picture(kind, found, stamp_of(link), note), "note": note}}
+        return
+    if kind in ("svg", "badge"):
+        text = badge(found) if kind == "badge" else poster(found, stamp_of(link), note)[0]
     else:
-        text, height = texts_of(config, found, link).get(kind, ("", ""))[1], 0
-    if kind == "png":
-        yield {"picture": {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "note": note}}
-    elif message.get("way") == "copy":
+        text = texts_of(config, found, link).get(kind, ("", ""))[1]
+    if message.get("way") == "copy":
         yield {"copy": text, "done": say("export-copied")}
-    elif kind in FILES or (kind == "flags" and text):
-        tool = tool_of(_settled(config, found))
+    elif text:
+        tool = TOOLS.get(kind) or tool_of(_settled(config, found))
         name, mime = FILES.get(kind) or (tool.file, _TYPES[tool.syntax])
         yield {"download": {"name": name, "type": mime, "text": text}}
+
+
+def _picture(kind: str, found: Found, stamp: str, note: str) -> dict[str, Any]:
+    """What the page draws as a PNG: an SVG, its size, and how many times as large it is for sharp screens."""
+    if kind == "card":
+        (width, height), version = CARD, f"memcore {memcore.__version__}, {today()}"
+        return {
+            "svg": card(found, version, note),
+            "name": "memcore-card.png",
+            "width": width,
+            "height": height,
+            "scale": 1,
+        }
+    text, height = poster(found, stamp, note)
+    return {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "scale": 2}
 
 
 def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, str]]:
@@ -200,9 +234,11 @@ def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, st
     stamp, stamped = stamp_of(link), {**_summary(found), "made": today(), "link": link}
     every = {
         "flags": _flags(config, found, stamp),
+        **_others(config, found, stamp),
         "cli": (say("export-cli"), f"# {stamp}\n{command_line(config)}"),
         "python": (say("export-python"), python_snippet(config, stamp)),
-        "markdown": (say("export-markdown"), markdown(found, link)),
+        "markdown": (say("export-markdown"), f"{pictured(found, link)}\n\n{markdown(found, link)}"),
+        "embed": (say("export-embed"), embedded(found, link)),
         "json": (say("export-json"), json.dumps(stamped, indent=2, ensure_ascii=False)),
         "csv": (say("export-csv"), csv_of(found, stamp)),
     }
@@ -216,6 +252,18 @@ def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
         return "", ""
     flags = exported(whole, taken=_taken(found))
     return say("export-flags", engine=flags.tool.title), _stamped(flags, stamp)
+
+
+def _others(config: Config, found: Found, stamp: str) -> dict[str, tuple[str, str]]:
+    """What other tools read that run the same engine, of those whose file says at least which model it is."""
+    whole = _settled(config, found)
+    own = tool_of(whole)
+    every = (exported(whole, tool.name, _taken(found)) for tool in TOOLS.values() if tool != own and runs(tool, whole))
+    return {
+        each.tool.name: (say("export-file", tool=each.tool.title, file=each.tool.file), _stamped(each, stamp))
+        for each in every
+        if "model" not in each.left_out
+    }
 
 
 def _settled(config: Config, found: Found) -> Config:
@@ -281,6 +329,21 @@ def markdown(found: Found, link: str) -> str:
     )
 
 
+def pictured(found: Found, link: str) -> str:
+    """The badge as a picture in Markdown that leads to the page; where pictures are not shown, its text does."""
+    data = base64.b64encode(badge(found).encode()).decode()
+    said = in_markdown(f"{say('badge')}: {short(found)}")
+    return f"[![{said}](data:image/svg+xml;base64,{data})]({link})"
+
+
+def embedded(found: Found, link: str) -> str:
+    """What shows the live picture in another page."""
+    title = escape(f"memcore, {subject(found)}: {short(found)}")
+    return (
+        f'<iframe src="{escape(link)}&amp;{EMBED}" title="{title}" width="100%" height="600" loading="lazy"></iframe>\n'
+    )
+
+
 def _title(found: Found) -> str:
     return in_markdown(found.job.model.name)
 
@@ -301,7 +364,7 @@ def report(session: Session, message: Message) -> Iterator[Patch]:
     config, found = session.config, session.found
     if config is None or found is None:
         return
-    link = _link(session, message)
+    link = _link(message, session.fragment)
     text = (
         f"{markdown(found, link)}\nMeasured (max_memory_allocated, max_memory_reserved or nvidia-smi): \n"
         f"Versions (torch, engine, driver): \n\n{fenced(json.dumps(config.to_dict(), indent=2), 'json')}"

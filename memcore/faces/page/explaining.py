@@ -8,9 +8,8 @@ from html import escape
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render.markup import exact
 from memcore.faces.render.svg import TITLES, slug
-from memcore.i18n.page import named, say, translated
+from memcore.i18n.page import language, named, say, translated
 from memcore.memory.estimate import Estimate
-from memcore.memory.ledger import Entry
 from memcore.memory.rank import outside
 from memcore.questions.describe import symbols, why
 from memcore.serving.estimate import ServingEstimate
@@ -18,6 +17,12 @@ from memcore.units import format_bytes, format_count
 
 MOST = 60
 """Tensors that are shown; the ledger has all."""
+CHAPTERS = {
+    "parameters": "weights", "gradients": "weights", "optimizer states": "weights", "communication": "sharding",
+    "activations": "activations", "recomputation": "activations", "logits and loss": "loss", "temporaries": "allocator",
+    "buffers": "allocator", "unused": "allocator", "outside": "allocator",
+}  # fmt: skip
+"""The chapter of the guide that explains a component of a training step (docs/guide/)."""
 
 
 def explain(session: Session, message: Message) -> Iterator[Patch]:
@@ -30,7 +35,8 @@ def explain(session: Session, message: Message) -> Iterator[Patch]:
 def explained(found: Found, part: str) -> dict[str, str]:
     """The drawer's content for a component, by its class name."""
     if part in {"unused", "outside"} and not isinstance(found, ServingEstimate):
-        return {"drawer-heading": escape(translated(TITLES[part])), "drawer-body": _beyond(found, part)}
+        heading = escape(translated(TITLES[part]))
+        return {"drawer-heading": heading, "drawer-body": _beyond(found, part) + _guide(CHAPTERS[part])}
     category = next((name for name in found.ledger.by_category if slug(name) == part), "")
     if not category:
         return {"drawer-heading": escape(part), "drawer-body": f"<p>{escape(say('explain-none'))}</p>"}
@@ -41,7 +47,7 @@ def explained(found: Found, part: str) -> dict[str, str]:
     cards = []
     for entry in entries[:MOST]:
         numbers, title = entry.numbers(*sizes), escape(translated(entry.title))
-        reason = why(entry) if isinstance(entry, Entry) else translated(entry.why)
+        reason = why(entry)
         cards.append(
             f"<li><h3>{title}</h3><p>{exact(entry.bytes)} <code>{escape(entry.module)}</code></p>"
             f'<p class="formula"><code>{escape(entry.formula)}</code></p>'
@@ -49,11 +55,19 @@ def explained(found: Found, part: str) -> dict[str, str]:
             f"<p>{escape(reason)}</p>"
             f'<p class="note">{escape(say("explain-source"))}: {escape(named(entry.source))}</p></li>'
         )
+    chapter = "serving" if isinstance(found, ServingEstimate) else CHAPTERS[category]
     rest = f"<p>+ {len(entries) - MOST}</p>" if len(entries) > MOST else ""
     return {
         "drawer-heading": escape(translated(category)),
-        "drawer-body": f'{head}{_symbols(found)}<ol class="cards">{"".join(cards)}</ol>{rest}',
+        "drawer-body": f'{head}{_symbols(found)}{_guide(chapter)}<ol class="cards">{"".join(cards)}</ol>{rest}',
     }
+
+
+def _guide(chapter: str) -> str:
+    """Link a chapter of the guide in the language that is spoken; it opens in a tab of its own."""
+    folder = "guide/zh" if language() == "zh" else "guide"
+    address = f"./docs/{folder}/{chapter}.html"
+    return f'<p><a href="{address}" target="_blank" rel="noopener">{escape(say("explain-guide"))}</a></p>'
 
 
 def _symbols(found: Found) -> str:

@@ -1,4 +1,4 @@
-"""How far a setting goes: the most that fits beside a number, and the curve of memory against it."""
+"""How far a setting goes: the limit shown next to a number, and the curve of memory against it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REACH = 6
 
 
 def most(session: Session, message: Message) -> Iterator[Patch]:
-    """The button beside a number: how far it goes with the job still fitting; an edit ends what is of another job."""
+    """Answer the button next to a number: how far it goes while the job still fits. An edit ends the search."""
     path = str(message.get("path"))
     if path not in SOLVABLE:
         return

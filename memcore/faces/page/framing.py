@@ -9,12 +9,13 @@ from memcore.config.engine import EngineSettings
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
-from memcore.faces.page.answering import answer_form, form_of, load, open_link, values_of
+from memcore.faces.page.answering import answer_form, fill_form, form_of, load, open_link
 from memcore.faces.page.lending import lend, origin, took_over
 from memcore.faces.page.presets import presets
 from memcore.faces.page.reconciling import reading_options
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.page.tasks import task_of, titles
+from memcore.faces.page.ways import ways
 from memcore.faces.render.form import Values, form
 from memcore.faces.render.markup import html_table
 from memcore.faces.render.page import Form, example, fill
@@ -34,6 +35,8 @@ def keep_openings() -> None:
     for code in words.LANGUAGES:
         session = Session()
         patches = tuple(session.steps("answer", start, {"language": code}))
+        for _ in session.steps("ways", ways, {}):
+            pass
         _KEPT[code] = session, (_beyond_the_page(patches),) if code == Session.language else patches
 
 
@@ -63,7 +66,7 @@ def start(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def recall(session: Session, link: str) -> None:
-    """Know again what the page shows, after Python was stopped and started anew; no link, no answer."""
+    """Restore what the page shows after Python was restarted; without a link there is no answer."""
     if link:
         session.config = decode_fragment(link)
         session.fragment, session.found = encode_fragment(session.config), estimate(session.config)
@@ -73,7 +76,7 @@ def _opened(session: Session, message: Message) -> Iterator[Patch]:
     """The answer that the page opens with, in its language."""
     link, texts = message.get("link", ""), message.get("texts")
     if session.language != "en":
-        yield from in_language(session, form_of(texts) if texts else fill(example()))
+        yield from in_language(session, form_of(texts) if texts else fill(example()), message)
     if texts and not link:
         lend(session, fill(example()), "opening")
         yield from load(session, took_over(session, form_of(texts)), message)
@@ -91,11 +94,11 @@ def switch_language(session: Session, message: Message) -> Iterator[Patch]:
         session.recent.clear()
     yield {}  # the next step speaks it
     current = form_of(message["texts"])
-    yield from in_language(session, current)
+    yield from in_language(session, current, message)
     yield from answer_form(session, current, {"entry": None})
 
 
-def in_language(session: Session, current: Form) -> Iterator[Patch]:
+def in_language(session: Session, current: Form, message: Message) -> Iterator[Patch]:
     """The frame in the language that is spoken."""
     engine = session.found.job.engine.name if session.found else current.texts.get(EngineSettings.type, "fsdp")
     origins = {path: origin(session, path) for path in current.texts}
@@ -106,7 +109,7 @@ def in_language(session: Session, current: Form) -> Iterator[Patch]:
         "language": session.language,
         "html": {"config": form(values), **frame()},
     }
-    yield {"values": values_of(current)}
+    yield fill_form(session, current, message)
 
 
 def frame() -> dict[str, str]:
@@ -140,6 +143,7 @@ KEYS = {
     "l": "reconcile",
     "← →": "key-part",
     "↑ ↓": "key-step",
+    "Enter, + −": "key-moment",
     "Esc": "close",
 }
 """Keys, and the text that says what each does."""

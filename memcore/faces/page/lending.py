@@ -18,6 +18,7 @@ from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Session
 from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render.page import EXAMPLE, Form
+from memcore.faces.render.titles import titled
 from memcore.i18n.page import label, say
 
 KEPT = ("model", Hardware.accelerator)
@@ -133,4 +134,6 @@ def _title(name: str) -> str:
 
 
 def _listed(found: Mapping[str, str]) -> str:
-    return say("and-comma").join(f"{label(path, SETTINGS[path].label)} {text}" for path, text in found.items())
+    return say("and-comma").join(
+        f"{label(path, SETTINGS[path].label)} {titled(path, text)}" for path, text in found.items()
+    )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from memcore.config.hardware import Hardware
+from memcore.faces.render.titles import accelerator_title, titles
 from memcore.hardware import ACCELERATORS
 from memcore.networks.catalog import catalog, nickname
 
@@ -53,11 +54,16 @@ def meanings(path: str, text: str) -> Sequence[str]:
 def _known() -> Mapping[str, Mapping[str, Sequence[Sequence[str]]]]:
     """Every id by its setting, with the words of each way to write it."""
     return {
-        "model": {nickname(hub_id): [_words(nickname(hub_id)), _words(hub_id)] for hub_id in catalog()},
+        "model": {
+            each: [_words(each), _words(hub_id), _words(titles("model")[each])]
+            for hub_id in catalog()
+            for each in (nickname(hub_id),)
+        },
         Hardware.accelerator: {
             each.id: [
                 _words(f"{name}{size}") for name in (each.id, each.name) for size in ("", f" {each.nominal_gb}GB")
             ]
+            + [_words(accelerator_title(each))]
             for each in ACCELERATORS
         },
     }

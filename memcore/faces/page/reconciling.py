@@ -1,4 +1,4 @@
-"""A log of the user's beside the answer, and the measured case that comes of it."""
+"""The user's log compared with the answer, and the measured case it yields."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WHERE = "pasted into the page"
 
 
 def reconcile(session: Session, message: Message) -> Iterator[Patch]:
-    """Put a log beside the answer; it stays there while the job is edited."""
+    """Compare a log with the answer; it stays while the job is edited."""
     reading = str(message.get("also") or "")
     session.log = Log(str(message.get("value") or ""), reading if reading in READINGS else None)
     yield {"html": {"reconciled": against(session)}}
 
 
 def against(session: Session) -> str:
-    """The log beside the answer as it is now."""
+    """Return the log compared with the current answer."""
     if session.log is None or session.found is None:
         return ""
     try:

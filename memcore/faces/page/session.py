@@ -16,6 +16,7 @@ from memcore.errors import MemcoreError
 from memcore.faces.render.page import Form
 from memcore.i18n.page import complaint, speaking
 from memcore.memory.estimate import Estimate
+from memcore.memory.rank import Rank
 from memcore.serving.estimate import ServingEstimate
 
 Message = Mapping[str, Any]
@@ -41,6 +42,18 @@ class Log:
     """What a number without a name is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What a slider's track is painted as."""
+
+    key: str
+    """The job, whatever the slider says."""
+    marks: tuple[str, ...]
+    """Of each step; empty where nothing can be said."""
+    edge: int = 0
+    """The exact value up to which the job fits, or from which on; 0 until it is known."""
+
+
 RECENT = 8
 """How many answers are remembered."""
 
@@ -60,6 +73,8 @@ class Session:
     unfinished: bool = False
     """The page does not show all of it yet."""
     pins: list[Pin] = field(default_factory=list)
+    stage: str = ""
+    """The rank whose step is shown, by its name; empty: the one that needs most."""
     part: str = ""
     """The component that the drawer explains."""
     fields: dict[str, Patch] = field(default_factory=dict)
@@ -78,16 +93,24 @@ class Session:
     """What of the form came with the task that was chosen, as text by path."""
     searched: object = None
     """How far the last search came."""
+    painted: dict[str, Track] = field(default_factory=dict)
+    """The tracks of sliders, by path."""
     log: Log | None = None
-    """What a run printed, beside the answer."""
+    """The log that is compared with the answer."""
+    ways: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """The parts of the page with plans or free room, by language and fragment, the newest last."""
+    adopted: dict[str, str] = field(default_factory=dict)
+    """The fragment of the plan that was adopted last, and what the plan changed in words."""
     turns: dict[str, int] = field(default_factory=dict)
     """How many messages each channel has had."""
+    fills: list[tuple[Mapping[str, str], Mapping[str, str]]] = field(default_factory=list)
+    """What the form held before Python filled it, and what with, as text by path; each time."""
 
     def resume(self, other: Session) -> None:
         """Go on where another visit stopped after its first answer."""
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
-        self.recent = dict(other.recent)
+        self.recent, self.ways, self.fills = dict(other.recent), dict(other.ways), list(other.fills)
         self.lender, self.lent, self.tasked = other.lender, dict(other.lent), dict(other.tasked)
 
     def remember(self, fragment: str, found: Found) -> None:
@@ -97,17 +120,32 @@ class Session:
         for oldest in list(self.recent)[:-RECENT]:
             del self.recent[oldest]
 
+    def rank_of(self, found: Found) -> Rank | None:
+        """The rank whose step is shown, where a job has it; None stands for the one that needs most."""
+        ranks = found.ranks if isinstance(found, Estimate) else ()
+        return next((rank for rank in ranks if self.stage and rank.name == self.stage), None)
+
     @property
     def earlier(self) -> dict[str, bool]:
         """Whether to hide, by element id, that a curve or suggestions are about an earlier job."""
         return {f"{name}-earlier": about == self.config for name, about in self.drawn.items()}
 
+    def _caught_up(self, message: Message) -> Message:
+        """A message with the form as it would be if the page had shown what Python has filled it with since."""
+        texts, seen = message.get("texts"), message.get("fills")
+        if not texts or seen is None:
+            return message
+        for before, after in self.fills[int(seen) :]:
+            changed = {path for path in {*before, *after} if texts.get(path, "") == before.get(path, "")}
+            texts = {**texts, **{path: after.get(path, "") for path in changed}}
+        return {**message, "texts": texts}
+
     def steps(self, channel: str, action: Action, message: Message) -> Iterator[Patch]:
         """The patches of an action, until a newer one takes over its channel."""
         self.turns[channel] = turn = self.turns.get(channel, 0) + 1
         # The language is set around every step, because another stream may run between two of them.
-        steps = action(self, message)
         yield {}  # an edit that comes right behind replaces this one before anything is computed
+        steps = action(self, self._caught_up(message))
         while self.turns[channel] == turn:
             with speaking(self.language):
                 try:

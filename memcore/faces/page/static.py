@@ -15,10 +15,12 @@ from memcore.faces.page.framing import frame
 from memcore.faces.page.lending import example_note, lend
 from memcore.faces.page.session import Session
 from memcore.faces.page.tasks import task_of, titles
+from memcore.faces.page.ways import ways_of
 from memcore.faces.render import html
 from memcore.faces.render.curve import curve_options
-from memcore.faces.render.form import Values, form
+from memcore.faces.render.form import Values, form, groups
 from memcore.faces.render.page import defaults, example, fill, sections
+from memcore.faces.render.social import subject
 from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
 from memcore.i18n import page as words
 from memcore.i18n.waiting import WORDS_OF_WAITING
@@ -43,6 +45,7 @@ def parts() -> dict[str, Any]:
         "sections": {
             **sections(found),
             **frame(),
+            **ways_of(config, found),
             **{f"t:{key}": escape(text) for key, text in words.every().items()},
             "words": escape(json.dumps(words.every(), ensure_ascii=False)),
             "waiting": escape(json.dumps(waiting(), ensure_ascii=False)),
@@ -50,11 +53,13 @@ def parts() -> dict[str, Any]:
             "help": frame()["help-body"],
             "curve-settings": curve_options(engine),
             "verdict-attributes": attributes,
-            "form": form(values),
+            "form": form(values, whole=False),
             "lent": example_note(session),
+            "subject": escape(subject(found)),
             "version": memcore.__version__,
             "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),
         },
+        "settings": groups(values),
         "colours": colours(),
         "schema": json_schema(),
     }

@@ -10,11 +10,11 @@ from memcore.columns import table
 from memcore.faces.render.text import section
 from memcore.i18n.page import say, translated
 from memcore.questions.advising.advise import Advice, Advised
-from memcore.questions.advising.changes import KINDS
 from memcore.questions.advising.server import ServerAdvice
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
+from memcore.trace.changes import KINDS
 from memcore.units import format_bytes
 
 _TRAINED = "Time: relative GPU time per token (roofline estimate, for ranking only)."
@@ -37,7 +37,7 @@ def advice_text(found: Advised) -> str:
         lines += section("Saves nothing here", table([(each.title, each.because or "") for each in found.useless]))
     if found.ladder:
         lines += section("One on top of another", table(_rungs(found), right=(0, 2, 4)))
-    lines.append(f"{_SERVED if server else _TRAINED} It ranks, and promises no speed.")
+    lines.append(_SERVED if server else _TRAINED)
     return "\n".join(lines) + "\n"
 
 

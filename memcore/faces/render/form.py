@@ -2,12 +2,13 @@
 
 A sentence comes first, whose words in between are controls: the task, the model, the GPUs, the length and the number of
 sequences. Everything else stands in a panel, in groups that unfold, with what people rarely touch one level deeper.
-Only settings that the engine has are shown.
+Only settings that the engine has are shown. A page that opens holds the sentence and the settings that are in sight for
+its job; the rest of the panel comes after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -15,13 +16,16 @@ from string import Formatter
 from typing import Any
 
 from memcore.config.hardware import Hardware
-from memcore.config.kinds import Choice, Flag, Integer, Listed, ModelName, Number
+from memcore.config.kinds import Choice, Flag, Integer, Kind, Listed, ModelName, Number
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
 from memcore.faces.render.applying import applies
+from memcore.faces.render.titles import titled, titles
+from memcore.faces.render.tracks import slider
 from memcore.i18n.page import explanation, label, named, say, translated
 from memcore.networks.catalog import catalog, nickname
+from memcore.questions.painting import TRACKS
 from memcore.questions.solving import SMALLEST, SOLVABLE
 from memcore.registry import SERVERS
 from memcore.serving.inference import Inference
@@ -69,21 +73,32 @@ class Values:
     """Who gave each setting its value, where that is not the user."""
 
 
-def form(values: Values) -> str:
-    """The sentence, and the panel with everything else."""
+def form(values: Values, whole: bool = True) -> str:
+    """The sentence, and the panel with everything else, of which only what is in sight if not `whole`."""
     said = "".join(
         f'<p class="error" id="{identifier(path)}-error"></p><p class="solved" id="{identifier(path)}-note"></p>'
         for path in QUICK
     )
-    groups = "".join(_group(title, prefix, values) for title, prefix in GROUPS.items())
     reset = f'<p><button type="button" data-do="reset">{escape(say("reset"))}</button></p>'
     title = escape(say("settings"))
     return (
         f'<div id="sentence" role="group" aria-label="{escape(say("quick"))}">{_sentence(values)}</div>'
         f'<div id="said">{said}</div><details id="settings"><summary>{title}</summary>'
-        f'<div id="panel" role="group" aria-label="{title}">{_finder()}{groups}{_pasted(values)}{reset}'
-        "</div></details>"
+        f'<div id="panel" role="group" aria-label="{title}">{_finder()}'
+        f'<div id="groups">{groups(values, whole)}</div>{_pasted(values)}{reset}</div></details>'
     )
+
+
+def groups(values: Values, whole: bool = True) -> str:
+    """The groups of the panel, and the lists that typing is completed from."""
+    shown = [path for path in SETTINGS if path not in QUICK and (whole or _at_first(path, values))]
+    lists = "".join(_completion(kind) for kind in _completions()) if whole else ""
+    return "".join(_group(title, prefix, shown, values) for title, prefix in GROUPS.items()) + lists
+
+
+def _at_first(path: str, values: Values) -> bool:
+    """Whether a setting is in sight as soon as the panel is opened, or has a value."""
+    return bool(values.given.get(path)) or (not SETTINGS[path].advanced and _shown(path, values))
 
 
 def _sentence(values: Values) -> str:
@@ -105,10 +120,14 @@ def _slot(path: str, values: Values) -> str:
     hidden = "" if _shown(path, values) else " hidden"
     origin = _origin_of(path, values)
     most = "" if path == Hardware.num_gpus else _most(path, title)
+    control, hint = _control(path, values), f'<span class="hint" id="{name}-hint">{_hint(path, values)}</span>'
+    if path in TRACKS:
+        text = values.given.get(path) or values.defaults.get(path, "")
+        pulled = slider(path, name, title, text, hint)
+        control, hint = f'<span class="number">{control}<span class="paint strip"></span>{pulled}</span>', ""
     return (
         f'<span class="field slot" data-origin="{origin}"{hidden}><label class="unseen" for="{name}">{escape(title)}'
-        f"</label>{_control(path, values)}{most}{_origin(path, title, origin)}"
-        f'<span class="hint" id="{name}-hint">{_hint(path, values)}</span></span>'
+        f"</label>{control}{most}{_origin(path, title, origin)}{hint}</span>"
     )
 
 
@@ -135,8 +154,8 @@ def _task(values: Values) -> str:
     )
 
 
-def _group(title: str, prefix: str, values: Values) -> str:
-    paths = [path for path in SETTINGS if path.startswith(prefix) and path not in QUICK]
+def _group(title: str, prefix: str, shown: Sequence[str], values: Values) -> str:
+    paths = [path for path in shown if path.startswith(prefix)]
     basic = "".join(_field(path, values) for path in paths if not SETTINGS[path].advanced)
     rare = [path for path in paths if SETTINGS[path].advanced]
     name = say(f"group-{title}")
@@ -216,6 +235,7 @@ def _field(path: str, values: Values) -> str:
 def _hint(path: str, values: Values) -> str:
     setting = SETTINGS[path]
     default = say("default-is", value=named(setting.default)) if setting.default else ""
+    default += f" {say('quick-hint')}" if path == "model" else ""
     return (
         f"{escape(explanation(path, setting.help))}{escape(default)} "
         f'<code id="{identifier(path)}-flag">{escape(values.flags.get(path, ""))}</code>'
@@ -262,46 +282,65 @@ def default_option(default: str) -> str:
 
 def _control(path: str, values: Values) -> str:
     name, setting = identifier(path), SETTINGS[path]
-    text, default = values.given.get(path, ""), values.defaults.get(path, "")
+    text, default = titled(path, values.given.get(path, "")), values.defaults.get(path, "")
     common = f'id="{name}" name="{path}" aria-describedby="{name}-hint {name}-error"'
-    options = list(_options(setting))
     if is_select(path):
         chosen = "".join(
             f'<option value="{escape(value)}"{" selected" if value == text else ""}>{escape(title)}</option>'
-            for value, title in [("", default_option(default)), *options]
+            for value, title in [("", default_option(default)), *_options(setting.kind)]
         )
         return f"<select {common}>{chosen}</select>"
-    listed = mode = completion = ""
-    if isinstance(setting.kind, ModelName):
-        options = [(nickname(hub_id), hub_id) for hub_id in catalog()]
-    if options:
-        listed = f' list="{name}-list" autocapitalize="none" spellcheck="false"'
-        completion = f'<datalist id="{name}-list">{"".join(_option(*each) for each in options)}</datalist>'
+    listed = mode = ""
+    if setting.kind in _completions():
+        listed = f' list="{_list_of(setting.kind)}" autocapitalize="none" spellcheck="false"'
     if isinstance(setting.kind, (Integer, Number)):
         mode = ' spellcheck="false"' + (' data-step=""' if isinstance(setting.kind, Integer) else "")
     shown = f'value="{escape(text)}" placeholder="{escape(default)}" autocomplete="off"'
-    return f"<input {common} {shown}{listed}{mode}>{completion}"
+    return f"<input {common} {shown}{listed}{mode}>"
 
 
-def _option(value: str, title: str) -> str:
-    return f'<option value="{escape(value)}">{escape(title)}</option>'
+@cache
+def _completions() -> list[Kind[Any]]:
+    """The kinds of settings that are typed with completion, each once."""
+    found: list[Kind[Any]] = []
+    for path, setting in SETTINGS.items():
+        if not is_select(path) and setting.kind not in found and any(_options(setting.kind)):
+            found.append(setting.kind)
+    return found
+
+
+def _list_of(kind: Kind[Any]) -> str:
+    return f"list-{_completions().index(kind)}"
+
+
+def _completion(kind: Kind[Any]) -> str:
+    options = (f'<option value="{escape(value)}">{escape(title)}</option>' for value, title in _named(kind))
+    return f'<datalist id="{_list_of(kind)}">{"".join(options)}</datalist>'
+
+
+def _named(kind: Kind[Any]) -> Iterator[tuple[str, str]]:
+    """The texts that a list offers: titles of models and accelerators with their ids, of others values with titles."""
+    path = next(path for path, setting in SETTINGS.items() if setting.kind == kind)
+    known = titles(path)
+    yield from ((known.get(value, value), value if value in known else title) for value, title in _options(kind))
 
 
 @cache
 def is_select(path: str) -> bool:
     """Whether a setting is chosen from a short list, rather than typed."""
-    return 0 < len(list(_options(SETTINGS[path]))) <= LISTED
+    return 0 < len(list(_options(SETTINGS[path].kind))) <= LISTED
 
 
-def _options(setting: Setting[Any]) -> Iterator[tuple[str, str]]:
-    """The values of a setting that has few, with what to show for them."""
-    kind = setting.kind
+def _options(kind: Kind[Any]) -> Iterator[tuple[str, str]]:
+    """The values that are offered for a setting, with what to show for them."""
     if isinstance(kind, Flag):
         yield from (("true", say("yes")), ("false", say("no")))
     elif isinstance(kind, Choice):
         yield from ((value, _described(value, kind.meanings)) for value in kind.options)
     elif isinstance(kind, Listed):
         yield from ((value, translated(title)) for value, title in kind.titles.items())
+    elif isinstance(kind, ModelName):
+        yield from ((nickname(hub_id), hub_id) for hub_id in catalog())
 
 
 def _described(value: str, meanings: Mapping[str, str]) -> str:

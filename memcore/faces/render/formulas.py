@@ -1,12 +1,13 @@
-"""Published formulas beside memcore's answer, as text and as plain data."""
+"""Published formulas next to memcore's answer, as text and as plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from textwrap import wrap
 from typing import Any
 
 from memcore.columns import table
+from memcore.memory.published import Said
 from memcore.questions.formulas import Comparison
 from memcore.units import format_bytes
 
@@ -23,20 +24,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
             "rank": own.rank.name,
         },
         "refused": found.refused or None,
-        "micro_batches": found.micro_batches,
-        "arguments": asdict(found.arguments),
-        "formulas": {
-            each.name: {
-                "title": each.title,
-                "weight_and_optimizer_bytes": each.memory.weight_and_optimizer,
-                "activation_bytes": each.memory.activation,
-                "total_bytes": each.memory.total,
-                "assumptions": list(each.assumptions),
-                "differences": list(each.differences),
-            }
-            for each in found.answers
-        },
-        "deepspeed": [asdict(each) for each in found.deepspeed],
+        **{name: value for tool in found.published for name, value in tool.data.items()},
     }
 
 
@@ -47,13 +35,37 @@ def comparison_text(found: Comparison) -> str:
     if found.refused:
         lines += [f"memcore has no answer of its own: {found.refused}", ""]
     for each in found.answers:
-        lines += [f"{each.title} assumes", *(f"  {line}" for line in each.assumptions), ""]
+        if each.terms:
+            lines += [f"{each.title}, line by line, and what memcore does instead", *_line_by_line(each), ""]
+    if any(each.terms for each in found.answers):
+        lines += [*_wrapped(_LETTERS, "  "), ""]
+    explained = [each for each in found.answers if each.assumptions]
+    for each in explained:
+        lines += [f"{each.title} assumes", *(row for text in each.assumptions for row in _wrapped(text, "  ")), ""]
     lines.append("Why memcore says something else")
-    for text in dict.fromkeys(text for each in found.answers for text in each.differences):
-        names = [each.title for each in found.answers if text in each.differences]
-        lines.append(f"  {text}" + ("" if len(names) == len(found.answers) else f" ({', '.join(names)})"))
-    lines.append("  DeepSpeed's estimators leave out activations, buckets and gathered parameters")
+    for text in dict.fromkeys(text for each in explained for text in each.differences):
+        names = [each.title for each in explained if text in each.differences]
+        lines += _wrapped(text + ("" if len(names) == len(explained) else f" ({', '.join(names)})"), "  ")
+    lines += [row for tool in found.published if tool.note for row in _wrapped(tool.note, "  ")]
     return "\n".join(lines) + "\n"
+
+
+_LETTERS = (
+    "P parameters, w bytes each, N GPUs, t tensor-parallel ranks, p pipeline stages, b sequences of s tokens, "
+    "L layers, h hidden size, f feed-forward width, V vocabulary, E experts of width e, k of them per token"
+)
+_WIDTH = 80
+
+
+def _line_by_line(said: Said) -> Iterator[str]:
+    rows = table([(f"  {each.name}", each.formula, format_bytes(round(each.size))) for each in said.terms], right=(2,))
+    for row, each in zip(rows, said.terms, strict=True):
+        yield row
+        yield from _wrapped(each.reason, "      ")
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
 
 
 def _rows(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
@@ -61,11 +73,6 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
         peak = found.estimate.allocated.expected
         yield "memcore", format_bytes(found.held), format_bytes(peak - found.held), format_bytes(peak)
     for each in found.answers:
-        activation = "not reported" if each.memory.activation is None else format_bytes(round(each.memory.activation))
-        weights, total = round(each.memory.weight_and_optimizer), round(each.memory.total)
+        activation = "not reported" if each.activation is None else format_bytes(round(each.activation))
+        weights, total = round(each.weight_and_optimizer), round(each.total)
         yield each.title, format_bytes(weights), activation, format_bytes(total)
-    for line in found.deepspeed:
-        if line.zero_init is not False:
-            offload = "parameters and optimizer" if line.offload_param else "the optimizer"
-            title = f"DeepSpeed ZeRO-{line.stage}" + (f", {offload} offloaded" if line.offload_optimizer else "")
-            yield title, format_bytes(line.gpu), "not reported", format_bytes(line.gpu)

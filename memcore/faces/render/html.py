@@ -14,10 +14,13 @@ from memcore.faces.render import svg
 from memcore.faces.render.form import field_link
 from memcore.faces.render.markup import between, exact, exact_table, html_table, scrolled
 from memcore.faces.render.model import model_html
+from memcore.faces.render.step import step
+from memcore.faces.render.used import used
 from memcore.i18n.page import named, say, translated
+from memcore.memory.answer import Answer
 from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import CATEGORIES, Entry
-from memcore.memory.rank import outside
+from memcore.memory.rank import Rank, outside
 from memcore.questions.describe import reason, spelled, symbols, verdict, when, why
 from memcore.units import format_bytes, format_count
 
@@ -36,16 +39,20 @@ HEADINGS = {
 """Headings of the page's parts for a step of training, by element id."""
 
 
-def stages(estimate: Estimate) -> Iterator[dict[str, str]]:
-    """The content of each part of the page by element id: first bytes in tensors, then what asks the allocator."""
+def stages(estimate: Estimate, rank: Rank | None = None) -> Iterator[dict[str, str]]:
+    """The content of each part of the page by element id: first bytes in tensors, then what asks the allocator.
+
+    The picture of the step is that of a rank, of the one that needs most if none is given.
+    """
     yield {**{name: translated(text) for name, text in HEADINGS.items()}, "verdict-reason": escape(reason(estimate))}
     yield {
         "verdict": verdict_text(estimate),
         "bar": svg.bar(estimate),
+        "used": used(estimate),
         "legend": legend(estimate),
         "readings": readings(estimate),
     }
-    yield {"timeline": svg.timeline(estimate), "moments": moments(estimate)}
+    yield {"timeline": step(estimate, rank), "moments": moments(estimate)}
     yield {"ledger": ledger(estimate)}
     yield {"assumptions": assumptions(estimate), "model-view": model_html(estimate.job.model)}
 
@@ -109,9 +116,9 @@ def legend_item(name: str, colour: str, size: int) -> str:
     )
 
 
-def readings(estimate: Estimate) -> str:
-    """The three readings with their ranges, and what lies outside the allocator."""
-    rows = [
+def reading_rows(found: Answer) -> list[tuple[str, ...]]:
+    """Each reading with its range, where it is shown, and why it has a range."""
+    return [
         (
             escape(each.name),
             exact(each.expected),
@@ -119,8 +126,13 @@ def readings(estimate: Estimate) -> str:
             f"<code>{escape(each.instrument)}</code>",
             escape(translated(each.range_because)),
         )
-        for each in estimate.readings
+        for each in found.readings
     ]
+
+
+def readings(estimate: Estimate) -> str:
+    """The three readings with their ranges, and what lies outside the allocator."""
+    rows = reading_rows(estimate)
     rows += [
         (
             escape(translated(each.name)),

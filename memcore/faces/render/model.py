@@ -19,6 +19,7 @@ from memcore.networks.weights import KINDS
 from memcore.symbols import spell
 from memcore.units import format_bytes, format_count
 
+_WEIGHT_BYTES = {"fp32": 4, "bf16": 2, "fp8": 1}
 _CACHE_BYTES = 2
 """Bytes of a cached element in half precision."""
 
@@ -30,6 +31,12 @@ def model_data(model: Model) -> dict[str, Any]:
         "family": model.network.family,
         "parameters": model.parameters,
         "active_parameters": model.active_parameters,
+        "hidden_size": model.sizes["h"],
+        "num_layers": model.num_layers,
+        "attention_heads": [list(each) for each in _heads(model)],
+        "vocabulary": model.sizes["V"],
+        "context": model.sizes["P"],
+        "weights_bytes": {name: size * _stored(model) for name, size in _WEIGHT_BYTES.items()},
         "parameters_by_kind": dict(model.parameters_by_kind),
         "published_extras": dict(model.published_extras),
         "kv_elements_per_token": model.cached_elements,
@@ -83,6 +90,7 @@ def model_text(model: Model) -> str:
     columns = ("layers", "mixer", "feed-forward", "parameters each", "KV/token")
     rows = [(row.layers, row.mixer, row.feed, f"{row.parameters:,}", f"{row.cached:,}") for row in layer_rows(model)]
     lines += section("Layers", table([columns, *rows], right=(3, 4)))
+    lines += section("Sizes", table(_widths(model), right=(1,)))
     lines += section("Parameters", table(_counts(model), right=(1,)))
     lines += section("While generating", table(_caches(model), right=(1,)))
     return "\n".join(lines).rstrip() + "\n"
@@ -96,6 +104,31 @@ def _counts(model: Model) -> Iterator[tuple[str, str]]:
     yield from (
         (Message("published in addition: {}", name), f"{size:,}") for name, size in model.published_extras.items()
     )
+
+
+def _stored(model: Model) -> int:
+    """Elements of a checkpoint, without scales of quantized blocks."""
+    return model.parameters + sum(size for name, size in model.published_extras.items() if "scales" not in name)
+
+
+def _heads(model: Model) -> list[tuple[int, int]]:
+    """Query heads and key heads of the kinds of attention that there are."""
+    mixers = (mixer for layer, _ in model.layers for mixer in layer.mixers)
+    heads = (mixer.heads for mixer in mixers if isinstance(mixer, (Attention, LatentAttention)))
+    return list(dict.fromkeys((model.sizes[str(each.query)], model.sizes[str(each.key)]) for each in heads))
+
+
+def _widths(model: Model) -> Iterator[tuple[str, str]]:
+    """What people ask first of a model."""
+    yield "hidden size", f"{model.sizes['h']:,}"
+    yield "number of layers", f"{model.num_layers:,}"
+    for query, key in _heads(model):
+        yield ("heads", f"{query:,}") if query == key else ("query heads / key heads", f"{query:,} / {key:,}")
+    yield "vocabulary", f"{model.sizes['V']:,}"
+    yield "context, tokens", f"{model.sizes['P']:,}"
+    yield "weights in fp32", format_bytes(4 * _stored(model))
+    yield "weights in bf16", format_bytes(2 * _stored(model))
+    yield "weights in fp8", format_bytes(_stored(model))
 
 
 def _caches(model: Model) -> Iterator[tuple[str, str]]:
@@ -124,7 +157,7 @@ def model_html(model: Model) -> str:
 
 
 def _sums(model: Model) -> list[tuple[str, ...]]:
-    return [(translated(name), size) for name, size in (*_counts(model), *_caches(model))]
+    return [(translated(name), size) for name, size in (*_widths(model), *_counts(model), *_caches(model))]
 
 
 _KINDS = {

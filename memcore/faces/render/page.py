@@ -17,8 +17,11 @@ from memcore.faces.render.applying import traits
 from memcore.faces.render.form import is_of_task
 from memcore.faces.render.ranks import ranks
 from memcore.faces.render.serving_html import serving_attributes, serving_stages
+from memcore.faces.render.stages import stages as stage_pictures
+from memcore.faces.render.used import used_of_all
 from memcore.limits import CONFIG_LENGTH
 from memcore.memory.estimate import Estimate
+from memcore.memory.rank import Rank
 from memcore.questions.describe import spelled
 from memcore.serving.estimate import ServingEstimate
 from memcore.untrusted import fault, parse_json
@@ -37,7 +40,7 @@ EXAMPLE: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Update:
     """What changes on the page: an answer, or problems and no answer."""
 
     problems: tuple[Problem, ...] = ()
@@ -77,14 +80,14 @@ def fill(config: Config) -> Form:
     return Form({**texts, "model": ""}, json.dumps(dict(config.model), indent=2))
 
 
-def answer(form: Form) -> Answer:
+def answer(form: Form) -> Update:
     """The answer for a form."""
     try:
         base = {"model": parsed(form.pasted)} if form.pasted.strip() else None
         texts = {**form.texts, "model": ""} if base else dict(form.texts)
         return answer_config(from_texts(_of_task(texts), base))
     except MemcoreError as error:
-        return Answer(problems=problems_of(error))
+        return Update(problems=problems_of(error))
 
 
 def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
@@ -93,11 +96,11 @@ def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
     return {path: text for path, text in texts.items() if is_of_task(path, engine)}
 
 
-def answer_config(config: Config) -> Answer:
+def answer_config(config: Config) -> Update:
     """The answer for a config; problems where it cannot be computed."""
     try:
         found = estimate(config)
-        return Answer(
+        return Update(
             fragment=encode_fragment(config),
             engine=found.job.engine.name,
             sections=sections(found),
@@ -105,13 +108,27 @@ def answer_config(config: Config) -> Answer:
             defaults=defaults(found),
         )
     except MemcoreError as error:
-        return Answer(problems=problems_of(error))
+        return Update(problems=problems_of(error))
 
 
-def stages(found: Estimate | ServingEstimate) -> Iterator[dict[str, str]]:
-    """The content of each part of the page that shows an answer, by element id, what matters most first."""
-    yield from serving_stages(found) if isinstance(found, ServingEstimate) else html.stages(found)
+def stages(found: Estimate | ServingEstimate, rank: Rank | None = None) -> Iterator[dict[str, str]]:
+    """The content of each part of the page that shows an answer, by element id, what matters most first.
+
+    The picture of a step of training is that of a rank, of the one that needs most if none is given.
+    """
+    if isinstance(found, ServingEstimate):
+        yield from serving_stages(found)
+        yield {"ranks": ranks(found)}
+        return
+    yield from html.stages(found, rank)
     yield {"ranks": ranks(found)}
+    for markup in stage_pictures(found, rank or found.rank):
+        yield {"stages": markup} if markup or len(found.ranks) == 1 else {}
+    if len(found.ranks) > 1:
+        for each in found.ranks:
+            _ = each.reserved  # asks the allocator, one rank after the other
+            yield {}
+        yield {"used": used_of_all(found)}
 
 
 def sections(found: Estimate | ServingEstimate) -> dict[str, str]:

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from memcore.columns import table
+from memcore.config.knobs import TIERS
+from memcore.questions.planning.budget import Budget, Range
 from memcore.questions.planning.plan import Planned, Proposal
-from memcore.questions.planning.rows import TIERS
 from memcore.units import format_bytes
 
 
-def plans_text(found: Planned) -> str:
-    """What `memcore plan` prints: a line for each plan, then each with its changes and the tool's file."""
+def plans_text(found: Planned, tokens: int | None = None, price: float | None = None) -> str:
+    """Return what `memcore plan` prints: a line for each plan, then each with its changes and the tool's file.
+
+    With `tokens`, each plan says how long it trains on them; with the `price` of a GPU-hour, what that costs.
+    """
     lines = [f"No plan fits as asked: {found.none_because}."] if found.none_because else []
     if not found.plans:
-        return "\n".join([*lines, "Name more GPUs, larger ones, or a smaller model."]) + "\n"
+        return "\n".join([*lines, "Choose more or larger GPUs, or a smaller model."]) + "\n"
     rows = [("plan", "needs", "free", "step", "gives up")]
     rows += [
         (f"{number}. {each.title}", _needs(each), _free(each), _step(each), TIERS[each.tier])
@@ -23,7 +27,7 @@ def plans_text(found: Planned) -> str:
     ]
     lines += table(rows, right=(1, 2, 3))
     for number, each in enumerate(found.plans, 1):
-        lines += ["", f"Plan {number}: {each.title}", *_details(each)]
+        lines += ["", f"Plan {number}: {each.title}", *_details(each, tokens, price)]
     return "\n".join(lines) + "\n"
 
 
@@ -44,10 +48,30 @@ def _step(each: Proposal) -> str:
     return f"{expected:.3g} s ({low:.3g} to {high:.3g})"
 
 
-def _details(each: Proposal) -> Iterator[str]:
+def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
+    """Lines with tokens per second, and with days, GPU-hours and money."""
+    if each.seconds is None or each.tokens is None:
+        return
+    low, expected, high = (each.tokens / seconds for seconds in reversed(each.seconds))
+    yield f"  Speed: {expected:,.0f} tokens/s ({low:,.0f} to {high:,.0f}) by the cost model."
+    budget = None if tokens is None else each.budget(tokens, price)
+    if budget is None:
+        return
+    said = [f"{_spread(budget.days)} days", f"{_spread(budget.gpu_hours)} GPU-hours"]
+    said += [f"{_spread(budget.money)} at {price:g} each"] if budget.money else []
+    yield f"  {budget.tokens:,} tokens: {', '.join(said)}; failures and restarts not counted."
+
+
+def _spread(found: Range) -> str:
+    low, expected, high = (f"{each:,.0f}" if each >= 100 else f"{each:.3g}" for each in found)
+    return f"{expected} ({low} to {high})"
+
+
+def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
     if not each.safe:
         yield "  Tight: the expected value fits, the high end of the range does not."
     yield f"  Quality: {each.quality}."
+    yield from _speed(each, tokens, price)
     rows = [(f"  {step.path}", f"{_said(step.before)} -> {_said(step.after)}", step.why) for step in each.changes]
     yield from table(rows) if rows else ["  Nothing changes."]
     for tool, text in each.exports.items():
@@ -59,19 +83,30 @@ def _said(value: object) -> str:
     return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def plans_data(found: Planned) -> dict[str, Any]:
-    """The same as JSON."""
+def plans_data(found: Planned, tokens: int | None = None, price: float | None = None) -> dict[str, Any]:
+    """Return the same as JSON."""
     return {
         "asked": found.asked.to_dict(),
-        "plans": [_row(each) for each in found.plans],
+        "plans": [_row(each, tokens, price) for each in found.plans],
         "none_because": found.none_because,
         "estimates": found.estimates,
     }
 
 
-def _row(each: Proposal) -> dict[str, Any]:
+def _range(found: Range | None) -> dict[str, float] | None:
+    return None if found is None else dict(zip(("low", "expected", "high"), found, strict=True))
+
+
+def _budget(budget: Budget | None) -> dict[str, Any] | None:
+    if budget is None:
+        return None
+    spans = {"days": budget.days, "gpu_hours": budget.gpu_hours, "money": budget.money}
+    return {"tokens": budget.tokens, **{name: _range(span) for name, span in spans.items()}}
+
+
+def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, Any]:
     device = each.found.device
-    seconds = None if each.seconds is None else dict(zip(("low", "expected", "high"), each.seconds, strict=True))
+    budget = None if tokens is None else each.budget(tokens, price)
     return {
         "title": each.title,
         "gives_up": each.tier,
@@ -83,7 +118,9 @@ def _row(each: Proposal) -> dict[str, Any]:
         "safe": each.safe,
         "device_bytes": {"low": device.low, "expected": device.expected, "high": device.high},
         "headroom_bytes": each.headroom,
-        "step_seconds": seconds,
+        "step_seconds": _range(each.seconds),
+        "step_tokens": each.tokens,
+        "budget": _budget(budget),
         "quality": each.quality,
         "exports": dict(each.exports),
     }

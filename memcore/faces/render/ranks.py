@@ -1,4 +1,4 @@
-"""Every class of ranks beside the others: a bar for each, against the capacity, and the same as a table."""
+"""All classes of ranks compared: a bar for each against the capacity, and a table."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def ranks(found: Estimate | ServingEstimate) -> str:
     """The grid and the table; one class is said in a sentence."""
     every = rows(found)
     if len(every) == 1:
-        key = "ranks-one" if every[0].count == 1 else "ranks-same"
-        return f"<p>{escape(say(key, name=every[0].name))}</p>"
+        if every[0].count == 1:
+            return f'<p class="alone">{escape(say("ranks-one"))}</p>'
+        return f"<p>{escape(say('ranks-same', name=every[0].name))}</p>"
     classes = CLASSES if isinstance(found, ServingEstimate) else {}
     table = f'<details id="ranks-details"><summary>{escape(say("numbers"))}</summary>{_table(every)}</details>'
     return grid(every, found.capacity, classes) + table

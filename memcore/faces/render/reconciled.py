@@ -1,4 +1,4 @@
-"""A log beside a prediction: as text, as data and as HTML. What comes from the log is escaped."""
+"""A log compared with a prediction: as text, as data and as HTML. What comes from the log is escaped."""
 
 from __future__ import annotations
 

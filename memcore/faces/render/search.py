@@ -102,7 +102,7 @@ def policy_of(each: Found) -> str:
     settings = {path.rpartition(".")[2]: value for path, value in each.policy.items() if value is not None}
     words: list[str] = [Message("checkpointing {}", settings.get("policy", "none"))]
     if settings.get("reshard_after_forward") is False:
-        words.append("keeps gathered")
+        words.append("parameters stay gathered")
     if "pipeline_schedule" in settings:
         words.append(str(settings["pipeline_schedule"]))
     elif "virtual_pipeline_parallel_size" in settings:

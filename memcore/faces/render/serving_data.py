@@ -6,9 +6,9 @@ from typing import Any
 
 import memcore
 from memcore.faces.render.data import reading_data
+from memcore.memory.ledger import Entry
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
-from memcore.serving.entries import Entry
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import question_parts
 

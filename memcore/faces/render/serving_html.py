@@ -9,17 +9,19 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from memcore.faces.render.form import field_link
-from memcore.faces.render.html import ICONS, legend_item
+from memcore.faces.render.html import ICONS, legend_item, reading_rows
 from memcore.faces.render.markup import between, exact, exact_table, html_table, scrolled
 from memcore.faces.render.model import model_html
 from memcore.faces.render.serving_svg import CLASSES, serving_bar, serving_parts, users_chart
 from memcore.faces.render.serving_text import where
 from memcore.faces.render.svg import slug
+from memcore.faces.render.used import used_of_all
 from memcore.i18n.page import named, say, translated
+from memcore.memory.ledger import Entry
 from memcore.questions.describe import spelled
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
-from memcore.serving.entries import CATEGORIES, Entry
+from memcore.serving.entries import CATEGORIES
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.units import format_bytes, format_count
@@ -34,6 +36,8 @@ def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
         "ledger-heading": say("serves-ledger-heading"),
         "verdict": _verdict(found),
         "bar": serving_bar(found),
+        "used": used_of_all(found),
+        "stages": "",
         "legend": _legend(found),
     }
     yield {"readings": _readings(found), "ledger": _ledger(found)}
@@ -67,17 +71,8 @@ def _legend(found: ServingEstimate) -> str:
 
 
 def _readings(found: ServingEstimate) -> str:
-    rows = [
-        (
-            escape(each.name),
-            exact(each.expected),
-            between(each.low, each.high),
-            f"<code>{escape(each.instrument)}</code>",
-            escape(translated(each.range_because)),
-        )
-        for each in found.readings
-    ]
-    return html_table("Readings of one GPU", ("Reading", "Expected", "Range", "Shown by", "Why this range"), rows)
+    head = ("Reading", "Expected", "Range", "Shown by", "Why this range")
+    return html_table("Readings of one GPU", head, reading_rows(found))
 
 
 def _answers(found: ServingEstimate) -> str:

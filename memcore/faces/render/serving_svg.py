@@ -23,7 +23,7 @@ CLASSES: Mapping[str, str] = {
     "CUDA graphs": "temporaries",
     "outside the allocator": "outside",
 }
-"""The colour of each category, by the class of a training category that never stands beside it."""
+"""The colour of each category, by the class of a training category that never appears with it."""
 
 
 def serving_parts(found: ServingEstimate) -> list[Part]:

@@ -32,7 +32,7 @@ def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
         lines += section("Answers", table(rows))
     points = [(f"{format_count(each.length)} tokens", format_count(each.users)) for each in curve(found)]
     if points:
-        lines += section("Users against context", table(points, right=(0, 1)))
+        lines += section("Users by context length", table(points, right=(0, 1)))
     if found.job.config[Inference.sleep_level] is not None:
         lines += section("Sharing the GPU with training", table(_phases(found), right=(1, 2)))
     if found.notes:

@@ -16,6 +16,8 @@ from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import CATEGORIES
 from memcore.memory.places import PHASES
+from memcore.memory.rank import Rank
+from memcore.memory.stretches import places_of
 from memcore.questions.describe import reason, verdict, when
 from memcore.trace.program import Sample
 from memcore.units import GiB, format_bytes
@@ -155,53 +157,45 @@ def picture(name: str, height: int, title: str, description: str, body: Sequence
     )
 
 
-_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 99.0, 20, 236, 262
+LEFT, RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 99.0, 20, 236, 262
 """The plot inside the area chart: across in percent, down in pixels."""
-_MIDDLE = (_LEFT + _RIGHT) / 2
+_MIDDLE = (LEFT + RIGHT) / 2
+_CHARACTER, _WIDE = 2.4, 4.2
+"""How wide a character is where the picture is narrow (300 pixels), in percent: of Latin script, of Chinese."""
 
 
-def timeline(estimate: Estimate) -> str:
-    """One step as stacked areas: across its stretches in order, as wide as they have layers; up, bytes in tensors."""
-    samples = estimate.rank.profile
-    top = _ceiling(estimate)
-    places = _places(samples)
+def timeline(estimate: Estimate, rank: Rank | None = None) -> str:
+    """One step as stacked areas: across its stretches in order, as wide as they have layers; up, bytes in tensors.
+
+    Of the rank that needs most, if none is given.
+    """
+    rank = rank or estimate.rank
+    samples = rank.profile
+    top = ceiling(estimate)
+    places = places_of(samples)
     body = list(_grid(top))
     body.append(
-        f'<svg x="{_LEFT}%" y="{_TOP}" width="{_RIGHT - _LEFT}%" height="{_BOTTOM - _TOP}" '
+        f'<svg x="{LEFT}%" y="{_TOP}" width="{RIGHT - LEFT}%" height="{_BOTTOM - _TOP}" '
         'viewBox="0 0 1000 1000" preserveAspectRatio="none">'
     )
     body += _areas(samples, places, top)
     body.append("</svg>")
     body += _phases(samples, places)
-    body += _peak(estimate, samples, places, top)
-    title = say("step-picture", reason=reason(estimate))
-    return picture("timeline", _HEIGHT, title, _timeline_description(estimate), body)
+    body += _peak(estimate, rank, places, top)
+    title = say("step-picture", reason=reason(estimate) if rank is estimate.rank else translated(rank.name))
+    return picture("timeline", _HEIGHT, title, _timeline_description(rank), body)
 
 
-def _timeline_description(estimate: Estimate) -> str:
-    highest = {phase: estimate.rank.peak_of(phase) for phase in PHASES}
+def _timeline_description(rank: Rank) -> str:
+    highest = {phase: rank.peak_of(phase) for phase in PHASES}
     found = {translated(PHASES[phase]): size for phase, size in highest.items() if size}
     return "; ".join(say("phase-up-to", phase=phase, size=format_bytes(size)) for phase, size in found.items())
 
 
-def _ceiling(estimate: Estimate) -> int:
+def ceiling(estimate: Estimate) -> int:
+    """Bytes at the upper edge of the area chart."""
     peak, capacity = estimate.peak.peak, estimate.capacity or 0
     return int(1.08 * (capacity if peak < capacity < 1.5 * peak else peak))
-
-
-def _places(samples: Sequence[Sample]) -> list[tuple[float, float]]:
-    """Where each sample begins and ends, from 0 to 1. The two samples of a run share its width, one at each end."""
-    widths = [max(sample.layers, 1) if sample.layers else 0 for sample in samples]
-    total, start = sum(widths), 0
-    found = []
-    for number, width in enumerate(widths):
-        is_ramp = number + 1 < len(samples) and not widths[number + 1]
-        end = start if is_ramp else start + width
-        found.append((start / total, end / total))
-        start += width
-        if not width:
-            found[-1] = (start / total, start / total)
-    return found
 
 
 def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top: int) -> Iterator[str]:
@@ -210,8 +204,8 @@ def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top
     for number, name in enumerate(names):
         upper = [base + sample.levels[number] for base, sample in zip(lower, samples, strict=True)]
         if upper != lower:
-            forth = _outline(upper, places, top)
-            back = _outline(lower, places, top)[::-1]
+            forth = outline(upper, places, top)
+            back = outline(lower, places, top)[::-1]
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in forth + back)
             shape = f'<polygon class="{slug(name)}" points="{points}"/>'
             highest = max(sample.levels[number] for sample in samples)
@@ -219,7 +213,8 @@ def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top
         lower = upper
 
 
-def _outline(levels: Sequence[int], places: Sequence[tuple[float, float]], top: int) -> list[tuple[float, float]]:
+def outline(levels: Sequence[int], places: Sequence[tuple[float, float]], top: int) -> list[tuple[float, float]]:
+    """A curve through samples, in a plot of 1000 by 1000."""
     points = []
     for level, (start, end) in zip(levels, places, strict=True):
         y = 1000 - 1000 * level / top
@@ -228,7 +223,7 @@ def _outline(levels: Sequence[int], places: Sequence[tuple[float, float]], top: 
 
 
 def _across(place: float) -> float:
-    return _LEFT + (_RIGHT - _LEFT) * place
+    return LEFT + (RIGHT - LEFT) * place
 
 
 def _down(level: float, top: int) -> float:
@@ -237,7 +232,7 @@ def _down(level: float, top: int) -> float:
 
 def _grid(top: int) -> Iterator[str]:
     for size in ticks(top):
-        yield from gridline(f"{size:g}", _down(size * GiB, top), _LEFT, _RIGHT)
+        yield from gridline(f"{size:g}", _down(size * GiB, top), LEFT, RIGHT)
     yield '<text x="0%" y="12">GiB</text>'
 
 
@@ -245,7 +240,7 @@ _STEPS = (0.1, 0.25, 0.5, *(size * 10**power for power in range(13) for size in 
 
 
 def ticks(top: int) -> list[float]:
-    """Round numbers of GiB up to so many bytes, six at most above 0."""
+    """Return round numbers of GiB up to a size in bytes, at most six above 0."""
     step = next(size for size in _STEPS if top / GiB / size <= 6)
     return [number * step for number in range(int(top / GiB / step) + 1)]
 
@@ -256,34 +251,50 @@ def gridline(text: str, y: float, left: float, right: float) -> Iterator[str]:
     yield f'<text x="{left - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
 
 
-def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """Where phases begin, and their names below the plot where there is room."""
-    start = 0
+def phases_of(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> list[tuple[str, float, float]]:
+    """Each phase by its short name, and where it begins and ends, from 0 to 1."""
+    found, start = [], 0
     for number in range(1, len(samples) + 1):
-        if number < len(samples) and samples[number].phase == samples[start].phase:
-            continue
-        left, right = places[start][0], places[number - 1][1]
-        x = _across(left)
+        if number == len(samples) or samples[number].phase != samples[start].phase:
+            phase = samples[start].phase
+            short = translated(phase if phase in ("forward", "backward") else PHASES[phase])
+            found.append((short, places[start][0], places[number - 1][1]))
+            start = number
+    return found
+
+
+def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Where phases begin, and their names below the plot, the widest first, where there is room in a narrow window."""
+    found = phases_of(samples, places)
+    taken: list[tuple[float, float]] = []
+    shown = set()
+    for name, left, right in sorted(found, key=lambda phase: phase[1] - phase[2]):
+        half = sum(_CHARACTER if each.isascii() else _WIDE for each in name) / 2
+        middle = _across((left + right) / 2)
+        if middle + half <= 100 and all(middle + half < start or end < middle - half for start, end in taken):
+            taken.append((middle - half, middle + half))
+            shown.add(left)
+    for name, left, right in found:
+        x, middle = _across(left), _across((left + right) / 2)
+        hidden = "" if left in shown else ' visibility="hidden"'
         yield f'<line class="phase" x1="{x:.3f}%" x2="{x:.3f}%" y1="{_TOP}" y2="{_BOTTOM}"/>'
-        if right - left > 0.1:
-            middle = _across((left + right) / 2)
-            name = translated(samples[start].phase)
-            yield f'<text x="{middle:.3f}%" y="{_BOTTOM + 18}" text-anchor="middle">{escape(name)}</text>'
-        start = number
+        yield (
+            f'<text class="name" x="{middle:.3f}%" y="{_BOTTOM + 18}" text-anchor="middle"{hidden}>'
+            f"{escape(name)}</text>"
+        )
 
 
-def _peak(
-    estimate: Estimate, samples: Sequence[Sample], places: Sequence[tuple[float, float]], top: int
-) -> Iterator[str]:
+def _peak(estimate: Estimate, rank: Rank, places: Sequence[tuple[float, float]], top: int) -> Iterator[str]:
+    samples, peak = rank.profile, rank.peak
     highest = max(range(len(samples)), key=lambda number: sum(samples[number].levels))
-    x, y = _across(sum(places[highest]) / 2), _down(estimate.peak.peak, top)
-    title = escape(when(estimate.peak, estimate))
+    x, y = _across(sum(places[highest]) / 2), _down(peak.peak, top)
+    title = escape(when(peak, estimate, rank))
     yield f'<circle class="peak" cx="{x:.3f}%" cy="{y:.1f}" r="4"><title>{title}</title></circle>'
     if estimate.capacity is not None and estimate.capacity < top:
         line = _down(estimate.capacity, top)
-        yield f'<line class="capacity" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{line:.1f}" y2="{line:.1f}"/>'
+        yield f'<line class="capacity" x1="{LEFT}%" x2="{RIGHT}%" y1="{line:.1f}" y2="{line:.1f}"/>'
     anchor, offset = ("end", -8) if x > _MIDDLE else ("start", 8)
-    label = say("peak-label", size=format_bytes(estimate.peak.peak), phase=translated(PHASES[estimate.peak.phase]))
+    label = say("peak-label", size=format_bytes(peak.peak), phase=translated(PHASES[peak.phase]))
     yield f'<text class="label" x="{x:.3f}%" dx="{offset}" y="{y + 4:.1f}" text-anchor="{anchor}">{label}</text>'
 
 

@@ -25,9 +25,18 @@ def title(job: Job) -> str:
         f"{job.model.name} ({format_count(job.model.parameters)} parameters)",
         f"{job.engine.title} on {job.num_gpus} × {where}" if job.num_gpus > 1 else f"one {where}",
         f"sequence {job.sizes['s']}",
-        f"micro-batch {job.sizes['b']}",
+        _batch(job),
     ]
     return " · ".join(parts)
+
+
+def _batch(job: Job) -> str:
+    """The micro-batch; methods that compare pairs run both sequences of each."""
+    objective = job.recipe.objective
+    if objective is None:
+        return f"micro-batch {job.sizes['b']}"
+    count = f"{job.sizes['b'] // 2} pairs" if objective.pairs else str(job.sizes["b"])
+    return f"{objective.method} · micro-batch {count}"
 
 
 def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:

@@ -5,9 +5,51 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_FILES_IN_CHINESE: Mapping[str, str] = {
+    # Megatron-SWIFT
+    "sequences are not packed: each is counted with max_length tokens, and shorter ones need less": (
+        "序列未打包：每个按 max_length 个 token 计，较短者所需更少"
+    ),
+    "max_length is not given: the model's longest sequence": "未给出 max_length：取模型的最长序列",
+    "training towers alone is not supported yet": "暂不支持只训练视觉塔",
+    "only towers and projector together can learn": "视觉塔与投影层只能一起训练",
+    "other methods are not supported yet with Megatron-Core": "暂不支持 Megatron-Core 的其他方法",
+    "only `megatron sft` and `megatron pt` train": "只有 `megatron sft` 与 `megatron pt` 用于训练",
+    # Methods
+    "prompts of {tokens} tokens are assumed": "假定提示为 {tokens} 个 token",
+    "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",
+    "{key} is a key of {method}, which is assumed": "{key} 是 {method} 的键，据此推断",
+    "generation is not counted: the update alone": "不计生成，只计更新",
     # Keys that became no setting
     "It has {count} commands for {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
-    "give one of {commands}": "请只给出其中一条：{commands}",
+    "choose one by its number behind the file's name, as in FILE#2, or keep one: {commands}": (
+        "请在文件名后写上编号选择一条（如 FILE#2），或只保留一条：{commands}"
+    ),
+    "{count} commands describe the same job": "{count} 条命令描述同一任务",
+    "found #{number}": "发现 #{number}",
+    "it has {count} commands": "其中有 {count} 条命令",
+    "is a notebook in which nothing of a supported library is trained or served": (
+        "是 notebook，其中没有用受支持的库训练或部署"
+    ),
+    "is not Python: line {line}: {what}": "不是 Python：第 {line} 行：{what}",
+    "is longer than {count} characters": "超过 {count} 个字符",
+    "is nested too deeply to be read": "嵌套过深，无法读取",
+    "is called with different arguments in lines {lines}": "在第 {lines} 行以不同参数调用",
+    "keep one of them": "请只保留一处",
+    "line {line}: arguments of {call} are in {name}, which is not a literal: left out": (
+        "第 {line} 行：{call} 的参数在 {name} 中，不是字面量：未采用"
+    ),
+    "adapters on some layers alone are not supported yet": "尚不支持只在部分层上的适配器",
+    "name modules": "请给出模块名",
+    "supported: 'none'": "支持：'none'",
+    "lists {count} tensors of {bytes} bytes": "列出 {count} 个张量，共 {bytes} 字节",
+    "lists {count} tensors of {bytes} bytes ({dtypes})": "列出 {count} 个张量，共 {bytes} 字节（{dtypes}）",
+    "no model of the catalog has as many: add its config.json behind this file": (
+        "目录中没有模型与之相符：请在此文件后加上其 config.json"
+    ),
+    "to {bytes} bytes those of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，按该模型计算",
+    "{key}: {name} is taken as one layer of the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
+    "found in line {line}": "位于第 {line} 行",
+    "of scripts LoraConfig is supported: describe it with {path}": "脚本仅支持 LoraConfig：请用 {path} 描述",
     "is a Python script, which is not run": "是 Python 脚本，不会执行",
     "give the config that it makes": "请给出它生成的配置",
     "{keys}: auto, which the Trainer makes of the model's width": "{keys}：auto，由 Trainer 按模型宽度换算",
@@ -18,9 +60,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
     "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",
     "a file that merges an adapter, not a training job": "这是合并适配器的文件，不是训练任务",
-    "preference and reinforcement learning are not supported yet": "暂不支持偏好学习与强化学习",
-    "supported: 'sft' and 'pt'": "支持 'sft' 与 'pt'",
-    "other stages need more models or paired sequences": "其他阶段还要保留别的模型或成对的序列",
+    "this method is not supported yet": "暂不支持此方法",
     "supported: 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
     "supported: 'lora', or leave it out for full fine-tuning": "支持 'lora'；全量微调则不写",
     "sequences split among FSDP's ranks are not supported yet": "暂不支持在 FSDP 的 rank 之间切分序列",
@@ -41,6 +81,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "no effect on memory: {keys}": "不影响显存：{keys}",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
     "give it with --{flag}": "请用 --{flag} 给出",
+    "train.max_seq_length is not set: sequences are as long as the data's": (
+        "未设置 train.max_seq_length：序列长度等于数据的长度"
+    ),
     "tokenizer.max_seq_len is not set: sequences are as long as the data's": (
         "未设置 tokenizer.max_seq_len：序列长度由数据决定"
     ),
@@ -53,16 +96,16 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "torchtune is supported for full fine-tuning and LoRA": "torchtune 支持全量微调与 LoRA",
     "the recipe is not named: a single-device recipe is assumed": "未写明 recipe：按单设备处理",
     "learning rate, schedule or seed: no effect on tensor sizes": ("学习率、调度或随机种子：不影响张量大小"),
-    "data and tokenization before batching": "进入批次之前的数据与 token",
+    "data and tokenization before batching": "组成批次之前的数据与分词",
     "logs, checkpoints on disk, and profiles": "日志、磁盘上的 checkpoint 与性能分析",
     "evaluation and generation between steps, or sampling of single tokens": (
         "步与步之间的评测与生成，或单个 token 的采样"
     ),
     "hosts, processes and request arrival": "主机、进程与请求的到达方式",
-    "read, by a tool's table or by what its keys mean together": "已读取：由工具的表，或由几个键的共同含义",
-    "may change memory, and is not supported yet: left out by name": "可能影响显存，暂不支持：按名称忽略",
+    "read, by a tool's table or by what its keys mean together": "已读取：按工具的对照表，或由几个键共同决定",
+    "may change memory, and is not supported yet: left out by name": "可能影响显存，暂不支持：列出名称后忽略",
     "changes what the job is, and is not supported yet: rejected with its name, unless it is off": (
-        "会变成另一种任务，暂不支持：除非关闭，否则按名称拒绝"
+        "会改变任务本身，暂不支持：除非关闭，否则报错并指出该键"
     ),
     "transformers' Trainer fills in auto": "transformers 的 Trainer 填入 auto 的值",
     # What several keys mean together
@@ -166,5 +209,5 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{name}, not quantized": "{name}，未量化",
     "{count} is what the file states": "文件所写为 {count}",
     "found {value}, which is not supported": "值为 {value}，不支持",
-    "leave it out to run without it": "若要得到没有它的任务，请去掉",
+    "leave it out to run without it": "若不需要它，请去掉此项",
 }

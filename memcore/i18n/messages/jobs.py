@@ -36,7 +36,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "name other modules": "请指定其他模块",
     "{fused} holds {halves}": "{fused} 包含 {halves}",
     "PEFT adapts both or neither": "PEFT 要么两者都适配，要么都不适配",
-    "as PEFT 0.21 does with transformers 5": "如 PEFT 0.21 配合 transformers 5",
+    "as PEFT 0.21 does with transformers 5": "与 PEFT 0.21 配合 transformers 5 时相同",
     "includes routed experts, for which PEFT's lora.ParamWrapper supports only LoRA without dropout": (
         "包含路由专家，PEFT 的 lora.ParamWrapper 对此只支持无 dropout 的 LoRA"
     ),
@@ -68,12 +68,13 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # DeepSpeed
     "{engine} sets gradients to None itself": "{engine} 自行将梯度设为 None",
     "DeepSpeed's default: no ZeRO": "DeepSpeed 的默认值：不用 ZeRO",
+    "ZeRO stage {stage}, nothing offloaded": "ZeRO 阶段 {stage}，不卸载任何内容",
     "needs {stage} 1, 2 or 3": "需要 {stage} 为 1、2 或 3",
     "supported only as fp32, with bf16, {stage} 1 and no offloading": "仅支持 fp32，且需 bf16、{stage} 1、不卸载到主机",
     "for FP8 matrix products use 'fp8-mixed'": "FP8 矩阵乘请用 'fp8-mixed'",
     "found {dtype} with {setting} {preset}": "值为 {dtype}，而 {setting} 为 {preset}",
     "found {value}, but {setting} is {other}": "值为 {value}，但 {setting} 为 {other}",
-    "the config states this differently": "配置中另有不同的说法",
+    "the config states this differently": "配置中另有不同的值",
     "found {value} with {other}": "值为 {value}（{other}）",
     "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)": (
         "只有 DeepSpeed 的 ZeRO-3（engine.type 'deepspeed'、engine.zero_stage 3）可将状态放在磁盘上"
@@ -110,10 +111,16 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "not supported yet for models with vision towers": "对带视觉塔的模型暂不支持",
     "so far only attention and feed-forward layers are supported": "目前仅支持注意力层与前馈层",
     "FSDP cannot shard bitsandbytes' 8-bit matrices": "FSDP 不能切分 bitsandbytes 的 8 位矩阵",
-    "transformers 4 quantizes each expert's nn.Linear, which is not supported yet": (
-        "transformers 4 会量化每个专家的 nn.Linear，暂不支持"
+    "not supported yet for {model}'s experts with transformers 4": "暂不支持 transformers 4 中 {model} 的专家",
+    "8 bits are not supported yet for routed experts with transformers 4": "transformers 4 的路由专家暂不支持 8 位",
+    "'gptq' is supported only with engine.type none or ddp and transformers' layers": (
+        "'gptq' 仅支持 engine.type none、ddp 与 transformers 的层"
     ),
-    "transformers 5, which stacks experts, is supported": "支持 transformers 5（堆叠专家）",
+    "'gptq' is not supported yet for {model}'s experts with transformers 5": (
+        "'gptq' 暂不支持 transformers 5 中 {model} 的专家"
+    ),
+    "'gptq' is not supported yet for {model}, whose layers are Conv1D": "'gptq' 暂不支持 {model}，其层为 Conv1D",
+    "only lora is supported next to 'gptq' so far": "目前与 'gptq' 同用的只支持 lora",
     "transformers splits Llama 4's experts to quantize them, which is not supported yet": (
         "transformers 会拆开 Llama 4 的专家再量化：暂不支持"
     ),

@@ -9,7 +9,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "the framework's default": "框架的默认值",
     "that of parameters": "与参数相同",
     "language model": "语言模型",
-    "ms-swift freezes towers and projectors": "ms-swift 冻结塔和投影器",
+    "ms-swift freezes towers and projectors": "ms-swift 冻结视觉塔和投影器",
     "a text-only step uses no trainable parameters": "纯文本训练步不涉及可训练参数",
     "adapters on Mamba layers are not supported yet": "暂不支持 Mamba 层的适配器",
     "Megatron's adapters have the parameters' dtype, {dtype}": "Megatron 的适配器与参数 dtype 相同，为 {dtype}",
@@ -62,7 +62,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "给出的专家模块已由 training.activation_checkpointing 整体重计算"
     ),
     # Jobs
-    "with layers that predict further tokens Megatron allows 1": "有预测更多 token 的层时 Megatron 只允许 1",
+    "with layers that predict further tokens Megatron allows 1": "有多 token 预测层时 Megatron 只允许 1",
     "found {sequence}, which is not divisible by the ranks that split it": (
         "值为 {sequence}，无法在切分序列的 rank 间均分"
     ),
@@ -75,7 +75,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "Mamba groups": "Mamba 组",
     "columns of a feed-forward layer": "前馈层的列",
     "Megatron-Core's own attention": "Megatron-Core 自己的注意力",
-    "Megatron's is 'vocab-parallel'": "Megatron 的为 'vocab-parallel'",
+    "Megatron's is 'vocab-parallel'": "Megatron 使用 'vocab-parallel'",
     "contradicts training.implementation {value}": "与 training.implementation {value} 矛盾",
     "leaves {layers} layers in the first chunk": "第一个块只剩 {layers} 层",
     "intermediate vision features are needed up to layer {layer}": "需要用到第 {layer} 层的视觉中间特征",
@@ -96,11 +96,11 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "found {given}, but tensor × pipeline × context × data parallel ranks are {ranks}": (
         "值为 {given}，但张量 × 流水线 × 上下文 × 数据并行的 rank 数为 {ranks}"
     ),
-    "{expert} × {tensor} ranks do not divide the {ranks} of a stage": (
-        "{expert} × {tensor} 个 rank 不能整除一个阶段的 {ranks} 个"
+    "{expert} × {tensor} does not divide the GPUs of a pipeline stage ({ranks})": (
+        "{expert} × {tensor} 不能整除流水线一级的 GPU 数（{ranks}）"
     ),
-    "{expert} × {tensor} does not divide the {ranks} ranks of a stage": (
-        "{expert} × {tensor} 不能整除一个阶段的 {ranks} 个 rank"
+    "found {expert} × {tensor}, which must divide the GPUs of a pipeline stage ({ranks})": (
+        "当前为 {expert} × {tensor}，须整除流水线一级的 GPU 数（{ranks}）"
     ),
     "found {instances}, which does not divide the {ranks} data- and context-parallel ranks": (
         "值为 {instances}，不能整除 {ranks} 个数据与上下文并行 rank"

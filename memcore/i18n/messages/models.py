@@ -21,9 +21,13 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "training {family} is not supported yet: {what}": "暂不支持训练 {family}：{what}",
     "training with {what} is not supported yet": "暂不支持用 {what} 训练",
     "Megatron does not support {what} yet ({model})": "Megatron 暂不支持{what}（{model}）",
+    # Names of repositories
+    "found {name}, which is stored as {format}": "{name} 的存储格式为 {format}",
+    "training is supported from {base}": "训练请从 {base} 开始",
+    "it leaves some layers in 16 bits": "其中部分层保留 16 位",
     # Parts of a model
     "other mixers than attention": "注意力以外的混合层",
-    "other mixers than attention with rotated heads": "带旋转头的注意力以外的混合层",
+    "other mixers than attention with rotated heads": "带旋转位置编码的注意力以外的混合层",
     "other feed-forward layers than gated ones of three matrices": "三个矩阵的门控前馈层以外的前馈层",
     "other embeddings than those of tokens": "token 嵌入以外的嵌入",
     "another head than one matrix": "单个矩阵以外的输出头",
@@ -71,7 +75,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "a network without a final norm": "没有最后归一化的网络",
     "attention in parallel with the feed-forward layer": "与前馈层并行的注意力",
     "layers of several mixers": "有多个混合层的层",
-    "layers with norms behind their parts, or one for several": "归一化在各部分之后或由多部分共用的层",
+    "layers with norms behind their parts, or one for several": "在各部分之后做归一化、或多个部分共用一个归一化的层",
     "an indexer of sparse attention": "稀疏注意力的索引器",
     "feed-forward layers of another kind": "其他类型的前馈层",
     "routers with further parameters": "带额外参数的路由器",
@@ -85,6 +89,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "one": "一个",
     "allowed with Pixtral's tower, which has no class token: 'full'": "Pixtral 的塔没有 class token，允许：'full'",
     "known towers: {names}": "已知的塔：{names:s}",
+    "this family's code comes with its checkpoints: activations are those of the same layers in transformers": (
+        "该系列的代码随 checkpoint 提供：激活按 transformers 中相同的层计算"
+    ),
     "only the language model is counted: this family's vision and audio towers are not supported yet": (
         "只计算语言模型：暂不支持该系列的视觉塔和音频塔"
     ),
@@ -137,6 +144,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "the values of these keys do not fit each other: {keys}": "这些键的值互相不符：{keys:s}",
     "found {value}, which is not supported inside this family yet": "值为 {value}，该系列内部暂不支持",
     "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
+    "found no {parts}": "未找到 {parts:s}",
+    "the defaults of its class in transformers are used": "采用 transformers 中该类的默认值",
     "the network has no token embedding": "该网络没有 token 嵌入",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",

@@ -8,24 +8,24 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     # Moments
     "released parameters": "释放的参数",
     "reduced gradients": "归约后的梯度",
-    "parameters of all stages": "所有阶段的参数",
+    "parameters of all stages": "所有级的参数",
     "all-gather copy-in": "all-gather 拷入",
     "{name} adapters": "{name} 的适配器",
     "accumulation in fp32": "fp32 累积",
     "end of the encoder": "编码器结束",
     "return from the host": "从主机取回",
-    "embedding of a further token": "更多 token 的嵌入",
+    "embedding of a further token": "多 token 预测的嵌入",
     "positions and masks": "位置与掩码",
     "vision embedding": "视觉嵌入",
     "cast loss": "转换 dtype 后的损失",
     "chunk of the loss": "损失的分块",
-    "from the capture on": "从捕获起",
-    "capture of CUDA graphs": "CUDA 图的捕获",
-    "all graphs in flight are captured": "捕获所有在途的图",
+    "since CUDA Graph capture": "自 CUDA Graph 捕获起",
+    "capture of CUDA graphs": "CUDA Graph 捕获",
+    "once all graphs in flight are captured": "所有在途微批次的 graph 都已捕获",
     "expert gradients": "专家梯度",
     "from forward to backward pass": "从前向到反向传播",
     "outputs of other micro-batches": "其他微批次的输出",
-    "outputs of the last stage": "最后阶段的输出",
+    "outputs of the last stage": "最后一级的输出",
     "until the chunk's next micro-batch": "直到该块的下一个微批次",
     "end of the cache": "缓存结束",
     "vision layer": "视觉层",
@@ -33,12 +33,10 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "run {number}": "第 {number} 段",
     "run {number}:{part}": "第 {number} 段：{part}",
     "saved by {rules}": "由 {rules} 保存",
-    "it is assumed that the driver queues {count} launches, and that the host needs {time} µs for each": (
-        "假设驱动排队 {count} 次启动，且主机每次需要 {time} µs"
+    "assumes a driver queue of {count} launches and {time} µs of host time per launch": (
+        "假设驱动队列可容纳 {count} 次启动，主机每次启动耗时 {time} µs"
     ),
-    "of two versions of {engine} that were measured, the mean is expected": (
-        "在实测过的两个 {engine} 版本之间，以平均值为预期"
-    ),
+    "the expected value is the mean of two measured versions of {engine}": "预期值取两个实测 {engine} 版本的平均",
     # Targets of adapters
     "PEFT's for {family}": "PEFT 对 {family} 的默认值",
     "LitGPT's lora_query and lora_value": "LitGPT 的 lora_query 和 lora_value",
@@ -54,7 +52,7 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "AdamW in 8 bits of torchao": "torchao 的 8 位 AdamW",
     "AdamW in 4 bits of torchao": "torchao 的 4 位 AdamW",
     "AdamW in fp8 of torchao": "torchao 的 fp8 AdamW",
-    "Muon, and AdamW for what is no matrix of a layer": "Muon，层内矩阵以外用 AdamW",
+    "Muon, with AdamW for everything but the layers' matrices": "Muon，层内矩阵以外的参数用 AdamW",
     "AdEMAMix in 8 bits": "8 位 AdEMAMix",
     "GaLore in 8 bits": "8 位 GaLore",
     "{title} of distributed_shampoo": "distributed_shampoo 的 {title}",

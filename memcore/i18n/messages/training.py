@@ -8,6 +8,14 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     # The loss
     "splits the loss into {count} chunks": "把损失分成 {count} 块",
     "at most {most} are supported": "最多支持 {most} 块",
+    # Methods
+    "a sequence has {tokens} tokens": "一个序列有 {tokens} 个 token",
+    "found {method} with layers of {code}": "值为 {method}，层代码为 {code}",
+    "training.loss {kind}": "training.loss 为 {kind}",
+    "applies to methods with a reference model, found {method}": "仅适用于有参考模型的方法，当前为 {method}",
+    "{method} compares with no reference model": "{method} 不与参考模型比较",
+    "as the trainers do": "与各训练器相同",
+    "pipeline parallelism": "流水线并行",
     # Adapters
     "'lora-fa' freezes LoRA's first matrices": "'lora-fa' 冻结 LoRA 的第一个矩阵",
     "needs training.adapter {kind}": "需要 training.adapter {kind}",
@@ -120,7 +128,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     ),
     "torchao has {recipes}": "torchao 可用 {recipes:s}",
     "torchao gathers in float8 with 'tensorwise' only, found {recipe}": (
-        "torchao 只在 'tensorwise' 下以 float8 聚集，当前为 {recipe}"
+        "torchao 只在 'tensorwise' 下以 float8 聚合，当前为 {recipe}"
     ),
     "{model} has no recurrent mixers": "{model} 没有循环混合层",
     "{layers} has no KV cache in training": "{layers} 在训练中没有 KV 缓存",
@@ -153,7 +161,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not supported yet in DeepSpeed's pipelines": (
         "值为 {value}，在 DeepSpeed 的流水线中暂不支持"
     ),
-    "DeepSpeed's is 1f1b": "DeepSpeed 的为 1f1b",
+    "DeepSpeed's is 1f1b": "DeepSpeed 使用 1f1b",
     "Megatron-DeepSpeed supports one or the other: set one of them to 1": (
         "Megatron-DeepSpeed 只支持其一：请将其中之一设为 1"
     ),

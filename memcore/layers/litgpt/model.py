@@ -226,7 +226,7 @@ def _spread(x: Tensor, count: Axis) -> Tensor:
 
 
 def _rope(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
-    """`apply_rope`, in fp32 because of the tables, over the first elements of a head; the rest beside it."""
+    """`apply_rope`, in fp32 because of the tables, over the first elements of a head; the rest is concatenated."""
     cos, sin = tables
     turned, rest = parted(x, cos.shape[-1])
     roped = to(rotated(turned, cos, sin), x.dtype)

@@ -15,7 +15,7 @@ from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Axis, Total
 
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""What adapters can be beside, whatever a family calls it (`lora_query`, `lora_projection`, `lora_mlp` …)."""
+"""Layers that can have adapters, whatever a family calls them (`lora_query`, `lora_projection`, `lora_mlp` …)."""
 _HEADS = TARGETS[:3]
 
 
@@ -78,7 +78,7 @@ FIRST_PROMPTED = 2
 
 
 def _scaled(part: Any, dtype: str) -> Any:
-    """The part with a factor and a bias beside every linear layer."""
+    """Return the part with a factor and a bias next to every linear layer."""
     if isinstance(part, Linear):
         return replace(part, adapter_dtype=dtype, adapter_kind="scale")
     if isinstance(part, tuple):

@@ -1,4 +1,4 @@
-"""Adapters beside linear layers, as PEFT computes them (peft/tuners/*/layer.py, `forward`).
+"""Adapters next to linear layers, as PEFT computes them (peft/tuners/*/layer.py, `forward`).
 
 Each adds to the result of the layer, in the dtype of its own parameters, and casts the sum back.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from memcore.layers.transformers.orthogonal import rotated, scaled_rows, turned
 from memcore.networks.weights import Linear
 from memcore.symbols import Shape
+from memcore.tensors.arithmetic import add_in_place
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, like, new, only, to, view
 from memcore.tensors.operations import add, dropout, linear, matmul, mul, scale
@@ -57,17 +58,13 @@ def _adalora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tenso
     down, middle, up = (weights[part.adapter_name(f"lora_{each}")] for each in "AEB")
     x = dropout(to(x, down.dtype), part.adapter_dropout)
     added = scale(scale(linear(linear(x, mul(down, middle)), up)), "div")
-    base = result.pop()
-    out = view(base, base.shape, base.order)
-    if tracked(base, added):
-        attach([out], [base, added], [], lambda g, s: [g[0], g[0]])
-    return out
+    return add_in_place(result.pop(), added)
 
 
 def _dora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     """Magnitudes and directions: each forward pass makes the whole weight for its norms, which get no gradient.
 
-    Beside a quantized layer (peft/tuners/lora/bnb.py) four bits clone the result, and autocast casts instead of PEFT.
+    Next to a quantized layer (peft/tuners/lora/bnb.py) four bits clone the result, and autocast casts instead of PEFT.
     """
     down, up, magnitude = (weights[part.adapter_name(each)] for each in ("lora_A", "lora_B", "lora_magnitude_vector"))
     base, tape = weights[f"{part.name}.weight"], x.tape

@@ -162,7 +162,7 @@ def _norm_rows(x: Tensor, weights: Weights, part: Attention) -> list[Tensor]:
 
 
 def _norm_heads(x: Tensor, weights: Weights, part: Norm) -> Tensor:
-    """A norm over each head of (b, heads, s, d); weights for each head need heads beside their elements (Cohere)."""
+    """A norm over each head of (b, heads, s, d); weights for each head need heads next to their elements (Cohere)."""
     if part.leading:
         return permute(norm(permute(x, 0, 2, 1, 3), weights, part), 0, 2, 1, 3)
     return norm(x, weights, part)

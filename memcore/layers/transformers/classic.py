@@ -57,7 +57,7 @@ def _rotate_every_two(x: Tensor, sin: Tensor, cos: Tensor) -> Tensor:
 
 
 def _repeat_interleave(x: Tensor, width: Axis) -> Tensor:
-    """Each element of a table twice, beside an axis for heads."""
+    """Each element of a table twice, next to an axis for heads."""
     return new(x.tape, ("s", 1, width), x.dtype, "rotary")
 
 

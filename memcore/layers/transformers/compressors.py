@@ -121,7 +121,7 @@ def _beside_heads(table: Tensor) -> Tensor:
 
 
 def _overlapping(hidden_states: Tensor, weights: Weights, name: str, rate: Axis, windows: Axis) -> tuple[Tensor, ...]:
-    """Keys compressed from a window and the one before it, and what is kept beside them."""
+    """Return keys compressed from a window and the one before it, and what is kept with them."""
     tape = hidden_states.tape
     kv = project_to(hidden_states, weights, f"{name}.kv_proj")
     gate = project_to(hidden_states, weights, f"{name}.gate_proj")

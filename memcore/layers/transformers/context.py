@@ -9,6 +9,7 @@ from typing import Any
 from memcore.layers.tensor_parallel import finished
 from memcore.layers.transformers.adapters import ADAPTERS, PREPARES, Result
 from memcore.networks.weights import Linear
+from memcore.tensors.arithmetic import add_in_place
 from memcore.tensors.basics import clone, to, unmerged
 from memcore.tensors.fused_lora import Adapted, products
 from memcore.tensors.operations import add, dropout, linear, mul, scale
@@ -37,7 +38,7 @@ class Context:
     mask: Tensor | None
     """The attention mask of this kind of layer."""
     cache: Held[list[Tensor]] | None
-    """The KV cache that is filled although nobody reads it, if `use_cache` was left on."""
+    """The KV cache that is filled but not used, if `use_cache` was left on."""
     padding: Tensor | None = None
     """The padding mask itself, as recurrent mixers see it."""
     recurrence: Recurrence = field(default_factory=Recurrence)
@@ -63,11 +64,11 @@ class Context:
     shared: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """Keys and values that layers leave for later ones, by which tokens they see (`KVSharingDict`)."""
     outputs: list[Tensor] = field(default_factory=list)
-    """What the last layer returned beside its hidden states."""
+    """What the last layer returned in addition to its hidden states."""
     ragged: bool = False
     """Learned prefixes and the sequence are together no multiple of 16."""
     returned: list[Tensor] = field(default_factory=list)
-    """What the layer that is running will return beside them, and holds until it ends."""
+    """What the running layer will return in addition, and holds until it ends."""
 
     @property
     def arguments(self) -> dict[str, Tensor]:
@@ -94,7 +95,7 @@ class Context:
         return replace(self, rotary=own, **nothing)
 
     def leave(self, output: Tensor | None) -> None:
-        """Return a tensor beside the hidden states: the model's loop holds it until the next layer is done."""
+        """Return a tensor in addition to the hidden states: the model's loop holds it until the next layer is done."""
         if output is not None:
             self.returned.append(output)
 
@@ -105,7 +106,7 @@ def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
         if x.tape.fuses_lora and fusable(weights, part):
             return products(x, [adapted(weights, part)])[0]
         bias = weights.get(f"{part.name}.bias")
-        has_adapter, dtype = part.adapter_dtype is not None, x.dtype
+        has_adapter, dtype = part.adapter_dtype is not None and x.tape.adapting, x.dtype
         given = x  # the module is given it, and holds it until it returns
         if has_adapter and part.adapter_kind in PREPARES:
             x, *_held = PREPARES[part.adapter_kind](x, weights, part)
@@ -118,7 +119,7 @@ def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
 
 
 def fusable(weights: Weights, part: Linear) -> bool:
-    """Whether Unsloth's functions take a layer: LoRA without dropout beside a matrix without a bias (llama.py)."""
+    """Return whether Unsloth's functions take a layer: LoRA without dropout, a matrix without a bias (llama.py)."""
     lora = part.adapter_dtype is not None and part.adapter_kind == "lora" and not part.adapter_dropout
     return lora and f"{part.name}.bias" not in weights
 
@@ -135,7 +136,7 @@ def _viewed(result: Tensor, part: Linear) -> Tensor:
 
 
 def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
-    """LoRA beside a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
+    """LoRA next to a linear layer (peft/tuners/lora/layer.py, `Linear.forward`).
 
     The product of the two small matrices, scaled, is added in their dtype and cast to the result's.
     """
@@ -161,17 +162,21 @@ def scaled(result: Tensor, weights: Weights, part: Linear) -> Tensor:
 
 
 def _adapt_quantized(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
-    """LoRA beside a quantized layer (peft/tuners/lora/bnb.py): four bits clone the result, and the product is cast."""
+    """LoRA next to a quantized layer (peft/tuners/lora/bnb.py): four bits clone the result, and the product is cast.
+
+    Next to GPTQ's (tuners/lora/gptq.py) it is added to the result in place.
+    """
     how = weights[f"{part.name}.weight"].quantization
+    grouped = how is not None and how.grouped
     base = result.pop()
-    if how is not None and how.bits == 4:
+    if how is not None and how.bits == 4 and not grouped:
         base = clone(base)
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
     converts = x.tape.autocast is None
     x = to(x, down.dtype) if converts else x
     output = scale(linear(linear(dropout(x, part.adapter_dropout), down), up))
     output = to(output, base.dtype) if converts else output
-    return add(base, output)
+    return add_in_place(base, output) if grouped else add(base, output)
 
 
 def leaf(name: str) -> str:

@@ -1,4 +1,4 @@
-"""LoRA beside the stacked matrices of experts, as PEFT computes it (peft/tuners/lora/layer.py, `ParamWrapper`).
+"""LoRA next to the stacked matrices of experts, as PEFT computes it (peft/tuners/lora/layer.py, `ParamWrapper`).
 
 The product of both factors is added to a copy of the matrices of all experts in every forward pass, which the grouped
 product keeps for the backward pass. Registering the parametrization calls it once before.

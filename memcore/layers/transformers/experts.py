@@ -23,9 +23,10 @@ from memcore.tensors.basics import identity, like, new, only, split, to, unmerge
 from memcore.tensors.grouped import grouped_mm
 from memcore.tensors.indexing import sort, take
 from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, mul, scale
+from memcore.tensors.quantized import quantized_experts
 from memcore.tensors.running import clamp
 from memcore.tensors.slices import unsqueeze
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Parameter, Tensor
 
 
 def run_experts(
@@ -69,6 +70,8 @@ def _selected(bias: Weight | None, weights: Weights, expert_ids: Tensor) -> Tens
 
 def _grouped_linear(x: Tensor, matrices: Tensor, weight: Weight, offsets: Tensor, bias: Tensor | None) -> Tensor:
     outer = next(axes for axes in weight.axes[1:] if axes != x.shape[-1:])
+    if isinstance(matrices, Parameter) and matrices.quantization is not None:
+        return quantized_experts(x, matrices, matrices.quantization, outer)
     out = grouped_mm(x, matrices, offsets, outer)
     return out if bias is None else add_in_place(out, bias)
 
@@ -219,7 +222,7 @@ def _hy_v3(hidden_states: Tensor, weights: Weights, part: Experts, context: Cont
 
 
 def beside(residual: Tensor, weights: Weights, part: Feed) -> tuple[Tensor, ...]:
-    """What a layer of Gemma 4 does beside its dense feed-forward layer, and what its local variables keep."""
+    """Run the experts of a Gemma 4 layer after its dense feed-forward block; local variables keep tensors alive."""
     if not isinstance(part, Experts):
         raise TypeError(part)
     hidden_states_flat = identity(residual)

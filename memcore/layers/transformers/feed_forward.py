@@ -51,7 +51,7 @@ def _gemma3n(hidden_states: Tensor, weights: Weights, part: FeedForward, gate: L
 
 
 def _gaussian_topk(inputs: Tensor) -> Tensor:
-    """What exceeds the mean by so many standard deviations, which are a tensor of one element."""
+    """Return what exceeds the mean by a number of standard deviations, a tensor of one element."""
     std_multiplier = new(inputs.tape, (), inputs.dtype, "ones")
     inputs_mean = mean(inputs)
     inputs_std = std(inputs)

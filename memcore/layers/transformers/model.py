@@ -9,6 +9,7 @@ from functools import partial
 from memcore.layers.cut_loss import cut_loss
 from memcore.layers.fused_loss import fused_linear_loss
 from memcore.layers.losses import causal_lm_loss, chunked_loss
+from memcore.layers.objectives import objective_loss, valued
 from memcore.layers.tensor_parallel import headed
 from memcore.layers.transformers.context import Context, project
 from memcore.layers.transformers.masks import mask_of
@@ -19,7 +20,8 @@ from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.tokens import merged, trained_rows
 from memcore.layers.transformers.wiring import decoder_layer
 from memcore.networks.network import Layer
-from memcore.tensors.basics import to
+from memcore.symbols import Axis
+from memcore.tensors.basics import narrow, to
 from memcore.tensors.operations import linear, scale, tanh
 from memcore.tensors.reshaping import select
 from memcore.tensors.tensor import Tensor
@@ -29,6 +31,8 @@ from memcore.trace.step import Batch, Slot, Step
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The loss of one micro-batch, and what the model's output object holds: logits, and features of images."""
     loss = step.recipe.loss
+    if step.recipe.objective is not None:
+        return objective_loss(step, batch, _outputs)
     if not step.recipe.network.ends.predicts:
         return _stage(step, batch)
     if loss.shifts_labels:
@@ -79,6 +83,28 @@ def _model(step: Step, batch: Batch) -> tuple[Tensor, object]:
     step.loss_begins(hidden_states)
     logits = _head(step, hidden_states)
     return step.leave("root", logits), returned
+
+
+def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
+    """The logits of `ForCausalLM.forward(input_ids, logits_to_keep=tokens)`; None: of all tokens.
+
+    A value head's numbers take their place (trl 0.9, models/modeling_value_head.py, which casts the logits to fp32).
+    """
+    batch = _cast(step, batch)
+    batch = replace(batch, tokens=step.enter("root", batch.tokens))
+    hidden_states = _decoder(step, batch)[0]
+    step.loss_begins(hidden_states)
+    if tokens is not None:
+        hidden_states = narrow(hidden_states, 1, tokens)
+    if step.recipe.objective is not None and step.recipe.objective.fused:
+        return step.leave("root", hidden_states)
+    logits = _head(step, hidden_states)
+    if step.recipe.objective is None or not step.recipe.objective.values:
+        return step.leave("root", logits)
+    upcast = to(step.leave("root", logits).detach(), "fp32")
+    found = valued(hidden_states)
+    del upcast
+    return found
 
 
 def _cast(step: Step, batch: Batch) -> Batch:

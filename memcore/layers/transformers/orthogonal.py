@@ -91,7 +91,7 @@ def scaled_rows(x: Tensor, result: list[Tensor], weights: Weights, part: Linear)
 
 
 def _side(elements: int) -> int:
-    """The side of a matrix whose upper triangle has so many elements."""
+    """Return the side of a matrix whose upper triangle has `elements` elements."""
     return next(side for side in range(1, elements + 2) if side * (side - 1) // 2 == elements)
 
 

@@ -49,7 +49,7 @@ def _norms_after(hidden_states: Tensor, weights: Weights, layer: Layer, context:
 
 
 def _dropped(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """Phi-3: what was dropped lives on beside its parts."""
+    """Phi-3: what was dropped out stays alive with its parts."""
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     hidden_states, _scores = mix(hidden_states, weights, layer, context)

@@ -36,7 +36,7 @@ def kernels(network: Network) -> tuple[str, ...]:
 
 
 def check(network: Network) -> None:
-    """Refuse networks with parts whose activations are not modelled."""
+    """Refuse networks with parts whose activations are not supported."""
     missing = list(dict.fromkeys(part for layer in network.kinds for part in _missing(layer)))
     if missing:
         raise UnsupportedError(

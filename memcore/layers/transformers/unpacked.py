@@ -1,6 +1,6 @@
 """Decoder layers of sparse families whose local variables differ from Llama's.
 
-What a part returns beside its hidden states takes the place of the attention's scores, or a part lives longer.
+What a part returns in addition to its hidden states takes the place of the attention's scores, or a part lives longer.
 """
 
 from __future__ import annotations

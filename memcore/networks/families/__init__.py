@@ -9,6 +9,7 @@ from memcore.networks.families.decoders import DECODERS
 from memcore.networks.families.family import Composite, Family
 from memcore.networks.families.hybrids import HYBRIDS
 from memcore.networks.families.multimodal import COMPOSITES
+from memcore.networks.families.remote import REMOTE, renamed
 from memcore.networks.families.sparse import SPARSE
 from memcore.networks.families.special import SPECIAL
 
@@ -18,16 +19,18 @@ FAMILIES: Mapping[str, Family] = {
     **SPARSE,
     **HYBRIDS,
     **SPECIAL,
+    **REMOTE,
     "qwen2_5_vl_text": DECODERS["qwen2_vl_text"],
     "ministral3": DECODERS["mistral"],
 }
 """Language models."""
 
 ALIASES: Mapping[str, str] = {
+    "deepseek_ref": "deepseek_v4",
     "kimi_k2": "deepseek_v3",
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",
 }
 """Names under which checkpoints were published before transformers, or without it, for networks that have a row."""
 
-__all__ = ["ALIASES", "COMPOSITES", "FAMILIES", "Composite", "Family"]
+__all__ = ["ALIASES", "COMPOSITES", "FAMILIES", "Composite", "Family", "renamed"]

@@ -59,8 +59,11 @@ _GEMMA = Family(
 
 _OLMO2 = Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", norm="rms-after", rotary="full-fp32")
 
+_LLAMA = Family(feeds={"dense": Dense(bias="mlp_bias")})
+
 DECODERS: Mapping[str, Family] = {
-    "llama": Family(feeds={"dense": Dense(bias="mlp_bias")}),
+    "llama": _LLAMA,
+    "iquestcoder": _LLAMA,
     "mistral": Family(mixers={"attention": UNBIASED}, mixer_plan=patterns.sliding),
     "qwen2": Family(mixers={"attention": QUERY_BIASED}, mixer_plan=patterns.qwen),
     "qwen3": Family(mixers={"attention": Grouped(norms=HEAD_NORMS)}, mixer_plan=patterns.qwen),

@@ -33,7 +33,7 @@ class Family:
     second_if: str | None = None
     """A key without which (or with zero) there is no second feed-forward layer."""
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Canonical name -> this family's own name of a key, beside those of its class."""
+    """Canonical name -> this family's own name of a key, in addition to those of its class."""
     path: str = "model.layers"
     embedding: str = "model.embed_tokens"
     embedding_rows: Callable[[Reader], int] | None = None
@@ -75,6 +75,10 @@ class Family:
     prediction: str | None = None
     """Layers that predict several tokens, which transformers does not build but checkpoints hold: `copies` embedding
     and head, or `shares` them."""
+    like: str | None = None
+    """The type whose class says what an absent key means, where transformers has none for this one."""
+    warning: str | None = None
+    """What a user must know about what is counted."""
     sdpa: bool = True
     """Whether transformers runs this family with SDPA; if not, it falls back to eager attention."""
 

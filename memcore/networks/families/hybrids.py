@@ -1,4 +1,4 @@
-"""Decoders with recurrent mixers, alone or beside attention."""
+"""Decoders with recurrent mixers, alone or together with attention."""
 
 from __future__ import annotations
 

@@ -63,6 +63,11 @@ def _mimo_places(reader: Reader) -> list[Place]:
     return [replace(place, mixer="sliding") if place.mask == "sliding" else place for place in places]
 
 
+def _rounded_down(reader: Reader) -> int:
+    """A head's width, which 96 heads need not divide evenly (modeling_glm4_moe.py: Glm4MoeAttention.__init__)."""
+    return reader.integer("head_dim", reader.sizes["h"] // reader.integer("num_attention_heads") or 1)
+
+
 def _glm_places(reader: Reader) -> list[Place]:
     """Layers that choose tokens, and those that use an earlier choice again."""
     count = patterns.depth(reader)
@@ -319,6 +324,7 @@ SPARSE: Mapping[str, Family] = {
         mixers={
             "attention": Grouped(
                 output_bias=False,
+                width=_rounded_down,
                 norms=HEAD_NORMS,
                 norm_if="use_qk_norm",
                 norm_place="projected",

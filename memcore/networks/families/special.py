@@ -142,6 +142,7 @@ def _gemma3n_extra(reader: Reader, place: Place) -> Extra:
 
 
 def _gemma3n_ends(reader: Reader) -> tuple[Weight, ...]:
+    reader.integer("hidden_size_per_layer_input")  # unlike Gemma 4, it always adds them
     copies = reader.integer("altup_num_inputs") - 1
     names = ("altup_projections", "altup_unembed_projections")
     altup = [_other(f"model.{name}.{i}.weight", ("h",), ("h",)) for name in names for i in range(copies)]

@@ -60,7 +60,7 @@ def clip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
 
 
 def siglip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
-    """SigLIP; its pooling head is part of it only if `vision_use_head` says so, and then computes what nobody reads."""
+    """SigLIP; its pooling head is part of it only if `vision_use_head` says so, and then its results are not used."""
     sizes(reader)
     positions(reader)
     widths(reader)

@@ -14,13 +14,14 @@ from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.messages import Message, joined
-from memcore.questions.advising.changes import CHANGES, RISKS, Change, Changes, applicable
+from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.advising.server import ServerAdvice, advised
 from memcore.questions.advising.server import ladder as server_ladder
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of
 from memcore.questions.describe import when
 from memcore.serving.estimate import ServingEstimate
+from memcore.trace.changes import RISKS, Change, Changes
 from memcore.units import GB, format_bytes
 
 _NOTICEABLE = 0.01
@@ -29,46 +30,51 @@ _NOTICEABLE = 0.01
 
 @dataclass(frozen=True)
 class Advice:
-    """A change, and the estimate of the config with it."""
+    """One change of a training job, with the estimates before and after it."""
 
     title: str
+    """The change in a few words, such as "Fused linear loss"."""
     kind: str
-    """A key of `memcore.questions.advising.changes.KINDS`."""
+    """A key of `memcore.trace.changes.KINDS`."""
     note: str
+    """What the change costs besides time; empty if nothing."""
     changes: Changes
-    """Settings that change, by path; None leaves one out."""
+    """The new values by the path of their setting; None removes a setting."""
     before: Estimate
+    """The estimate without the change."""
     after: Estimate
+    """The estimate with the change."""
     roofline: Roofline
+    """The rates that `slowdown` assumes."""
 
     @property
     def config(self) -> Config:
-        """The config with the change."""
+        """Return the config with the change."""
         return self.after.job.config
 
     @cached_property
     def saving(self) -> int:
-        """Bytes in tensors that the binding rank needs less at its peak; negative if it needs more."""
+        """Return the bytes in tensors saved at the peak; negative if the job needs more."""
         return self.before.allocated.expected - self.after.allocated.expected
 
     @cached_property
     def device_saving(self) -> int:
-        """The same as the driver shows it, the allocator's gaps included."""
+        """Return the bytes saved on the device, as nvidia-smi shows them."""
         return self.before.device.expected - self.after.device.expected
 
     @property
     def allocates_alike(self) -> bool:
-        """Only the allocator behaves in another way: what it saves shows in `device_saving` alone."""
+        """Return whether only the allocator changes, so that the saving shows in `device_saving` alone."""
         return all(path == EngineSettings.expandable_segments for path in self.changes)
 
     @property
     def saves(self) -> int:
-        """Bytes that it saves, in tensors or, where tensors are the same, on the device."""
+        """Return the bytes saved in tensors or, if tensors are unchanged, on the device."""
         return self.device_saving if self.allocates_alike else self.saving
 
     @cached_property
     def fits(self) -> bool | None:
-        """Whether the job fits with it; None where no accelerator is named."""
+        """Return whether the job fits with the change, or None if the config names no accelerator."""
         capacity = self.after.capacity
         if capacity is not None and self.after.allocated.expected > capacity:
             return False
@@ -80,36 +86,36 @@ class Advice:
 
     @cached_property
     def slowdown(self) -> float:
-        """How much longer the GPUs work for a token, as a share; by the roofline, which ranks and promises nothing."""
+        """Return the relative change of GPU time per token (0.3: 30 % slower), a roofline estimate for ranking only."""
         before, after = self._costs
         return after.per_token / before.per_token - 1
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The change in the words of the tool that runs the job."""
+        """Return the change as flags of the tool that runs the job."""
         job = self.after.job
         return tuple(native(dialect_of(job.engine.name, job.recipe.implementation), self.changes))
 
     @property
     def is_offered(self) -> bool:
-        """Whether the tool has a word for what changes."""
+        """Return whether the tool has a flag for the change."""
         job, main = self.after.job, next(iter(self.changes.items()))
         return any(native(dialect_of(job.engine.name, job.recipe.implementation), dict([main])))
 
     @property
     def reason(self) -> str:
-        """Why it is of its class of cost, with numbers."""
+        """Return what the change costs, with numbers: arithmetic, communication, pipeline bubble."""
         before, after = self._costs
         said = [_arithmetic(before.flops * before.gpus / before.tokens, after.flops * after.gpus / after.tokens)]
         said += [_traffic(name, getattr(before, name), getattr(after, name), words) for name, words in _TRAFFIC.items()]
         if after.bubble > before.bubble:
-            said.append(Message("the pipeline idles {:.0f}% of the time it works", 100 * after.bubble))
+            said.append(Message("pipeline bubble: idle time is {:.0f}% of compute time", 100 * after.bubble))
         found = [each for each in (self.note, *said) if each]
-        return joined("; ", found) if found else "no more arithmetic and no more communication"
+        return joined("; ", found) if found else "no extra arithmetic and no extra communication"
 
     @property
     def because(self) -> str | None:
-        """Why it saves nothing, if so."""
+        """Return why the change saves nothing, or None if it saves something."""
         if self.saves > 0:
             return None
         return _nothing(self.before, self.after)
@@ -133,65 +139,78 @@ def _arithmetic(before: float, after: float) -> str:
 def _traffic(name: str, before: float, after: float, words: str) -> str:
     if abs(after - before) < 0.005 * max(before, after, GB):
         return ""
-    return Message("{:,.1f} GB {} per step, was {:,.1f}", after / GB, words, before / GB)
+    return Message("{:,.1f} GB {} per step (was {:,.1f})", after / GB, words, before / GB)
 
 
 def _nothing(before: Estimate, after: Estimate) -> str:
-    """The moment that binds, and where the change helps instead."""
+    """The peak, which the change does not lower, and where it helps instead."""
     sums = before.ledger.by_category
     largest = max(sums, key=lambda name: sums[name])
     lower = [
-        Message("it lowers the {} from {} to {}", PHASES[phase], format_bytes(now), format_bytes(then))
+        Message("{} falls from {} to {}", PHASES[phase], format_bytes(now), format_bytes(then))
         for phase in PHASES
         if (then := after.rank.peak_of(phase)) < (now := before.rank.peak_of(phase)) - now // 1000
     ]
     share = 100 * sums[largest] / before.ledger.total
     peak = (
         Message(
-            "the peak is in the {}, where {:.0f}% are {} and this changes nothing",
+            "no effect at the peak ({}), where {:.0f}% is {}",
             when(before.peak, before),
             share,
             largest,
         )
         if after.allocated.expected >= before.allocated.expected
-        else Message("the allocator holds no less: the peak is in the {}", when(before.peak, before))
+        else Message("reserved memory stays the same: the peak is in the {}", when(before.peak, before))
     )
     return joined("; ", (peak, *lower))
 
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """All advice for a config, best first."""
+    """Every change that applies to a config, best first; `advise` returns it."""
 
     estimate: Estimate | ServingEstimate
+    """The estimate of the config as given."""
     advice: tuple[Advice | ServerAdvice, ...]
+    """One change each, compared with `estimate`."""
     ladder: tuple[Advice | ServerAdvice, ...] = ()
-    """Changes one on top of another; each is compared with the one before."""
+    """Changes on top of each other, each compared with the one before; empty unless asked for."""
 
     @property
     def saving(self) -> tuple[Advice | ServerAdvice, ...]:
-        """What saves something."""
+        """Return the changes that save memory."""
         return tuple(each for each in self.advice if each.saves > 0)
 
     @property
     def useless(self) -> tuple[Advice | ServerAdvice, ...]:
-        """What saves nothing here; `because` says why."""
+        """Return the changes that save nothing here; `because` says why."""
         return tuple(each for each in self.advice if each.saves <= 0)
 
 
 def advise(config: Config | Mapping[str, object], *, ladder: bool = False, roofline: Roofline | None = None) -> Advised:
-    """Every change of one knob that applies to a job or a server, with real estimates on both sides.
+    """Try every change of one setting that applies, and estimate the job with each of them.
 
-    Best first: by bytes saved over the slowdown, and after these what costs precision, GPUs or the job itself. With
-    `ladder`, also the standard changes one on top of another until the job fits.
+    The order is bytes saved over slowdown; changes that cost precision, GPUs or part of the job come last.
 
-    >>> job = {"model": "llama-3.2-1b", "training": {"sequence_length": 8192}}
-    >>> found = advise(job)
-    >>> best = found.advice[0]
-    >>> best.title, best.flags, round(best.saving / 2**30, 1)
-    ('Fused linear loss', ('--use_liger_kernel true',), 9.7)
+    Args:
+        config: A training job or a server, as in `estimate`.
+        ladder: Also stack the standard changes on top of each other until the job fits.
+        roofline: Rates for the slowdown; by default those of the config's accelerator.
 
-    Raises whatever `estimate` raises.
+    Returns:
+        An `Advised` with the estimate and the changes.
+
+    Raises:
+        ConfigError: As in `estimate`.
+        UnsupportedError: As in `estimate`.
+
+    Sources: savings are differences of two estimates; slowdowns follow [the cost model](costs.md).
+
+    Examples:
+        >>> job = {"model": "llama-3.2-1b", "training": {"sequence_length": 8192}}
+        >>> best = advise(job).advice[0]
+        >>> best.title, best.flags, round(best.saving / 2**30, 1)
+        ('Fused linear loss', ('--use_liger_kernel true',), 9.7)
     """
     *_, last = advice_by_piece(config, roofline=roofline)
     if not ladder:
@@ -202,7 +221,7 @@ def advise(config: Config | Mapping[str, object], *, ladder: bool = False, roofl
 
 
 def advice_by_piece(config: Config | Mapping[str, object], *, roofline: Roofline | None = None) -> Iterator[Advised]:
-    """What `advise` finds, after every change that was tried: so that somebody else may have a turn in between."""
+    """Yield the result of `advise` after every change that was tried, so that other work can run in between."""
     found = estimate(config)
     advice: list[Advice | ServerAdvice] = []
     yield Advised(found, ())

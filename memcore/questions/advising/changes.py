@@ -5,57 +5,17 @@ A row says which settings it changes and from which values; what engine and mode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.trace.changes import RUNGS, Change, Changes
 from memcore.trace.job import Job
-from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
-from memcore.trainers.pytorch.settings import TorchSettings
 
-Changes = Mapping[str, object]
-
-KINDS: Mapping[str, str] = {
-    "free": "costs nothing",
-    "communication": "more communication",
-    "compute": "more arithmetic",
-    "latency": "slower steps",
-    "transfer": "traffic with the host",
-    "precision": "lower precision",
-    "method": "another method of training",
-    "gpus": "more GPUs",
-    "job": "another job",
-}
-"""Classes of cost, from the harmless on."""
-
-RISKS = ("precision", "method", "gpus", "job")
-"""Classes whose price is not time alone."""
-
-_AC, _BUDGET = "training.activation_checkpointing", Training.activation_memory_budget
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A row."""
-
-    title: str
-    kind: str
-    """A key of `KINDS`."""
-    note: str = ""
-    """Why it is of this kind, where numbers do not say so."""
-    to: Changes | None = None
-    """Settings as they become; None leaves one out."""
-    when: Mapping[str, tuple[object, ...]] | None = None
-    """It applies where settings have one of these values."""
-    made: Callable[[Job], Iterator[Changes]] | None = None
-    """The same where it depends on the job."""
-    engines: tuple[str, ...] | None = None
-    """None: all that take the settings."""
-    ladder: bool = True
-    """It is a rung of the standard ladder."""
+_BUDGET = Training.activation_memory_budget
 
 
 def _fewer_at_once(job: Job) -> Iterator[Changes]:
@@ -94,13 +54,6 @@ def _more_gpus(job: Job) -> Iterator[Changes]:
         yield {Hardware.num_gpus: job.num_gpus * 2, **fewer, **left_out}
 
 
-def _all_shards(job: Job) -> Iterator[Changes]:
-    """One group of ranks that shards instead of several."""
-    ranks = job.num_gpus // (job.stages * job.sizes["tp"])
-    if 1 <= job.sizes["z"] < ranks and job.engine.name == "fsdp":
-        yield {Parallelism.data_parallel_shard_size: ranks}
-
-
 def _shorter(job: Job) -> Iterator[Changes]:
     """Half the sequence."""
     length = job.sizes["s"] * job.sizes["cp"]
@@ -108,9 +61,10 @@ def _shorter(job: Job) -> Iterator[Changes]:
         yield {Training.sequence_length: length // 2}
 
 
-CHANGES: tuple[Change, ...] = (
+_COMMON: tuple[Change, ...] = (
     Change(
         title="Expandable segments",
+        rung="switches",
         kind="free",
         note="the allocator grows its segments instead of leaving gaps; tensors stay as they are",
         to={EngineSettings.expandable_segments: True},
@@ -118,20 +72,23 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Free the model's outputs before the backward pass",
+        rung="switches",
         kind="free",
-        note="nobody reads them",
+        note="the training step does not need them",
         to={Training.outputs_kept: False},
         when={Training.outputs_kept: (True,)},
     ),
     Change(
         title="No KV cache while training",
+        rung="switches",
         kind="free",
-        note="nobody reads it",
+        note="training never reads it",
         to={Training.use_cache: False},
         when={Training.use_cache: (True,)},
     ),
     Change(
         title="Free gradients after each step",
+        rung="switches",
         kind="free",
         note="the next backward pass recreates them",
         to={Training.zero_grad: "set-to-none"},
@@ -139,21 +96,15 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Fused optimizer",
+        rung="switches",
         kind="free",
         note="one kernel instead of lists of temporaries",
         to={Training.optimizer.implementation: "fused"},
         when={Training.optimizer.implementation: ("foreach", "for-loop")},
     ),
     Change(
-        title="Gradients as views of DDP's buckets",
-        kind="free",
-        note="one copy of the gradients instead of two",
-        to={TorchSettings.gradient_as_bucket_view: True},
-        when={TorchSettings.gradient_as_bucket_view: (None, False)},
-        engines=("ddp",),
-    ),
-    Change(
-        title="Flash attention instead of all scores",
+        title="Flash attention instead of stored scores",
+        rung="kernels",
         kind="free",
         note="the kernel is faster too",
         to={Training.attention: "flash"},
@@ -161,6 +112,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Packed sequences instead of padded ones",
+        rung="kernels",
         kind="free",
         note="the flash kernel takes no padding mask; padding is not computed either",
         to={Training.attention_mask: "none"},
@@ -168,6 +120,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Fused recurrent kernels",
+        rung="kernels",
         kind="free",
         note="the kernels are faster too",
         to={Training.kernels: "fused"},
@@ -175,68 +128,35 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Parallel loss",
+        rung="kernels",
         kind="free",
-        note="ranks exchange a maximum and a sum for each token instead of logits",
+        note="ranks exchange a maximum and a sum per token instead of logits",
         to={Parallelism.loss_parallel: True},
         when={Parallelism.loss_parallel: (False,)},
     ),
     Change(
         title="Fused linear loss",
+        rung="kernels",
         kind="free",
-        note="the head's product runs in pieces; Liger's kernel is about as fast",
+        note="the output head and the loss run chunk by chunk; Liger's kernel is about as fast",
         to={Training.loss: "fused-linear"},
         when={Training.loss: ("cross-entropy-fp32", "cross-entropy")},
     ),
     Change(
         title="Loss without an fp32 copy of the logits",
+        rung="kernels",
         kind="precision",
-        note="the softmax still sums in fp32, its inputs and results are rounded",
+        note="the softmax still sums in fp32, but its inputs and results are rounded",
         to={Training.loss: "cross-entropy"},
         when={Training.loss: ("cross-entropy-fp32",)},
         ladder=False,
     ),
-    Change(title="Half the micro-batch, twice the accumulation", kind="communication", made=_fewer_at_once),
     Change(
-        title="FSDP instead of DDP",
-        kind="communication",
-        to={EngineSettings.type: "fsdp"},
-        when={EngineSettings.type: ("ddp",)},
+        title="Half the micro-batch, twice the accumulation", rung="batch", kind="communication", made=_fewer_at_once
     ),
     Change(
-        title="Free parameters between forward and backward pass",
-        kind="communication",
-        to={TorchSettings.reshard_after_forward: True},
-        when={TorchSettings.reshard_after_forward: (False,)},
-        engines=("fsdp",),
-    ),
-    Change(
-        title="Free the root's parameters after the forward pass",
-        kind="communication",
-        note="embedding, final norm and head are gathered once more",
-        to={TorchSettings.root_reshard_after_forward: True},
-        when={
-            TorchSettings.root_reshard_after_forward: (None, False),
-            TorchSettings.wrap: ("layer", "torchtitan-2024"),
-        },
-        engines=("fsdp",),
-    ),
-    Change(
-        title="Sequence parallel",
-        kind="free",
-        note="tensor-parallel ranks gather and scatter instead of all-reducing, as many bytes",
-        to={Parallelism.sequence_parallel: True},
-        when={Parallelism.sequence_parallel: (False,)},
-        engines=("megatron",),
-    ),
-    Change(
-        title="Reduce gradients after every micro-batch",
-        kind="communication",
-        to={TorchSettings.no_sync: False},
-        when={TorchSettings.no_sync: (True,)},
-    ),
-    Change(title="Shard over all data-parallel ranks", kind="communication", made=_all_shards),
-    Change(
-        title="Half of the activations of compiled blocks",
+        title="Half the saved activations of compiled blocks",
+        rung="selective",
         kind="compute",
         to={_BUDGET: 0.5},
         when={Training.compile: (True,), Training.activation_checkpointing.policy: ("none",), _BUDGET: (None, 1)},
@@ -244,6 +164,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Selective checkpointing of operations",
+        rung="selective",
         kind="compute",
         to={
             Training.activation_checkpointing.policy: "selective",
@@ -255,6 +176,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Checkpoint every second layer",
+        rung="selective",
         kind="compute",
         to={
             Training.activation_checkpointing.policy: "selective",
@@ -265,14 +187,8 @@ CHANGES: tuple[Change, ...] = (
         ladder=False,
     ),
     Change(
-        title="Selective recomputation of attention",
-        kind="compute",
-        to={Training.activation_checkpointing.policy: "selective"},
-        when={Training.activation_checkpointing.policy: (None, "none")},
-        engines=("megatron",),
-    ),
-    Change(
         title="Full activation checkpointing",
+        rung="recomputed",
         kind="compute",
         to={
             Training.activation_checkpointing.policy: "full",
@@ -284,85 +200,28 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="Twice the tensor parallelism",
+        rung="division",
         kind="communication",
         made=_doubled(Parallelism.tensor_parallel_size, "tp"),
     ),
     Change(
         title="Twice the context parallelism",
+        rung="division",
         kind="communication",
         made=_doubled(Parallelism.context_parallel_size, "cp"),
         ladder=False,
     ),
     Change(
         title="Twice the pipeline stages",
+        rung="division",
         kind="communication",
         made=_doubled(Parallelism.pipeline_parallel_size, None),
         when={EngineSettings.version: (None, 2)},
         ladder=False,
     ),
     Change(
-        title="Offload parameters, gradients and optimizer to the host",
-        kind="transfer",
-        to={TorchSettings.cpu_offload: True},
-        when={TorchSettings.cpu_offload: (None, False)},
-        engines=("fsdp",),
-    ),
-    Change(
-        title="Share the optimizer among data-parallel ranks",
-        kind="communication",
-        to={DeepSpeedSettings.zero_stage: 1},
-        when={DeepSpeedSettings.zero_stage: (None, 0)},
-        engines=(*DEEPSPEED, "nanotron"),
-    ),
-    Change(
-        title="Share gradients too",
-        kind="communication",
-        to={DeepSpeedSettings.zero_stage: 2},
-        when={DeepSpeedSettings.zero_stage: (1,)},
-        engines=DEEPSPEED,
-    ),
-    Change(
-        title="Share parameters too",
-        kind="communication",
-        to={DeepSpeedSettings.zero_stage: 3},
-        when={DeepSpeedSettings.zero_stage: (1, 2)},
-        engines=DEEPSPEED,
-    ),
-    Change(
-        title="Offload the optimizer to the host",
-        kind="transfer",
-        to={DeepSpeedSettings.offload_optimizer: "cpu"},
-        when={DeepSpeedSettings.zero_stage: (1, 2, 3), DeepSpeedSettings.offload_optimizer: (None, "none")},
-        engines=DEEPSPEED,
-    ),
-    Change(
-        title="Reduce gradients in bf16",
-        kind="precision",
-        note="sums over ranks are rounded to 8 bits of mantissa",
-        to={Training.reduce_dtype: "bf16"},
-        when={Training.precision: ("bf16-mixed",), Training.reduce_dtype: (None, "fp32")},
-        engines=("fsdp",),
-        ladder=False,
-    ),
-    Change(
-        title="AdamW with states in 8 bits",
-        kind="precision",
-        note="moments are rounded in blocks of 256",
-        to={Training.optimizer.name: "adamw-8bit", Training.optimizer.implementation: None},
-        when={Training.optimizer.name: ("adamw", "adam")},
-        engines=("none", "ddp"),
-    ),
-    Change(
-        title="Adafactor",
-        kind="precision",
-        note="a matrix's second moment is the product of two vectors, and there is no first moment",
-        to={Training.optimizer.name: "adafactor", Training.optimizer.implementation: None},
-        when={Training.optimizer.name: ("adamw", "adam")},
-        engines=("none", "ddp"),
-        ladder=False,
-    ),
-    Change(
         title="Everything in bf16, no fp32 parameters",
+        rung="parameters",
         kind="precision",
         note="small updates are lost to rounding unless the optimizer compensates",
         to={Training.precision: "bf16"},
@@ -374,8 +233,9 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         title="LoRA of rank 16 on all linear layers",
+        rung="method",
         kind="method",
-        note="only small matrices learn; gradients and optimizer states exist for them alone",
+        note="only small matrices are trained; only these have gradients and optimizer states",
         to={
             Training.adapter.type: "lora",
             Training.adapter.rank: 16,
@@ -384,9 +244,26 @@ CHANGES: tuple[Change, ...] = (
         when={Training.adapter.type: (None,)},
         ladder=False,
     ),
-    Change(title="Twice the GPUs", kind="gpus", note="more hardware for the same step", made=_more_gpus, ladder=False),
-    Change(title="Sequences half as long", kind="job", note="the model sees less context", made=_shorter, ladder=False),
+    Change(
+        title="Twice the GPUs",
+        rung="gpus",
+        kind="gpus",
+        note="more hardware for the same step",
+        made=_more_gpus,
+        ladder=False,
+    ),
+    Change(
+        title="Sequences half as long",
+        rung="job",
+        kind="job",
+        note="the model sees less context",
+        made=_shorter,
+        ladder=False,
+    ),
 )
+"""Of every trainer's jobs."""
+_OWN = (row for room in registry.rooms("knobs") for row in getattr(room, "CHANGES", ()))
+CHANGES: tuple[Change, ...] = tuple(sorted((*_COMMON, *_OWN), key=lambda each: RUNGS.index(each.rung)))
 """In order of harm, in which the ladder climbs them."""
 
 

@@ -30,7 +30,7 @@ def dialect_of(engine: str, implementation: str | None) -> str:
 
 def native(dialect: str, changes: Mapping[str, object]) -> Iterator[str]:
     """Changed settings in a tool's own words; those without a word of their own are part of another's."""
-    words = DIALECTS[dialect]
+    words: Mapping[str, object] = DIALECTS[dialect] if dialect in DIALECTS else registry.own(dialect, "words", "WORDS")
     for path, value in changes.items():
         found = words.get(path)
         if isinstance(found, str) and value is not None:

@@ -1,7 +1,7 @@
 """What to change of a server: every knob that applies, with the room that it makes and what it costs.
 
 A server that sets memory aside for all sequences together always fills it; so what a change saves is what it adds to
-the bytes that are left beside the sequences asked for. Time is GPU-seconds for a generated token, where memory is what
+the bytes that are left after the requested sequences. Time is GPU-seconds for a generated token, where memory is what
 limits: a step reads the weights and the cached tokens of all its sequences once.
 """
 
@@ -15,11 +15,11 @@ from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate_serving
 from memcore.messages import Message, joined
-from memcore.questions.advising.changes import Changes
 from memcore.questions.advising.native import native
 from memcore.questions.advising.server_changes import changes_of, made
 from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
+from memcore.trace.changes import Changes
 from memcore.units import format_bytes, format_count
 
 
@@ -29,7 +29,7 @@ class ServerAdvice:
 
     title: str
     kind: str
-    """A key of `memcore.questions.advising.changes.KINDS`."""
+    """A key of `memcore.trace.changes.KINDS`."""
     note: str
     changes: Changes
     """Settings that change, by path; None leaves one out."""
@@ -80,7 +80,7 @@ class ServerAdvice:
             for name, size in before.items()
             if size - after.get(name, 0) > size // 1000 and name != "KV cache"
         ]
-        return joined("; ", ("the cache gets no more room for what is asked", *lower))
+        return joined("; ", ("the KV cache gets no more room", *lower))
 
 
 def _least(found: ServingEstimate) -> int:
@@ -103,7 +103,7 @@ def _room(before: ServingEstimate, after: ServingEstimate) -> str:
         return ""
     had, has = (format_count(count or 0) for count in counts)
     lengths = format_count(after.job.basics.max_model_len)
-    return Message("room for {} sequences of {} tokens, was {}", has, lengths, had)
+    return Message("room for {} sequences of {} tokens (was {})", has, lengths, had)
 
 
 def advised(found: ServingEstimate) -> Iterator[ServerAdvice]:

@@ -10,17 +10,17 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate_serving
-from memcore.questions.advising.changes import Changes
 from memcore.serving.answers import utilization
 from memcore.serving.changes import Becomes, Halved, ServerChange, Share, Utilization
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.job import ServingJob
+from memcore.trace.changes import Changes
 
 
 def changes_of(server: str) -> Sequence[ServerChange]:
     """A server's rows in order of harm, in which the ladder climbs them."""
-    table: Mapping[str, Sequence[ServerChange]] = registry.room(server, "changes").CHANGES
-    return table[server]
+    found: Sequence[ServerChange] = registry.own(server, "changes", "CHANGES")
+    return found
 
 
 def setting_of(job: ServingJob, path: str) -> object:

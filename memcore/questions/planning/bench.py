@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of, seconds_of
+from memcore.questions.solving import Pieces
 from memcore.serving.estimate import ServingEstimate
 
 Found = Estimate | ServingEstimate
+T = TypeVar("T")
 HEADROOM = 0.1
 """Share of a GPU that a safe plan leaves free. Of 19 published runs that held more than 70 of 80 GB, none passed 17 %
 of the GPU's peak rate: the allocator frees and asks again (CUDA's cudaMalloc waits for the device)."""
@@ -36,8 +39,8 @@ class Bench:
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
     rooflines: dict[tuple[str | None, int], Roofline] = field(default_factory=dict)
 
-    def at(self, config: Config) -> Found | MemcoreError:
-        """The estimate of a config, or why there is none.
+    def at(self, config: Config) -> Pieces[Found | MemcoreError]:
+        """The estimate of a config, or why there is none; stops after each that is made.
 
         Raises SpentError if the budget does not allow another estimate.
         """
@@ -50,12 +53,13 @@ class Bench:
                 self.known[key] = estimate(config)
             except MemcoreError as error:
                 self.known[key] = error
+            yield
         return self.known[key]
 
-    def with_(self, config: Config, changes: Mapping[str, object]) -> Found | None:
+    def with_(self, config: Config, changes: Mapping[str, object]) -> Pieces[Found | None]:
         """The estimate of a config with changes; None where that is refused."""
         try:
-            found = self.at(config.changed(changes))
+            found = yield from self.at(config.changed(changes))
         except MemcoreError:
             return None
         return None if isinstance(found, MemcoreError) else found
@@ -87,10 +91,32 @@ class Bench:
         return pool is None or pool.capacity is None or found.needed <= (pool.capacity_low or 0)
 
 
-def larger(capacity: int) -> Iterator[Knob]:
-    """Accelerators of the catalog with more than these bytes, the smallest first, each as a change."""
+def gathered(found: list[T], more: Iterator[T | None]) -> Iterator[None]:
+    """Adds candidates to those that were found; stops after every estimate.
+
+    Raises SpentError, with what was found by then added.
+    """
+    for each in more:
+        if each is None:
+            yield
+        else:
+            found.append(each)
+
+
+def at_last(bench: Bench, found: list[T], more: Iterator[T | None], most: int) -> Iterator[None]:
+    """The same for a last resort, which has some estimates of its own, whatever was spent before."""
+    bench.most = max(bench.most, bench.count + most)
+    try:
+        yield from gathered(found, more)
+    except SpentError:
+        return
+
+
+def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
+    """Accelerators with clearly more than these bytes, of the same vendor, the smallest first, each as a change."""
     for each in sorted(ACCELERATORS, key=lambda each: each.usable):
-        if each.usable > capacity:
+        alike = now is None or each.vendor == now.vendor
+        if each.usable > 1.05 * capacity and alike:
             to: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None}
             yield Knob(title=each.name, to=to, why="more memory for each GPU", source=each.source)
 

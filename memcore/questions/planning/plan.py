@@ -1,24 +1,26 @@
-"""Plans: complete configs that do what is asked on what there is, best first, and why when there is none."""
+"""Plans: complete configs that fit the given hardware, best first; if there is none, what limits the job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.knobs import Knob
+from memcore.config.knobs import TIERS, Knob
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
-from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined
+from memcore.questions.costs import seconds_of
 from memcore.questions.describe import when
 from memcore.questions.planning.bench import HEADROOM, Bench, Found
+from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
-from memcore.questions.planning.rows import GOALS, QUALITIES, TIERS
-from memcore.questions.planning.serving import Servings
-from memcore.questions.planning.training import Trainings
+from memcore.questions.planning.rows import GOALS, QUALITIES
+from memcore.questions.planning.serving import Served, Servings
+from memcore.questions.planning.training import Candidate, Trainings
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import exported
 from memcore.units import format_bytes
@@ -30,7 +32,7 @@ _EVERY = tuple(dict.fromkeys(tier for tiers in GOALS.values() for tier in tiers)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One setting that a plan changes, and why."""
+    """One setting that a plan changes, with the reason."""
 
     path: str
     before: object
@@ -40,43 +42,82 @@ class Step:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A complete plan."""
+    """A complete config that fits, with what it changes and what that costs."""
 
-    title: str
+    way: str
+    """What runs it: an engine with its layers, or a server."""
+    division: str
+    """How it is divided among GPUs, as engineers write it: `TP8 PP9`."""
     tier: str
-    """A key of `memcore.questions.planning.rows.TIERS`: what it gives up."""
-    asked: Config
+    """What the plan gives up, a key of `memcore.config.knobs.TIERS`: nothing, precision, work, hardware …"""
+    first: Found
+    """The estimate of the job as it is asked for."""
     found: Found
+    """The estimate of the plan."""
     knobs: tuple[Knob, ...]
+    """The changes that the plan is made of."""
     seconds: tuple[float, float, float] | None
-    """Of a step: low, expected, high; None where it is not known."""
+    """The time of a step in seconds: low, expected, high (roofline estimate); None if unknown."""
+    tokens: int | None
+    """The tokens of a step of the whole job; None for a server."""
     safe: bool
-    """All of the range fits, with headroom; else only what is expected does."""
+    """True if the whole range fits with headroom, False if only the expected value fits."""
+
+    @property
+    def title(self) -> str:
+        """Return the plan in a few words: what runs it, how it is divided, and changes that cost something."""
+        named = (knob.title for knob in self.knobs if knob.source)
+        return ", ".join(each for each in (self.way, self.division, *named) if each)
+
+    @property
+    def asked(self) -> Config:
+        """Return the config of the job as asked for."""
+        return self.first.job.config
+
+    @cached_property
+    def moves(self) -> tuple[str, ...]:
+        """Return the changes from the job as asked for, a few words each, the costliest first."""
+        taken = {each.path: each.value for each in self.first.assumptions}
+        paths = {each.path for each in self.changes if each.after != taken.get(each.path, each.before)}
+        knobs = [each for each in self.knobs if each.title and not paths.isdisjoint(each.to)]
+        knobs.sort(key=lambda each: (not each.quality, not any(path.startswith("hardware.") for path in each.to)))
+        rest = paths.difference(*(each.to for each in knobs))
+        divided = any(path.startswith("parallelism.") for path in rest)
+        way = self.way if any(path.startswith(("engine.", Training.implementation)) for path in rest) else ""
+        free = [each.title for each in knobs if not each.source]
+        moves = (*(each.title for each in knobs if each.source), way, self.division if divided else "", *free)
+        return tuple(each for each in moves if each)
 
     @property
     def config(self) -> Config:
-        """The complete config."""
+        """Return the complete config."""
         return self.found.job.config
+
+    def budget(self, tokens: int, price: float | None = None) -> Budget | None:
+        """Return what training on a number of tokens takes, at a price for each GPU-hour; None for a server."""
+        if self.seconds is None or self.tokens is None:
+            return None
+        return budget_of(self.seconds, self.tokens, self.found.job.num_gpus, tokens, price)
 
     @property
     def fits(self) -> bool:
-        """Whether the expected value fits."""
+        """Return whether the expected value fits."""
         return bool(self.found.fits)
 
     @property
     def headroom(self) -> int:
-        """Bytes of a GPU that stay free."""
+        """Return the free bytes of each GPU."""
         return (self.found.capacity or 0) - self.found.device.expected
 
     @property
     def quality(self) -> str:
-        """What it may cost in quality."""
+        """Return what the plan may cost in model quality."""
         notes = list(dict.fromkeys(each.quality for each in self.knobs if each.quality))
-        return "; ".join(notes) if notes else "the same result as the job that is asked for"
+        return "; ".join(notes) if notes else "the same result as the job you asked for"
 
     @cached_property
     def changes(self) -> tuple[Step, ...]:
-        """Every setting that differs from what is asked, with the reason."""
+        """Return every setting that differs from the config asked for, with the reason."""
         before, after = self.asked.values, self.config.values
         reasons = {path: knob for knob in self.knobs for path in knob.to}
         return tuple(
@@ -87,7 +128,7 @@ class Proposal:
 
     @cached_property
     def exports(self) -> Mapping[str, str]:
-        """The plan in the words of the tool that runs it; empty where no tool's file can say it."""
+        """Return the plan as the file or command line of its tool, by the tool's name; empty if no format covers it."""
         try:
             taken = {each.path: each.value for each in self.found.assumptions}
             found = exported(self.config, None, taken)
@@ -96,28 +137,29 @@ class Proposal:
         return {found.tool.name: found.text}
 
 
-_DIVIDED = "divides the job among the GPUs, with the same sequences in each step"
+_DIVIDED = "keeps the global batch size on this number of GPUs"
 
 
 def _why(path: str, reasons: Mapping[str, Knob]) -> str:
     if path in reasons and reasons[path].why:
         return f"{reasons[path].title}: {reasons[path].why}"
-    return "runs the job" if path in (EngineSettings.type, "training.implementation") else _DIVIDED
+    return "chosen by this plan" if path in (EngineSettings.type, Training.implementation) else _DIVIDED
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a goal leads to."""
+    """The plans for a job, best first; `plan` returns it."""
 
     asked: Config
+    """The config that `plan` was given."""
     found: Found
-    """The estimate of the job as it is asked for."""
+    """The estimate of that config."""
     plans: tuple[Proposal, ...]
-    """Best first."""
+    """The plans, best first."""
     none_because: str | None
-    """What binds, if nothing that keeps work and hardware fits."""
+    """What limits the job, if no plan keeps both the work and the hardware; else None."""
     estimates: int
-    """How many were made."""
+    """The number of estimates made."""
 
 
 def plan(
@@ -128,38 +170,75 @@ def plan(
     headroom: float = HEADROOM,
     keep: int = KEEP,
 ) -> Planned:
-    """Complete plans for a job on the hardware that its config names, best first.
+    """Compose complete configs for a job that fit the hardware it names, best first.
 
-    `goal` is a key of `GOALS` (servers have one goal), `quality` one of `QUALITIES`. Plans that give up work or need
-    more hardware are found where nothing else fits. Raises ConfigError where no capacity is known, and whatever
-    `estimate` raises.
+    Plans that do less work appear only if nothing else fits, plans that need more hardware only if there is no choice.
 
-    >>> job = {"model": "llama-2-7b-hf", "training": {"sequence_length": 2048},
-    ...        "hardware": {"accelerator": "rtx-4090", "num_gpus": 1}}
-    >>> found = plan(job)
-    >>> [each.fits for each in found.plans[:2]]
-    [True, True]
+    Args:
+        config: A training job or a server with an accelerator, as in `estimate`.
+        goal: A key of `memcore.questions.planning.rows.GOALS`; servers ignore it.
+        quality: A key of `QUALITIES` in the same module: how much precision a plan may give up.
+        headroom: The fraction of GPU memory that safe plans leave free, from 0 to below 1.
+        keep: The number of plans to return.
+
+    Returns:
+        A `Planned`; `plans` may be empty, and `none_because` then names the limit.
+
+    Raises:
+        ConfigError: If the config names no accelerator and no `hardware.gpu_memory_gb`, and as in `estimate`.
+        UnsupportedError: As in `estimate`.
+
+    Sources: every plan has passed `estimate`; step times follow [the cost model](costs.md).
+
+    Examples:
+        >>> job = {"model": "llama-2-7b-hf", "training": {"sequence_length": 2048},
+        ...        "hardware": {"accelerator": "rtx-4090", "num_gpus": 1}}
+        >>> [each.fits for each in plan(job).plans[:2]]
+        [True, True]
     """
+    *_, last = plan_by_piece(config, goal=goal, quality=quality, headroom=headroom, keep=keep)
+    assert last is not None  # noqa: S101 - only what comes before the last is
+    return last
+
+
+def plan_by_piece(
+    config: Config | Mapping[str, object],
+    *,
+    goal: str = "fine-tune",
+    quality: str = "any",
+    headroom: float = HEADROOM,
+    keep: int = KEEP,
+) -> Iterator[Planned | None]:
+    """What `plan` finds, last; before it None after every estimate, and in between plans that no later one beats."""
     asked = config if isinstance(config, Config) else Config.from_dict(config)
     tiers = _tiers(goal, quality)
     if not 0 <= headroom < 1:
         raise ConfigError.at("headroom", "found {!r}; allowed: a share from 0 to below 1, such as 0.1", headroom)
     bench = Bench(MOST, headroom)
-    found = bench.at(asked)
+    found = yield from bench.at(asked)
     if isinstance(found, MemcoreError):
         raise found
     if found.capacity is None:
-        message = "a plan needs to know the GPU; name one, or hardware.gpu_memory_gb"
+        message = "a plan needs a GPU model; set it, or hardware.gpu_memory_gb"
         raise ConfigError.at(Hardware.accelerator, message)
-    proposals, leanest = (
-        _served(asked, found, bench, tiers)
+    search = (
+        Servings(asked, found, bench, tiers)
         if isinstance(found, ServingEstimate)
-        else _trained(asked, found, bench, tiers)
+        else Trainings(asked_of(asked, found.job), bench, tiers)
     )
-    chosen = tuple(_different(proposals, keep))
+    chosen: tuple[Proposal, ...] = ()
+    for candidates in search.candidates():
+        if candidates is None:
+            yield None
+            continue
+        chosen = tuple(_different(map(partial(_proposal, found, bench), candidates), keep))
+        first = tuple(each for each in chosen if each.safe)
+        if len(first) == keep:
+            break
+        yield Planned(asked, found, first, None, bench.count)
     kept = [each for each in chosen if each.tier not in ("work", "hardware")]
-    because = None if kept else _because(leanest or found)
-    return Planned(asked, found, chosen, because, bench.count)
+    because = None if kept else _because(search.leanest or found)
+    yield Planned(asked, found, chosen, because, bench.count)
 
 
 def _tiers(goal: str, quality: str) -> tuple[str, ...]:
@@ -170,45 +249,30 @@ def _tiers(goal: str, quality: str) -> tuple[str, ...]:
     return tuple(each for each in TIERS if each in GOALS[goal] and each in QUALITIES[quality])
 
 
-def _trained(
-    asked: Config, found: Estimate, bench: Bench, tiers: tuple[str, ...]
-) -> tuple[list[Proposal], Found | None]:
-    search = Trainings(asked_of(asked, found.job), bench, tiers)
-    proposals = []
-    for each in search.candidates():
-        titles = (each.way.title, each.division.title, *(knob.title for knob in each.knobs if _named(knob)))
-        proposals.append(
-            Proposal(
-                ", ".join(title for title in titles if title), each.tier, asked, each.found, each.knobs,
-                bench.range_of(each.found), each.safe,
-            )
+def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
+    """A candidate as a plan."""
+    if isinstance(each, Served):
+        server = each.found.job.server.title
+        return Proposal(
+            server, each.division, each.tier, first, each.found, each.knobs, None, None, bench.safe(each.found)
         )  # fmt: skip
-    return proposals, search.leanest
+    price = bench.cost(each.found)
+    return Proposal(
+        each.way.title, each.division.title, each.tier, first, each.found, each.knobs,
+        seconds_of(price), price.tokens, each.safe,
+    )  # fmt: skip
 
 
-def _served(
-    asked: Config, found: ServingEstimate, bench: Bench, tiers: tuple[str, ...]
-) -> tuple[list[Proposal], Found | None]:
-    search = Servings(asked, found, bench, tiers)
-    proposals = [
-        Proposal(each.title, each.tier, asked, each.found, each.knobs, None, bench.safe(each.found))
-        for each in search.candidates()
-    ]
-    return proposals, search.leanest
+_HARDWARE = frozenset({Hardware.num_gpus, Hardware.accelerator})
 
 
-def _named(knob: Knob) -> bool:
-    """Whether a title names a change: what costs nothing goes without saying."""
-    return bool(knob.title and knob.source)
-
-
-def _different(proposals: list[Proposal], keep: int) -> Iterator[Proposal]:
+def _different(proposals: Iterable[Proposal], keep: int) -> Iterator[Proposal]:
     """The best first; of those that differ in a division alone a few, of each method the best."""
     counts: dict[object, int] = {}
     for each in proposals:
         if counts and sum(counts.values()) >= keep:
             return
-        names = tuple(knob.title for knob in each.knobs if knob.quality)
+        names = tuple(knob.title for knob in each.knobs if knob.quality or not _HARDWARE.isdisjoint(knob.to))
         key = each.tier, names if each.tier != "same" else ()
         if counts.get(key, 0) < (3 if each.tier == "same" else 1):
             counts[key] = counts.get(key, 0) + 1
@@ -221,14 +285,14 @@ def _because(leanest: Found) -> str:
     largest = max(parts, key=lambda name: parts[name])
     if isinstance(leanest, ServingEstimate):
         return Message(
-            "each GPU has {}, and the leanest server that was tried needs {}, most of it {} ({})",
+            "each GPU has {}, but the smallest server tried needs {}, most of it {} ({})",
             capacity,
             format_bytes(leanest.device.expected),
             largest,
             format_bytes(parts[largest]),
         )
     return Message(
-        "each GPU has {}, and the leanest job that was tried needs {}; its peak is in the {}, the largest part {} ({})",
+        "each GPU has {}, but the smallest variant tried needs {}; its peak is in the {}, the largest part {} ({})",
         capacity,
         format_bytes(leanest.device.expected),
         when(leanest.peak, leanest),

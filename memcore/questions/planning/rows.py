@@ -6,22 +6,11 @@ What engines offer (ways to run a job, degrees of checkpointing and of offloadin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from memcore.config.knobs import Knob
+from memcore import registry
+from memcore.config.knobs import TIERS, Knob, Method
 from memcore.config.training import Training
-from memcore.trainers.pytorch.settings import TorchSettings
-
-TIERS: Mapping[str, str] = {
-    "same": "the same result",
-    "states": "optimizer states in fewer bits",
-    "method": "another method of training",
-    "quantized": "weights in fewer bits",
-    "transfer": "traffic with the host",
-    "work": "less work",
-    "hardware": "more hardware",
-}
-"""What a plan gives up, from the least on: an expert tries them in this order."""
 
 GOALS: Mapping[str, tuple[str, ...]] = {
     "fine-tune": ("same", "states", "method", "quantized", "transfer"),
@@ -36,17 +25,6 @@ QUALITIES: Mapping[str, tuple[str, ...]] = {
 """Tiers that keep a quality."""
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A way to train, as one or more changes made together."""
-
-    tier: str
-    """A key of `TIERS`."""
-    knobs: tuple[Knob, ...]
-    alternatives: tuple[Mapping[str, object], ...] = ({},)
-    """Settings that engines need with it; the first that the engine takes is used."""
-
-
 _ADAM: Mapping[str, tuple[object, ...]] = {
     Training.optimizer.name: (None, "adamw", "adam"),
     Training.adapter.type: (None,),
@@ -55,23 +33,9 @@ _EIGHT_BITS = Knob(
     title="AdamW with 8-bit states",
     to={Training.optimizer.name: "adamw-8bit", Training.optimizer.implementation: None},
     when=_ADAM,
-    why="two bytes of moments for each parameter instead of four or eight",
-    quality="moments are rounded in blocks of 256; published runs match 32-bit Adam",
+    why="two bytes of moments per parameter instead of four or eight",
+    quality="both moments are quantized in blocks of 256; published runs match 32-bit Adam",
     source="arXiv 2110.02861; bitsandbytes, optim/adamw.py; torchao, optim/adam.py",
-)
-_ADAFACTOR = Knob(
-    title="Adafactor stepping in the backward pass",
-    to={
-        Training.optimizer.name: "adafactor",
-        Training.optimizer.implementation: None,
-        Training.precision: "bf16",
-        Training.gradient_clipping: False,
-        TorchSettings.optimizer_in_bwd: True,
-    },
-    when=_ADAM,
-    why="the second moment is two vectors for each matrix, and each gradient is freed as soon as it is used",
-    quality="no first moment, no gradient clipping, and bf16 parameters lose small updates",
-    source="arXiv 1804.04235; torchtune, training/memory.py, OptimizerInBackwardWrapper",
 )
 _LORA = Knob(
     title="LoRA on all linear layers",
@@ -90,7 +54,7 @@ _NF4 = Knob(
     to={Training.quantization: "nf4"},
     when={Training.quantization: (None,), Training.trainable: (None, "all")},
     why="frozen weights take 4.5 bits each",
-    quality="weights are rounded to 4 bits; arXiv 2305.14314 finds the same scores as 16-bit LoRA",
+    quality="weights are rounded to 4 bits; arXiv 2305.14314 reports the same scores as 16-bit LoRA",
     source="arXiv 2305.14314; bitsandbytes, nn/modules.py, Linear4bit",
 )
 _NARROW = (None, "bf16", "fp16", "fp16-mixed", "fp8-mixed")
@@ -99,16 +63,18 @@ _BASE = Knob(
     to={Training.precision: "bf16", Training.parameter_dtype: None},
     when={Training.precision: ("fp32", "tf32", "bf16-mixed", "bf16-autocast")},
     why="frozen weights need no fp32 copy",
-    quality="checkpoints are published in bf16; adapters learn in bf16, too",
+    quality="checkpoints are published in bf16; the adapters are trained in bf16 too",
     source="peft, tuners/lora/layer.py; transformers 4.57, modeling_utils.py, dtype",
 )
-METHODS: tuple[Method, ...] = (
+_COMMON: tuple[Method, ...] = (
     Method("same", ()),
     Method("states", (_EIGHT_BITS,), ({}, {Training.optimizer.implementation: "torchao"})),
-    Method("method", (_ADAFACTOR,)),
     Method("method", (_LORA, _BASE)),
     Method("method", (replace(_LORA, when={**_LORA.when, Training.precision: _NARROW}),)),
     Method("quantized", (_LORA, _NF4)),
     Method("quantized", (_NF4,)),
 )
+"""Of every trainer."""
+_OWN = (each for room in registry.rooms("knobs") for each in getattr(room, "METHODS", ()))
+METHODS: tuple[Method, ...] = tuple(sorted((*_OWN, *_COMMON), key=lambda each: tuple(TIERS).index(each.tier)))
 """In the order of what they give up."""

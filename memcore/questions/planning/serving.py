@@ -9,19 +9,24 @@ from itertools import product
 from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.knobs import Knob
+from memcore.config.knobs import TIERS, Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.messages import Message
 from memcore.questions.advising.server_changes import changes_of, made, setting_of
-from memcore.questions.planning.bench import Bench, SpentError, larger
-from memcore.questions.planning.rows import TIERS
+from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
+from memcore.questions.solving import Pieces
 from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 
 _ORDER = tuple(TIERS)
 _SHORTEST, _MOST_RANKS = 512, 64
+_LEANER = 8
+"""How much more a cache may hold with other formats: half the bytes for each token, and room that weights leave."""
+_CHOICE, _LAST = 2, 40
+"""Plans from which on more hardware is not looked for, and further estimates for that; three times as many if nothing
+fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,10 @@ class Served:
     harm: int
 
     @property
-    def title(self) -> str:
-        """The server and what changes."""
+    def division(self) -> str:
+        """How it is divided among GPUs."""
         tensor = self.found.job.basics.layout.tensor
-        ranks = f"TP{tensor}" if tensor > 1 else ""
-        titles = (self.found.job.server.title, ranks, *(knob.title for knob in self.knobs if knob.source))
-        return ", ".join(each for each in titles if each)
+        return f"TP{tensor}" if tensor > 1 else ""
 
 
 @dataclass
@@ -52,22 +55,28 @@ class Servings:
     tiers: Sequence[str]
     leanest: ServingEstimate | None = None
 
-    def candidates(self) -> list[Served]:
-        """Everything found, best first; what serves less or needs more GPUs only where nothing else fits."""
+    def candidates(self) -> Iterator[list[Served] | None]:
+        """Everything found, best first, in the end; None after every estimate.
+
+        More hardware is looked for until there is a choice, less work where nothing else fits.
+        """
         found: list[Served] = []
         try:
-            found += self._composed(self.asked, ())
+            yield from gathered(found, self._composed(self.asked, ()))
             if "transfer" in self.tiers:
-                found += self._on_host()
-            if not found:
-                found += [*self._more_hardware(), *self._less_work()]
+                yield from gathered(found, self._on_host())
         except SpentError:
             pass
-        return sorted(found, key=lambda each: (not self.bench.safe(each.found), _ORDER.index(each.tier), each.harm))
+        most = _LAST if found else 3 * _LAST
+        if sum(self.bench.safe(each.found) for each in found) < _CHOICE:
+            yield from at_last(self.bench, found, self._more_hardware(), most)
+        if not any(each.tier != "hardware" for each in found):
+            yield from at_last(self.bench, found, self._less_work(), most)
+        yield sorted(found, key=lambda each: (not self.bench.safe(each.found), _ORDER.index(each.tier), each.harm))
 
-    def _composed(self, config: Config, extra: tuple[Knob, ...], tier: str = "") -> Iterator[Served]:
+    def _composed(self, config: Config, extra: tuple[Knob, ...], tier: str = "") -> Iterator[Served | None]:
         """For each format of weights the least harmful changes with which the server takes what is asked."""
-        base = self._start(config)
+        base = yield from self._start(config)
         if base is None:
             return
         weights = [(), *((row,) for row in _rows(base, _is_weights))]
@@ -77,7 +86,7 @@ class Servings:
             weights, caches = weights[:1], caches[:1]
         for number, chosen in enumerate(weights):
             for harm, (cache, step) in enumerate(product(caches, steps)):
-                found = self._climbed(base, (*chosen, *cache, *step))
+                found = yield from self._climbed(base, (*chosen, *cache, *step))
                 if found is None:
                     continue
                 if self.bench.holds(found[0]):
@@ -86,21 +95,21 @@ class Servings:
                     break
                 self._remember(found[0])
 
-    def _start(self, config: Config) -> ServingEstimate | None:
+    def _start(self, config: Config) -> Pieces[ServingEstimate | None]:
         """The server on all GPUs that there are, each matrix divided among them."""
-        found = self.bench.with_(config, {})
+        found = yield from self.bench.with_(config, {})
         if not isinstance(found, ServingEstimate):
             return None
         gpus = config[Hardware.num_gpus] or 1
         named = config.below("parallelism")
         if gpus > found.job.basics.layout.gpus and not named and "tensor" in found.job.server.parallel:
-            divided = self.bench.with_(config, {Parallelism.tensor_parallel_size: gpus})
+            divided = yield from self.bench.with_(config, {Parallelism.tensor_parallel_size: gpus})
             found = divided if isinstance(divided, ServingEstimate) else found
         return found
 
     def _climbed(
         self, found: ServingEstimate, rows: Sequence[ServerChange]
-    ) -> tuple[ServingEstimate, tuple[Knob, ...]] | None:
+    ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...]] | None]:
         """The server with some rows, and with all that costs nothing if it needs that."""
         knobs: tuple[Knob, ...] = ()
         free = tuple(_rows(found, lambda row: row.kind == "free"))
@@ -108,7 +117,7 @@ class Servings:
             if row in free and self.bench.safe(found):
                 break
             changes = next(made(row, found), None)
-            then = None if changes is None else self.bench.with_(found.job.config, changes)
+            then = None if changes is None else (yield from self.bench.with_(found.job.config, changes))
             if changes is not None and isinstance(then, ServingEstimate):
                 found, knobs = then, (*knobs, _knob(row, dict(changes)))
             elif row.kind == "precision":
@@ -119,7 +128,7 @@ class Servings:
         if self.leanest is None or found.device.expected < self.leanest.device.expected:
             self.leanest = found
 
-    def _on_host(self) -> Iterator[Served]:
+    def _on_host(self) -> Iterator[Served | None]:
         """The most layers on GPUs with which the server fits, for servers that keep others on the host."""
         named = self.asked[EngineSettings.type]
         for server in registry.SERVERS if named is None else (named,):
@@ -127,15 +136,17 @@ class Servings:
                 if name != server:
                     continue
                 config = self.asked if named else self._as(server)
-                base = self.bench.with_(config, {})
+                base = yield from self.bench.with_(config, {})
                 if not isinstance(base, ServingEstimate) or (self.bench.holds(base) and named):
                     continue
                 if self.bench.safe(base):
                     yield Served("quantized", (_format_of(base),), base, 0)
                     continue
                 for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights))]):
-                    found = self._climbed(base, chosen) if not chosen or "quantized" in self.tiers else None
-                    best = self._most_layers(*found, knob) if found else None
+                    if chosen and "quantized" not in self.tiers:
+                        continue
+                    found = yield from self._climbed(base, chosen)
+                    best = (yield from self._most_layers(*found, knob)) if found else None
                     if best is not None:
                         yield Served("transfer", (*best[1], best[2]), best[0], -number)
 
@@ -151,12 +162,12 @@ class Servings:
 
     def _most_layers(
         self, found: ServingEstimate, knobs: tuple[Knob, ...], knob: Knob
-    ) -> tuple[ServingEstimate, tuple[Knob, ...], Knob] | None:
+    ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...], Knob] | None]:
         (path,) = knob.to
         low, high, best = 0, found.job.model.num_layers + 1, None
         while low <= high:
             middle = (low + high + 1) // 2
-            then = self.bench.with_(found.job.config, {path: middle})
+            then = yield from self.bench.with_(found.job.config, {path: middle})
             if isinstance(then, ServingEstimate) and self.bench.safe(then):
                 best, low = then, middle + 1
             else:
@@ -165,44 +176,69 @@ class Servings:
             return None
         return best, knobs, replace(knob, to={path: best.job.config.get(path)})
 
-    def _more_hardware(self) -> Iterator[Served]:
+    def _more_hardware(self) -> Iterator[Served | None]:
         """The fewest GPUs of the same kind, and the smallest larger GPU."""
         gpus = max(self.asked[Hardware.num_gpus] or 1, self.first.job.num_gpus)
+        weights, capacity = self._least_weights(), self.first.capacity or 0
         while (gpus := gpus * 2) <= _MOST_RANKS:
+            if weights > capacity * gpus:
+                continue  # not even the weights fit, in the format that takes least
             to: dict[str, object] = {Hardware.num_gpus: gpus, Parallelism.tensor_parallel_size: gpus}
             if not self.first.job.server.parallel:
                 to.pop(Parallelism.tensor_parallel_size)
-            knob = Knob(title=f"{gpus} GPUs", to=to, why="more hardware", source="")
-            found = next(self._composed(self.asked.changed(to), (knob,), "hardware"), None)
+            knob = Knob(title=Message("{} GPUs", gpus), to=to, why="more hardware", source="hardware/num_gpus")
+            found = yield from _first(self._composed(self.asked.changed(to), (knob,), "hardware"))
             if found is not None and self.bench.safe(found.found):
                 yield found
                 break
-        for knob in larger(self.first.capacity or 0):
-            found = next(self._composed(self.asked.changed(knob.to), (knob,), "hardware"), None)
+        least = max(capacity, weights // self.first.job.basics.layout.gpus)
+        for knob in larger(least, self.first.job.accelerator):
+            found = yield from _first(self._composed(self.asked.changed(knob.to), (knob,), "hardware"))
             if found is not None and self.bench.safe(found.found):
                 yield found
                 return
 
-    def _less_work(self) -> Iterator[Served]:
+    def _least_weights(self) -> int:
+        """Bytes of all weights in the format that takes least, of those that were tried."""
+        if self.leanest is None:
+            return 0
+        return self.leanest.ledger.sum("weights") * self.leanest.job.basics.layout.gpus
+
+    def _less_work(self) -> Iterator[Served | None]:
         """Shorter sequences, then fewer of them, until the server takes them."""
         length, users = self.first.job.basics.max_model_len, self.first.users
+        pool = self.first.pool
+        least = self.first.needed / (_LEANER * pool.capacity) if pool and pool.capacity else 1
+        work = length * users
         while length // 2 >= _SHORTEST or users > 1:
             length, users = (length // 2, users) if length // 2 >= _SHORTEST else (length, users // 2)
+            if length * users * least > work:
+                continue
             changes: dict[str, object] = {
                 Inference.max_model_len: length, Inference.batch_size: users,
                 Inference.prompt_length: None, Inference.output_length: None, Inference.mean_length: None,
             }  # fmt: skip
             knob = Knob(
-                title=f"{users} sequences of {length:,} tokens",
+                title=Message("{} sequences of {:,} tokens", users, length),
                 to=changes,
                 why="the cache grows with each token",
                 quality="prompt and answer are shorter, or more users wait",
                 source="inference/max_model_len",
             )
             for found in self._composed(self.asked.changed(changes), (knob,), "work"):
-                if self.bench.safe(found.found):
+                if found is None:
+                    yield None
+                elif self.bench.safe(found.found):
                     yield found
                     return
+
+
+def _first(served: Iterator[Served | None]) -> Pieces[Served | None]:
+    for each in served:
+        if each is not None:
+            return each
+        yield
+    return None
 
 
 def _format_of(found: ServingEstimate) -> Knob:
@@ -210,7 +246,11 @@ def _format_of(found: ServingEstimate) -> Knob:
     name = setting_of(found.job, Inference.quantization)
     why = "the usual format of this server's files"
     return Knob(
-        title=f"weights in {name}", to={}, why=why, quality=Message("weights are stored as {}", name), source="assumed"
+        title=Message("weights in {}", name),
+        to={},
+        why=why,
+        quality=Message("weights are stored as {}", name),
+        source="assumed",
     )
 
 

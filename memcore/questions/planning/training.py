@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.knobs import Knob, Settings, Way
+from memcore.config.knobs import TIERS, Knob, Method, Settings, Way
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.memory.estimate import Estimate
+from memcore.messages import Message
 from memcore.questions.advising.changes import CHANGES, applicable, settings_of
-from memcore.questions.planning.bench import Bench, SpentError, larger
+from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
 from memcore.questions.planning.divisions import Asked, Division, divisions
-from memcore.questions.planning.rows import METHODS, TIERS, Method
+from memcore.questions.planning.rows import METHODS
+from memcore.questions.solving import Pieces
 from memcore.trace.job import Job
 
 _FITTING = 2
@@ -70,38 +72,50 @@ class Trainings:
     tiers: Sequence[str]
     leanest: Estimate | None = None
     """Of what was tried, the estimate that needs least."""
+    least: dict[str, int] = field(default_factory=dict)
+    """What the leanest job that was tried needs in tensors, by the tier of its method."""
     refused: dict[str, str] = field(default_factory=dict)
 
-    def candidates(self) -> list[Candidate]:
-        """Everything found, best first; what takes less work or more hardware only where nothing else fits."""
+    def candidates(self) -> Iterator[list[Candidate] | None]:
+        """Everything found, best first, after every tier and in the end; None after every estimate.
+
+        What is safe of a tier stands before whatever later ones find. What takes less work or more hardware is found
+        only where nothing else fits.
+        """
         found: list[Candidate] = []
         try:
             for tier in self.tiers:
                 if tier == "transfer" and any(each.tier == "same" and each.safe for each in found):
                     continue
-                found += self._of_tier(tier)
-            self.bench.most += _LAST
-            if not any(each.tier in ("same", "states") for each in found):
-                found += self._more_hardware()
-            if not found:
-                found += self._less_work()
+                yield from gathered(found, self._of_tier(tier))
+                yield sorted(found, key=lambda each: each.rank)
         except SpentError:
             pass
-        return sorted(found, key=lambda each: each.rank)
+        most = _LAST if found else 3 * _LAST
+        methods = [
+            method for method in ("same", "quantized") if method == "same" or (not found and method in self.tiers)
+        ]
+        if not any(each.tier in ("same", "states") for each in found):
+            for method in methods:
+                yield from at_last(self.bench, found, self._larger(method), most)
+                yield from at_last(self.bench, found, self._more_hardware(method), most)
+        if not found:
+            yield from at_last(self.bench, found, self._less_work(), most)
+        yield sorted(found, key=lambda each: each.rank)
 
-    def _of_tier(self, tier: str) -> Iterator[Candidate]:
+    def _of_tier(self, tier: str) -> Iterator[Candidate | None]:
         """Several divisions where the result is the same; of other methods what the first way gives that is safe."""
+        job = yield from self._job()
         done: set[int] = set()
-        for frame in self._frames(tier):
+        for frame in self._frames(tier, job):
             if tier != "same" and id(frame.method) in done:
                 continue
-            found = self._divided(frame, 1 if done else _FITTING)
+            found = yield from self._divided(frame, 1 if done else _FITTING)
             yield from found
             if any(each.safe for each in found):
                 done.add(id(frame.method))
 
-    def _frames(self, tier: str) -> Iterator[Frame]:
-        job = self._job()
+    def _frames(self, tier: str, job: Job) -> Iterator[Frame]:
         for method in METHODS:
             wanted = "same" if tier == "transfer" else tier
             if method.tier != wanted or not all(_applies(knob, job) for knob in method.knobs):
@@ -112,12 +126,12 @@ class Trainings:
                 else:
                     yield Frame(self.asked, way, method, tier=tier)
 
-    def _job(self) -> Job:
-        found = self.bench.at(self.asked.config)
+    def _job(self) -> Pieces[Job]:
+        found = yield from self.bench.at(self.asked.config)
         assert isinstance(found, Estimate)  # noqa: S101 - whoever asks has estimated it
         return found.job
 
-    def _divided(self, frame: Frame, enough: int) -> list[Candidate]:
+    def _divided(self, frame: Frame, enough: int) -> Pieces[list[Candidate]]:
         """The best degree of each of the first divisions that are safe; else some that fit as expected."""
         found: list[Candidate] = []
         last, free = self.bench.count + _EACH_FRAME, None
@@ -127,43 +141,46 @@ class Trainings:
             if self.bench.count > last or any(need > other.gain(division) for need, other in failed):
                 continue
             if free is None:
-                free = self._free(frame, division)
-            lean = None if free is None else self._degree(frame, division, free, frame.way.degrees[-1], 1)
-            if free is None or lean is None:
+                free = yield from self._free(frame, division)
+            if free is None:
+                continue
+            lean = yield from self._degree(frame, division, free, frame.way.degrees[-1], 1)
+            if lean is None:
                 continue
             need = lean.allocated.expected / max(lean.capacity or 0, 1)
             if need > 1 or not self.bench.safe(lean):
-                self._remember(lean)
+                self._remember(lean, frame.method.tier)
                 failed.append((need, division))
                 if need <= 1 and self.bench.holds(lean) and len(tight) < _FITTING:
                     tight.append(self._candidate(frame, division, (*free, frame.way.degrees[-1]), lean))
                 continue
-            best = self._fastest(frame, division, free)
+            best = yield from self._fastest(frame, division, free)
             found += [best] if best else []
             if len(found) >= enough:
                 break
         return found or tight
 
-    def _remember(self, lean: Estimate) -> None:
+    def _remember(self, lean: Estimate, tier: str) -> None:
+        self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
         if self.leanest is None or lean.allocated.expected < self.leanest.allocated.expected:
             self.leanest = lean
 
-    def _free(self, frame: Frame, division: Division) -> tuple[Knob, ...] | None:
+    def _free(self, frame: Frame, division: Division) -> Pieces[tuple[Knob, ...] | None]:
         """Everything that costs nothing, with what engines need for a method; None if a frame is refused."""
         config, settings = frame.asked.config, self._settings(frame, division, 1)
         for more in frame.method.alternatives:
-            plain = self.bench.with_(config, {**settings, **more})
+            plain = yield from self.bench.with_(config, {**settings, **more})
             if isinstance(plain, Estimate):
                 break
         else:
             return None
         needed = (Knob(title="", to=more, why="", source=""),) if more else ()
         free = (*needed, *_free_of(plain.job, frame.way))
-        if self.bench.with_(plain.job.config, _merged(free)) is not None:
+        if (yield from self.bench.with_(plain.job.config, _merged(free))) is not None:
             return free
         kept: tuple[Knob, ...] = needed
         for knob in free[len(needed) :]:
-            if self.bench.with_(plain.job.config, _merged((*kept, knob))) is not None:
+            if (yield from self.bench.with_(plain.job.config, _merged((*kept, knob)))) is not None:
                 kept = (*kept, knob)
         return kept
 
@@ -177,20 +194,20 @@ class Trainings:
 
     def _degree(
         self, frame: Frame, division: Division, free: tuple[Knob, ...], degree: Knob, size: int
-    ) -> Estimate | None:
+    ) -> Pieces[Estimate | None]:
         """The estimate with a degree of checkpointing and a micro-batch."""
         given = {path: (frame.asked.config.get(path),) for path in degree.when}
         applies = all(given[path][0] in values for path, values in degree.when.items())
         changes = {**self._settings(frame, division, size), **_merged(free), **(degree.to if applies else {})}
-        found = self.bench.with_(frame.asked.config, changes)
+        found = yield from self.bench.with_(frame.asked.config, changes)
         return found if isinstance(found, Estimate) else None
 
-    def _fastest(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Candidate | None:
+    def _fastest(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Candidate | None]:
         """The fastest degree of checkpointing and micro-batch that is safe."""
         tried: list[tuple[float, Knob, Estimate]] = []
         for size in sorted({frame.asked.micro_batch, 1}, reverse=True):
             for degree in frame.way.degrees:
-                found = self._degree(frame, division, free, degree, size)
+                found = yield from self._degree(frame, division, free, degree, size)
                 if found is not None and not any(each is found for *_, each in tried):
                     tried.append((self.bench.cost(found).per_token, degree, found))
         for _, degree, found in sorted(tried, key=lambda each: each[0]):
@@ -204,52 +221,60 @@ class Trainings:
         seconds, safe = self.bench.cost(found).seconds, self.bench.safe(found)
         return Candidate(frame.tier, frame.way, division, rows, found, seconds, safe, frame.asked)
 
-    def _more_hardware(self) -> Iterator[Candidate]:
-        """The least GPUs of the same kind, and the smallest larger GPU, on which the job fits as it is asked for."""
-        gpus = self.asked.gpus
+    def _more_hardware(self, method: str) -> Iterator[Candidate | None]:
+        """The least GPUs of the same kind on which the job fits with a method."""
+        gpus, need = self.asked.gpus, self.least.get(method, 0)
+        capacity = (yield from self._job()).capacity or 1
         for more in (gpus * 2**power for power in range(1, _DOUBLINGS)):
-            if more % self.asked.node and more > self.asked.node:
-                continue
-            knob = Knob(title=f"{more} GPUs", to={Hardware.num_gpus: more}, why="more hardware", source="")
-            found = self._first(self.asked.on(more), (knob,), "hardware")
+            if (more % self.asked.node and more > self.asked.node) or need * gpus > capacity * more:
+                continue  # n times the GPUs need at least an n-th each
+            knob = Knob(
+                title=Message("{} GPUs", more),
+                to={Hardware.num_gpus: more},
+                why="more hardware",
+                source="hardware/num_gpus",
+            )
+            found = yield from self._first(self.asked.on(more), (knob,), "hardware", method)
             if found is not None:
                 yield found
-                break
-        yield from self._larger()
+                return
 
-    def _larger(self) -> Iterator[Candidate]:
-        need = self.leanest.device.high if self.leanest is not None else 0
-        for knob in larger(max(self._job().capacity or 0, int(need * 0.8))):
-            found = self._first(self.asked, (knob,), "hardware")
+    def _larger(self, method: str) -> Iterator[Candidate | None]:
+        """The smallest larger GPU on which the job fits with a method."""
+        job = yield from self._job()
+        for knob in larger(max(job.capacity or 0, self.least.get(method, 0)), job.accelerator):
+            found = yield from self._first(self.asked, (knob,), "hardware", method)
             if found is not None and found.safe:
                 yield found
                 return
 
-    def _less_work(self) -> Iterator[Candidate]:
+    def _less_work(self) -> Iterator[Candidate | None]:
         """The longest sequence, halved as often as it takes, that fits with a method that the goal allows."""
         length = self.asked.length // 2
         while length >= _SHORTEST:
             knob = Knob(
-                title=f"Sequences of {length:,} tokens",
+                title=Message("Sequences of {:,} tokens", length),
                 to={Training.sequence_length: length},
                 why="activations grow with the sequence",
                 quality="the model sees less context",
-                source="",
+                source="training/sequence_length",
             )
             for tier in self.tiers:
-                found = self._first(self.asked, (knob,), "work", tier)
+                found = yield from self._first(self.asked, (knob,), "work", tier)
                 if found is not None and found.safe:
                     yield found
                     return
             length //= 2
 
-    def _first(self, asked: Asked, extra: tuple[Knob, ...], tier: str, method: str = "same") -> Candidate | None:
+    def _first(
+        self, asked: Asked, extra: tuple[Knob, ...], tier: str, method: str = "same"
+    ) -> Pieces[Candidate | None]:
         """The first candidate of any way with some further changes."""
-        job = self._job()
+        job = yield from self._job()
         for each in METHODS:
             if each.tier == method and all(_applies(knob, job) for knob in each.knobs):
                 for way in ways_of(asked, spare=False):
-                    found = self._divided(Frame(asked, way, each, extra=extra, tier=tier), 1)
+                    found = yield from self._divided(Frame(asked, way, each, extra=extra, tier=tier), 1)
                     if found:
                         return found[0]
         return None
@@ -284,8 +309,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     named = asked.config[EngineSettings.type]
     found: list[Way] = []
     for engine in registry.TRAINERS if named is None else _engines(named):
-        ways: Mapping[str, Sequence[Way]] = registry.room(engine, "knobs").WAYS
-        found += ways.get(engine, ())
+        found += registry.own(engine, "knobs", "WAYS")
     if named is None:
         found = [each for each in found if not each.named and (spare or not each.spare)]
     able = [each for each in found if each.alone in (None, asked.gpus == 1)]
@@ -293,7 +317,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     if asked.config.get(EngineSettings.framework) is None and kept:
         return kept
     engine = named or ("none" if asked.gpus == 1 else "fsdp")
-    first = next(iter(registry.room(engine, "knobs").WAYS[engine]))
+    first: Way = registry.own(engine, "knobs", "WAYS")[0]
     return [Way(title=engine, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
 
 

@@ -1,1 +1,1 @@
-"""What runs print of memory, found in logs, beside a prediction."""
+"""What runs print about memory, found in logs and compared with a prediction."""

@@ -1,7 +1,7 @@
 """What a run says of its memory, found in the lines that it prints.
 
 A log is somebody else's text: it is cut to a size, its lines to a length, and patterns have no nested repetition, so
-that reading takes time proportional to its length. Nothing is understood but numbers beside words of `LINES`.
+that reading takes time proportional to its length. Nothing is understood but numbers next to words of `LINES`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _SIZE = re.compile(r"([0-9][0-9,]{0,25}(?:\.[0-9]{1,15})?) ?([A-Za-z]{0,5})")
 _NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,15}(?:\.[0-9]{1,9})? ?[KMGT]i?B)(?![\w])")
 _UNNAMED = 8
-"""Numbers that no pattern names are shown only where nothing else is found, and so many of them."""
+"""The most numbers without a pattern that are shown, if nothing else is found."""
 _WRAPPED = 6
 """Lines over which terminals wrap a message about memory that is out."""
 _OUT = "out of memory"

@@ -1,4 +1,4 @@
-"""What a run's log says of its memory, beside what is predicted for its config.
+"""What a run's log says about memory, compared with the prediction for its config.
 
 A difference is explained only by what the ledger has: tensors of just that size. Nothing is claimed of them.
 """
@@ -23,13 +23,13 @@ from memcore.serving.estimate import ServingEstimate
 from memcore.units import MiB
 
 READINGS: Mapping[str, str] = {"max_allocated": "allocated", "max_reserved": "reserved", "device_used": "device"}
-"""What a number without a name may be, as a truth case calls it, and the reading that it is beside."""
+"""What a number without a name may be, as a truth case calls it, and the reading that it is compared with."""
 BYTES = frozenset({"max_allocated", "max_reserved", "device_used", "allocated", "weights", "activations", "kv_cache"})
 CASES = frozenset({*BYTES, "kv_cache_tokens", "fits"})
 """Quantities that a truth case may have."""
 BELOW, INSIDE, ABOVE = "below", "inside", "above"
 _WORTH = 12
-"""Only tensors so many times larger than what the log rounds away are worth naming: smaller ones match by chance."""
+"""How many times larger than the log's rounding a tensor must be to be named: smaller ones match by chance."""
 _LEAST = 8 * MiB
 _SEGMENT, _ROUNDED = 10 * MiB, 2 * MiB
 """What PyTorch asks the driver for is rounded up to 2 MiB from 10 MiB on (c10/cuda/CUDACachingAllocator.h)."""
@@ -69,32 +69,36 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A quantity of the log with its prediction."""
+    """One quantity of the log with its prediction."""
 
     seen: Sighting
+    """The line of the log, and the bytes it states."""
     quantity: str
-    """What is predicted beside it: of a number without a name, each reading in turn."""
+    """The quantity predicted; a number without a name has one row for each reading."""
     predicted: int | None = None
+    """The prediction in bytes; None if there is none."""
     range: tuple[float, float] | None = None
+    """The range of the prediction in bytes."""
     reason: str | None = None
-    """Why nothing is predicted."""
+    """Why there is no prediction."""
     matches: tuple[Match, ...] = ()
+    """Tensors exactly as large as the difference."""
     least: bool = False
-    """The log states a lower bound only."""
+    """True if the log states a lower bound only."""
 
     @property
     def difference(self) -> int | None:
-        """Predicted less what the log says."""
+        """Return predicted minus measured bytes."""
         return None if self.predicted is None else self.predicted - self.seen.value
 
     @property
     def share(self) -> float | None:
-        """The difference as a share of what the log says."""
+        """Return the difference relative to the measured value."""
         return self.difference / self.seen.value if self.difference is not None and self.seen.value else None
 
     @property
     def verdict(self) -> str | None:
-        """Where what the log says lies: in the stated range, below or above it; None without one."""
+        """Return where the measured value lies: inside the range, below or above it; None without a range."""
         if self.range is None:
             return None
         if self.seen.high < self.range[0] and not self.least:
@@ -104,15 +108,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """A log beside a prediction."""
+    """A log compared with a prediction; `reconcile` returns it."""
 
     found: Estimate | ServingEstimate
+    """The prediction."""
     rows: tuple[Row, ...]
+    """One row for each quantity that the log states."""
     cut: bool
-    """The log is longer than what was read."""
+    """True if the log is too long and only its beginning was read."""
 
     def cases(self, where: str = "pasted") -> list[dict[str, Any]]:
-        """What the log measured as truth cases, as `memcore accuracy` reads them; of a run out of memory only that."""
+        """Return the measurements as `memcore accuracy` reads them; a run out of memory only says that it failed."""
         config = self.found.job.config.to_dict()
         name, chosen = name_of(config), list(_measured(self.rows))
         return [
@@ -122,7 +128,7 @@ class Reconciled:
                 "measured": _quantity(row),
                 "source": {
                     "kind": "hardware",
-                    "title": Message("log of {}", row.seen.tool) if row.seen.tool else "a number without a log",
+                    "title": Message("log of {}", row.seen.tool) if row.seen.tool else "a number given without a log",
                     "where": Message("{}, line {}", where, row.seen.line),
                     "stated_as": row.seen.stated,
                 },
@@ -166,32 +172,45 @@ def _quantity(row: Row) -> dict[str, Any]:
 
 
 def reconcile(config: Config | Mapping[str, object], text: str, *, reading: str | None = None) -> Reconciled:
-    """What a log says, beside what is predicted for a config.
+    """Compare what a run's log says about memory with the prediction for its config.
 
-    `reading` says what a number without a name is: `max_allocated`, `max_reserved` or `device_used`; without it, it
-    stands beside all three. Raises ConfigError for a config that is wrong and for a log that says nothing of memory.
+    Args:
+        config: The job that was run, as in `estimate`.
+        text: The log, or a part of it: a line that a tool printed, or a bare number such as `71.3 GiB`.
+        reading: What a bare number is: `max_allocated`, `max_reserved` or `device_used`; by default it is compared
+            with all three.
 
-    >>> job = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"accelerator": "t4"}}
-    >>> row = reconcile(job, "max_memory_allocated: 1.85 GiB").rows[0]
-    >>> row.quantity, row.verdict
-    ('max_allocated', 'inside')
+    Returns:
+        A `Reconciled` with one row for each quantity: measured and predicted bytes, range, verdict.
+
+    Raises:
+        ConfigError: If the config is wrong, or no line of the log is understood as GPU memory.
+        UnsupportedError: As in `estimate`.
+
+    Sources: [measuring](measuring.md) lists the lines that are read, by tool.
+
+    Examples:
+        >>> job = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"accelerator": "t4"}}
+        >>> row = reconcile(job, "max_memory_allocated: 1.85 GiB").rows[0]
+        >>> row.quantity, row.verdict
+        ('max_allocated', 'inside')
     """
     return reconciled(estimate(config), text, reading=reading)
 
 
 def reconciled(found: Estimate | ServingEstimate, text: str, *, reading: str | None = None) -> Reconciled:
-    """The same for what is predicted already."""
+    """Compare a log with an estimate that is already made."""
     if reading is not None and reading not in READINGS:
         raise ConfigError.at("reading", "found {!r}; one of {}", reading, joined(", ", READINGS))
     seen = sightings(text)
     if not seen:
-        raise ConfigError.at("log", "nothing in it is understood as memory of a GPU")
+        raise ConfigError.at("log", "found no GPU memory value that memcore can read")
     rows = [row for each in seen for row in _rows(found, each, reading)]
     return Reconciled(found, tuple(rows), len(text) > LARGEST)
 
 
 def _rows(found: Estimate | ServingEstimate, seen: Sighting, reading: str | None) -> Iterator[Row]:
-    """A quantity beside its prediction; a number without a name beside each that it may be."""
+    """Yield a quantity with its prediction; a number without a name with each that it may be."""
     if seen.quantity != "number":
         yield _row(found, seen, seen.quantity, seen.moment)
     elif reading is not None:

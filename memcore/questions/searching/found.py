@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log
 
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
@@ -18,72 +19,91 @@ Measured = tuple[int, int | None, bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A layout that was looked at."""
+    """A layout that a search has estimated."""
 
     layout: Layout
+    """Its parallel sizes and micro-batches."""
     policy: Settings
-    """Its settings besides sizes."""
+    """Its other settings, such as checkpointing, by path."""
     engine: str
-    """What runs it, where the config leaves that open or names it; else empty."""
+    """The engine's title; empty if the config leaves no choice."""
     accelerator: str | None
+    """The accelerator's id, if the search tries several."""
     allocated: int
-    """Bytes in tensors at the peak of the worst rank: what `estimate` says."""
+    """Bytes in tensors at the peak of the worst rank, as `estimate` predicts."""
     device: int | None
-    """Bytes that the driver shows, if they were asked for: only of layouts that can be recommended."""
+    """Bytes in use on the device; None for layouts that are not recommended."""
     fits: bool | None
-    """What `estimate` says; None where it was not asked, or knows no capacity."""
+    """Whether the layout fits; None if it was not estimated in full or no capacity is known."""
     capacity: int | None
+    """Bytes of the GPU that a job can use."""
     cost: Cost
+    """GPU-seconds per token and their parts, by the roofline."""
 
     @property
     def key(self) -> Key:
-        """What it is called."""
+        """Return the accelerator, the engine and the layout, which identify a result."""
         return self.accelerator, self.engine, self.layout
 
     @property
     def gpus(self) -> int:
-        """Of the whole job."""
+        """Return the GPUs of the whole job."""
         return self.layout.gpus
 
     @property
     def headroom(self) -> int | None:
-        """Bytes that are left of a GPU; None where that was not asked for."""
+        """Return the free bytes of each GPU, or None if `device` is unknown."""
         return None if self.capacity is None or self.device is None else self.capacity - self.device
 
+    def leaves(self, share: float) -> bool:
+        """Return whether at least this share of the GPU stays free; True where no capacity is known."""
+        return self.capacity is None or (self.headroom is not None and self.headroom >= share * self.capacity)
+
     def config(self, base: Config) -> Config:
-        """The config in this layout."""
+        """Return a config with this layout."""
         named = base if self.accelerator is None else base.replaced(Hardware.accelerator, self.accelerator)
         return config_of(named, self.layout._replace(policy=0), (self.policy,))
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is, and what it has found until now."""
+    """The progress of a search, with its best layouts so far; `search` yields it."""
 
     total: int
-    """Layouts of the space."""
+    """Layouts in the search space."""
     seen: int
-    """Of these, how many are decided."""
+    """Layouts decided so far: pruned, measured or refused."""
     pruned: int
-    """Of these, those that cannot fit, or cannot be better than what was found, by a bound alone."""
+    """Layouts ruled out by a bound: they cannot fit, or cannot beat what was found."""
     measured: int
-    """Those whose total was computed."""
+    """Layouts estimated."""
     refused: int
-    """Those that engine or model cannot do."""
+    """Layouts that the engine or the model does not support."""
     reasons: Mapping[str, int]
-    """Why, with how many."""
+    """Number of refused layouts by reason."""
     left_out: Mapping[str, str]
-    """Engines that cannot do the job in any layout, and why."""
+    """Engines that support the job in no layout, with the reason."""
     new: tuple[Found, ...]
-    """What was measured since the last time."""
+    """Layouts estimated since the previous progress."""
     best: tuple[Found, ...]
     """Layouts that fit, cheapest first."""
     done: bool
+    """True on the last progress."""
 
     @property
     def front(self) -> tuple[Found, ...]:
-        """Those of them that no other beats in headroom, cost and GPUs."""
+        """Return the Pareto front of `best`: no other layout beats these in headroom, cost and GPUs."""
         return tuple(pareto(self.best))
+
+
+TIE = 0.02
+"""Costs that differ by no more than about this are ties: the cost model knows no better."""
+
+
+def order(found: Found, headroom: float) -> tuple[bool, int, int, int, float]:
+    """Return the key by which layouts are sorted: those with headroom first, then by cost; of ties, simple ones."""
+    cost = found.cost.per_token
+    return not found.leaves(headroom), round(log(cost) / TIE), found.gpus, found.layout.dimensions, cost
 
 
 def pareto(found: Sequence[Found]) -> Iterable[Found]:
@@ -111,8 +131,15 @@ class Tally:
     reasons: dict[str, int] = field(default_factory=dict)
     new: list[Found] = field(default_factory=list)
     best: list[Found] = field(default_factory=list)
+    headroom: float = 0.0
+    """The share of a GPU that layouts leave free, if any does."""
     idle: int = 0
     """Layouts that were measured since the last one that fits."""
+
+    @property
+    def roomy(self) -> list[Found]:
+        """Layouts that fit and leave the headroom."""
+        return [each for each in self.best if each.leaves(self.headroom)]
 
     def refuse(self, reason: str) -> None:
         """Count a layout that cannot be."""
@@ -123,6 +150,6 @@ class Tally:
         """What is known now."""
         seen = self.pruned + self.measured + self.refused
         new, self.new = tuple(self.new), []
-        self.best.sort(key=lambda each: (each.cost.per_token, each.gpus, each.layout.dimensions))
+        self.best.sort(key=lambda each: order(each, self.headroom))
         counts = self.total, seen, self.pruned, self.measured, self.refused
         return Progress(*counts, dict(self.reasons), self.left_out, new, tuple(self.best), done)

@@ -9,24 +9,29 @@ from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
+from memcore.networks.network import Network
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.spaces import Space
 from memcore.tensors.tape import ALIGNMENT
 from memcore.trace.program import Program
-from memcore.trainers.megatron.rank import MegatronRank
 
 RUN = "run "
 """What the names of the symbols begin with that count equal layers."""
 
 
-def grown(program: Program, sizes: Mapping[str, int]) -> int | None:
-    """The least that one more layer of any run adds to the end of the forward pass; None where no run says."""
+def grown(program: Program, sizes: Mapping[str, int], network: Network) -> int | None:
+    """The least that one more layer of any run adds to the end of the forward pass; None where no run says.
+
+    A run repeats a pattern of layers, of which the mean is taken: some stage has no less than that of each.
+    """
     runs = [span.repeats for span in program.spans if span.repeats is not None and span.repeats.startswith(RUN)]
     found = []
     for name in dict.fromkeys(runs):
         ends = [_forward_end(program, {**sizes, name: sizes[name] + more}) for more in (0, 1)]
         found.append(ends[1] - ends[0])
-    return max(min(found) - ALIGNMENT * len(program.shapes), 0) if found else None
+    if not found:
+        return None
+    return max((min(found) - ALIGNMENT * len(program.shapes)) // max(map(len, network.runs)), 0)
 
 
 def _forward_end(program: Program, sizes: Mapping[str, int]) -> int:
@@ -37,11 +42,15 @@ def _forward_end(program: Program, sizes: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True)
 class Growths:
-    """The same of Megatron's layers, whose layouts are estimated one by one."""
+    """The same of layouts that are estimated one by one, where a micro-batch is recorded alone."""
 
     base: Config
     space: Space
     known: dict[tuple[int, ...], int | None] = field(default_factory=dict)
+
+    def least(self, layout: Layout) -> int:
+        """Bytes that a layout surely has besides those of `Floor`: nothing is said."""
+        return 0
 
     def growth(self, layout: Layout) -> int | None:
         """Bytes that each layer surely keeps of one sequence, from a step without a pipeline; None: it is not said.
@@ -62,7 +71,5 @@ class Growths:
         except MemcoreError:
             return None
         rank = found.ranks[0] if isinstance(found, Estimate) else None
-        if not isinstance(rank, MegatronRank):
-            return None
-        chunk = rank.recorded[0]
-        return grown(chunk.program, chunk.job.sizes)
+        alone = None if rank is None else rank.micro_batch
+        return None if alone is None else grown(*alone, found.job.model.network)

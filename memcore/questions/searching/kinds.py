@@ -1,53 +1,43 @@
 """Which engines are looked at where a config leaves its engine or its layers open: those that divide a cluster well.
 
-What a config names is kept. DDP, DeepSpeed and nanotron are looked at where they are named.
+What a config names is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
-from memcore.config.parallelism import Parallelism
+from memcore.config.knobs import Settings
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.questions.searching.layouts import Settings
-from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trace.searching import Kind, Row
 
 _ENGINE, _LAYERS, _FRAMEWORK = EngineSettings.type, Training.implementation, EngineSettings.framework
-_MEGATRON: Settings = {MegatronSettings.distributed_optimizer: True, Parallelism.sequence_parallel: True}
-"""What Megatron's recipes switch on and its defaults do not."""
+ROWS: Mapping[str, Row] = registry.merged("search", "ROWS")
+"""By the value of `engine.type`: what each engine can be searched for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """An engine, and whose layers it runs."""
-
-    title: str
-    settings: Settings
-    usual: Settings
-    """Settings that come with it where the config leaves them open."""
-    row: str | None = None
-    """A key of `memcore.questions.searching.spaces.ROWS`, if not the engine's own."""
-    alone: bool = False
-    """On one GPU, and there only."""
+def _kinds() -> Iterator[Kind]:
+    yield from (each for room in registry.rooms("search") for each in room.KINDS)
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind(title="torchtitan", settings={_ENGINE: "fsdp", _LAYERS: "torchtitan"}, usual={}),
-    Kind(title="Megatron", settings={_ENGINE: "megatron", _LAYERS: "transformer-engine"}, usual=_MEGATRON),
-    Kind(title="FSDP", settings={_ENGINE: "fsdp", _LAYERS: "transformers"}, usual={}, row="fsdp-transformers"),
-    Kind(title="one GPU", settings={_ENGINE: "none", _LAYERS: "transformers"}, usual={}, alone=True),
-)
+def _ways(kind: Kind) -> int:
+    """How many ways there are to divide a job of a kind."""
+    return len(ROWS[kind.row or str(kind.settings[_ENGINE])].divides)
+
+
+KINDS: tuple[Kind, ...] = tuple(sorted(_kinds(), key=_ways, reverse=True))
+"""Those that divide a job in most ways first."""
 
 
 def kinds_of(config: Config, gpus: int) -> Iterator[Kind]:
     """The kinds that a config leaves open for a number of GPUs; its own alone, if that is named."""
     named = {path: config.get(path) for path in (_ENGINE, _LAYERS) if config.get(path) is not None}
-    usual = _MEGATRON if named.get(_ENGINE) == "megatron" else {}
-    own = Kind(title=str(named.get(_ENGINE) or ""), settings={}, usual=usual)
-    if config.get(_FRAMEWORK) is not None or named.get(_ENGINE) == "megatron":
+    whole = next((each for each in KINDS if each.whole and each.settings[_ENGINE] == named.get(_ENGINE)), None)
+    own = Kind(title=str(named.get(_ENGINE) or ""), settings={}, usual={} if whole is None else whole.usual)
+    if config.get(_FRAMEWORK) is not None or whole is not None:
         yield own
         return
     able = [each for each in KINDS if each.alone == (gpus == 1)]

@@ -1,4 +1,4 @@
-"""What a layout is, and the config that it makes of another."""
+"""Layouts, and the config that results from applying one."""
 
 from __future__ import annotations
 
@@ -14,33 +14,40 @@ Settings = Mapping[str, object]
 
 
 class Layout(NamedTuple):
-    """How a job is divided; sizes are ranks."""
+    """The parallel sizes of a job, in ranks, and its micro-batches."""
 
     tensor: int
+    """Tensor-parallel size."""
     stages: int
+    """Pipeline stages."""
     context: int
+    """Context-parallel size."""
     experts: int
+    """Expert-parallel size."""
     shards: int
-    """Ranks over which parameters are sharded, those of context parallelism among them."""
+    """Ranks that shard the parameters, including those of context parallelism."""
     replicas: int
+    """Copies of the sharded parameters."""
     micro_batch: int
+    """Sequences of a micro-batch."""
     micro_batches: int
+    """Micro-batches of a step."""
     policy: int
-    """The number of a policy of the space: everything else that varies."""
+    """Index of the search's policy: all other settings that vary."""
 
     @property
     def gpus(self) -> int:
-        """Of the whole job."""
+        """Return the GPUs of the whole job."""
         return self.tensor * self.stages * self.shards * self.replicas
 
     @property
     def dimensions(self) -> int:
-        """How many kinds of parallelism it combines besides data parallelism; of equals the simplest comes first."""
+        """Return the number of kinds of parallelism besides data parallelism; the simplest of equals comes first."""
         return sum(size > 1 for size in (self.tensor, self.stages, self.context, self.experts))
 
     @property
     def data(self) -> int:
-        """Ranks that work on different sequences."""
+        """Return the data-parallel size: ranks that work on different sequences."""
         return self.shards * self.replicas // self.context
 
 

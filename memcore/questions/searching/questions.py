@@ -16,10 +16,11 @@ from memcore.hardware import context, find_accelerator
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_for
 from memcore.questions.searching.found import Found, Key, Measured
-from memcore.questions.searching.kinds import Kind, config_as, kinds_of
+from memcore.questions.searching.kinds import config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
 from memcore.questions.searching.spaces import Floor, Space, Tried, floor_of, plan, sequences_of, space_of
 from memcore.trace.job import Job
+from memcore.trace.searching import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,5 +161,5 @@ def _undivided(config: Config) -> Config:
 def _job(config: Config) -> Job:
     found = estimate(config)
     if not isinstance(found, Estimate):
-        raise ConfigError.at(EngineSettings.type, "layouts are searched for training; found a server")
+        raise ConfigError.at(EngineSettings.type, "layouts can be searched only for training; found a server")
     return found.job

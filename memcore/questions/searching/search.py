@@ -14,17 +14,19 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.messages import Message, joined
 from memcore.questions.costs import Cost, Roofline
-from memcore.questions.searching.found import Found, Key, Measured, Progress, Tally
+from memcore.questions.searching.found import Found, Key, Measured, Progress, Tally, order
 from memcore.questions.searching.layouts import Layout
 from memcore.questions.searching.questions import Question, questions_of
-from memcore.questions.searching.rows import SCHEDULES
 from memcore.questions.searching.spaces import Space, Tried
-from memcore.questions.searching.tasks import Answer, Task, growths_of, performed
+from memcore.questions.searching.tasks import Outcome, Task, growths_of, performed
+from memcore.trace.searching import SCHEDULES
 
+HEADROOM = 0.1
+"""The share of a GPU that recommended layouts leave free: nearly full GPUs run slower, and ranges reach above."""
 KEEP = 4
 """Layouts that a search recommends, if as many fit."""
 DEAR = 1.25
-"""Layouts that cost more than so many times the cheapest are not looked at, once enough were found."""
+"""The cost relative to the cheapest above which no layout is tried, once enough were found."""
 PATIENCE = 20
 """Layouts in a row that are measured and recommended no longer, before a search for more headroom ends."""
 NOTICEABLE = 5
@@ -45,49 +47,76 @@ def search(
     offload: bool = False,
     executor: Executor | None = None,
     known: Mapping[Key, Measured] | None = None,
+    headroom: float = HEADROOM,
 ) -> Iterator[Progress]:
-    """Look at all layouts of a training job, and yield progress with what was found until now.
+    """Search the parallel layouts of a training job that fit, cheapest first; yields `Progress`.
 
-    Model, training and hardware are the config's; the division of ranks, micro-batches, checkpointing and the engine's
-    policies vary, and engine and layers where the config leaves them open (`kinds.py`). All layouts have
-    the same step of `sequences` sequences (default: the config's). `gpus` and `accelerators` try several clusters;
-    `schedules` other pipelines than 1F1B in PyTorch, `offload` parameters or the optimizer on the host. With
-    `every`, each layout is measured, not only what can be among the best `keep`; an `executor` then shares the work,
-    if there is enough of it. Without, one measurement decides about the next, and all are made here. Layouts in
-    `known` (see `memcore.questions.searching.records`) are not measured again. Stop the iteration to cancel.
+    Args:
+        config: A training job. Its parallel sizes, micro-batches, checkpointing and policies vary.
+        gpus: Numbers of GPUs to try; by default the config's.
+        accelerators: Accelerators to try; by default the config's.
+        sequences: Sequences of a step, the same for all layouts; by default the config's.
+        roofline: Rates for the cost; by default the accelerator's.
+        keep: Layouts to recommend.
+        every: Measure every layout instead of the promising ones.
+        micro_batches: Micro-batch sizes to try.
+        schedules: Pipeline schedules to try with PyTorch.
+        offload: Also try parameters or the optimizer on the host.
+        executor: Distributes the estimates of `every` over processes or machines.
+        known: Results that need no new estimate (`memcore.questions.searching.records`).
+        headroom: The share of each GPU that stays free, from 0 to below 1; if no layout leaves it, those that fit.
 
-    >>> job = {"model": "llama-3.2-1b", "training": {"sequence_length": 8192},
-    ...        "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}}
-    >>> *_, last = search(job, keep=1)
-    >>> best = last.best[0]
-    >>> best.fits, best.layout.gpus
-    (True, 2)
+    Raises:
+        ConfigError: For a server or an engine that cannot be searched yet, and as in `estimate`.
 
-    Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
+    Sources: layouts have passed `estimate`; their order follows [the cost model](costs.md).
+
+    Examples:
+        >>> job = {"model": "llama-3.2-1b", "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}}
+        >>> *_, last = search(job, keep=1)
+        >>> last.best[0].fits, last.best[0].layout.gpus
+        (True, 2)
     """
     base = config if isinstance(config, Config) else Config.from_dict(config)
+    if not 0 <= headroom < 1:
+        raise ConfigError.at("headroom", "found {!r}; allowed: a share from 0 to below 1, such as 0.1", headroom)
     tried = _tried(micro_batches, schedules, offload=offload)
     questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tried)
+    pool = executor if every else None
+    yield from _searched(questions, left_out, known or {}, pool, keep=keep, every=every, headroom=headroom)
+
+
+def _searched(
+    questions: Sequence[Question],
+    left_out: Mapping[str, str],
+    known: Mapping[Key, Measured],
+    executor: Executor | None,
+    *,
+    keep: int,
+    every: bool,
+    headroom: float,
+) -> Iterator[Progress]:
+    """Price all layouts, measure what may be among the best, and yield the progress."""
     priced = [
         (number, layout, question.cost(layout))
         for number, question in enumerate(questions)
         for layout in question.space.layouts()
     ]
-    tally = Tally(len(priced), left_out)
+    tally = Tally(len(priced), left_out, headroom=headroom)
     yield tally.progress(done=False)
     if every:
-        tasks = _sweep(questions, priced, tally, known or {})
+        tasks = _sweep(questions, priced, tally, known)
     else:
         priced.sort(key=lambda each: (each[2].per_token, questions[each[0]].least(each[1]), each[1]))
-        tasks = _candidates(questions, priced, tally, known or {}, keep)
+        tasks = _candidates(questions, priced, tally, known, keep)
     prices = {(number, layout): price for number, layout, price in priced}
-    for task, answers in performed(tasks, executor if every else None):
+    for task, answers in performed(tasks, executor):
         question = questions[task.number]
         for layout, answer in zip(task.layouts, answers, strict=True):
             found = _note(tally, question, layout, prices[task.number, layout], answer, every=every)
             tally.new += [found] if found is not None else []
         yield tally.progress(done=False)
-    tally.best = tally.best if every else _shortened(tally.best, keep)
+    tally.best = tally.best if every else _shortened(tally.roomy or tally.best, keep, headroom)
     yield tally.progress(done=True)
 
 
@@ -144,8 +173,9 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
         return False
     if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
         return True
-    if len(tally.best) >= keep and (
-        tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in tally.best)
+    roomy = tally.roomy
+    if len(roomy) >= keep and (
+        tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in roomy)
     ):
         return True
     left = question.ceiling - question.least(layout)
@@ -154,13 +184,16 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
     needed = _needed(question, layout, tally, keep)
     if left < needed:
         return True
-    growth = growths_of(question.text, question.space).growth(layout)
+    layers = growths_of(question.text, question.space)
+    if question.ceiling - layers.least(layout) < needed:
+        return True
+    growth = layers.growth(layout)
     return question.ceiling - question.least(layout, growth) < needed
 
 
 def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:
     """The headroom that makes a layout worth a look: once enough were found, noticeably more than a cheaper one's."""
-    if len(tally.best) < keep or question.capacity is None:
+    if len(tally.roomy) < keep or question.capacity is None:
         return 0
     most = max((each.headroom or 0 for each in tally.best if each.gpus <= layout.gpus), default=0)
     return most + question.capacity // NOTICEABLE
@@ -180,7 +213,7 @@ def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
 
 
 def _note(
-    tally: Tally, question: Question, layout: Layout, price: Cost, answer: Answer, *, every: bool
+    tally: Tally, question: Question, layout: Layout, price: Cost, answer: Outcome, *, every: bool
 ) -> Found | None:
     """Count an answer; what was found, if the layout can be."""
     if isinstance(answer, str):
@@ -196,9 +229,9 @@ def _note(
     return found
 
 
-def _shortened(best: Sequence[Found], keep: int) -> list[Found]:
+def _shortened(best: Sequence[Found], keep: int, headroom: float) -> list[Found]:
     """The cheapest, and those dearer ones that leave more headroom or take fewer GPUs than all cheaper ones."""
-    ordered = sorted(best, key=lambda each: (each.cost.per_token, each.gpus, each.layout.dimensions))
+    ordered = sorted(best, key=lambda each: order(each, headroom))
     found = ordered[:keep]
     for each in ordered[keep:]:
         if all((each.headroom or 0) > (other.headroom or 0) or each.gpus < other.gpus for other in found):

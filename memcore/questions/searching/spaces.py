@@ -15,11 +15,10 @@ from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.networks.parts import Attention, Experts
 from memcore.questions.costs import IDLE, Plan
+from memcore.questions.searching.kinds import ROWS
 from memcore.questions.searching.layouts import Layout, Settings
-from memcore.questions.searching.rows import ROWS, SCHEDULE, SCHEDULES, Policy, Row
 from memcore.trace.job import Job
-from memcore.trainers.megatron.resolve import MegatronJob
-from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trace.searching import SCHEDULE, SCHEDULES, Policy, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,29 +183,23 @@ def space_of(
     engine = row or job.engine.name
     if engine not in ROWS:
         raise ConfigError.at(
-            EngineSettings.type, "layouts of {!r} are not searched yet; engines: {}", engine, joined(", ", ROWS)
+            EngineSettings.type,
+            "searching layouts of {!r} is not supported yet; engines: {}",
+            engine,
+            joined(", ", ROWS),
         )
-    sizes = job.model.sizes
+    sizes, counted = job.model.sizes, ROWS[engine].counted
     return Space(
         engine=engine,
         gpus=gpus,
         sequences=sequences or sequences_of(job),
         node=config[Hardware.gpus_per_node] or 8,
-        layers=job.model.num_layers + _counted(config),
+        layers=job.model.num_layers + (0 if counted is None else counted(config)),
         heads=sizes.get("a", sizes["h"]),
         experts=sizes.get("E", 1),
         sequence=job.sizes["s"] * job.sizes["cp"],
         tried=_named(config, tried or Tried()),
     )
-
-
-def _counted(config: Config) -> int:
-    """Ends of the model that Megatron counts as layers of a stage."""
-    ends = (
-        MegatronSettings.account_for_embedding_in_pipeline_split,
-        MegatronSettings.account_for_loss_in_pipeline_split,
-    )
-    return sum(bool(config.get(path)) for path in ends)
 
 
 def _named(config: Config, tried: Tried) -> Tried:
@@ -217,7 +210,7 @@ def _named(config: Config, tried: Tried) -> Tried:
     if named not in SCHEDULES:
         raise ConfigError.at(
             SCHEDULE,
-            "found {!r}; layouts are searched with {}: leave it out, or name one of them",
+            "found {!r}; only {} can be searched: leave it out, or set one of them",
             named,
             joined(", ", SCHEDULES),
         )
@@ -299,16 +292,17 @@ class Floor:
         kept = one * self.hidden + two * self.queries + three * self.keys + four * self.width
         tokens = layout.micro_batch * space.sequence // layout.context
         each = tokens * kept * _SIZE // tensor if growth is None else layout.micro_batch * growth
-        if stages > 1 and not self.uniform:
-            return layers * each
         # Schedules that split the backward pass have fewer micro-batches in flight than stages.
         flying = min(stages, layout.micro_batches) if policy.schedule in ("1f1b", "interleaved-1f1b") else 1
         activations = flying * layers * each
         whole = self._whole(space, layout) * (self.dense + self.routed // layout.experts) // tensor
         if policy.offloaded:
-            return activations
+            return activations if stages == 1 or self.uniform else layers * each
         loss = tokens * self.logits // tensor if stages == 1 else 0
         states = self.states * (self.dense + self.routed) // (tensor * layout.shards)
+        if stages > 1 and not self.uniform:
+            # Some stage has no less than the mean of parameters and states, whichever layers it has.
+            return max(layers * each, (parameters * self.parameter + states) // stages)
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
     def _whole(self, space: Space, layout: Layout) -> int:
@@ -336,12 +330,12 @@ def floor_of(job: Job) -> Floor:
     uniform = len(model.network.kinds) == 1
     plain = uniform and not routed and all(isinstance(each, Attention) for each in model.network.kinds[0].mixers)
     named = plain and {"a", "k", "d", "f"} <= set(sizes)
-    frozen = model.network.adapted or job.recipe.sharding.offloaded
+    frozen, row = model.network.adapted or job.recipe.sharding.offloaded, ROWS[job.engine.name]
     return Floor(
         dense=layers - routed,
         routed=routed,
         parameter=_bytes_of_parameter(job),
-        states=_bytes_of_states(job),
+        states=0 if row.state_bytes is None else row.state_bytes(job),
         hidden=sizes["h"],
         queries=sizes["a"] * sizes["d"] if named else 0,
         keys=sizes["k"] * sizes["d"] if named else 0,
@@ -350,7 +344,7 @@ def floor_of(job: Job) -> Floor:
         uniform=uniform,
         gathered=0 if frozen else int(ITEMSIZE[job.recipe.precision.compute]),
         summed=0 if frozen else int(ITEMSIZE[job.recipe.precision.reduce]),
-        logits=8 * sizes["V"] if job.recipe.loss.kind == "cross-entropy-fp32" and ROWS[job.engine.name].shared else 0,
+        logits=8 * sizes["V"] if job.recipe.loss.kind == "cross-entropy-fp32" and row.shared else 0,
     )
 
 
@@ -358,18 +352,11 @@ def _bytes_of_parameter(job: Job) -> int:
     """Of a parameter and of states that are like it; of what is frozen, elsewhere or in few bits nothing is said."""
     if job.model.network.adapted or job.recipe.sharding.offloaded:
         return 0
-    if isinstance(job, MegatronJob) and not job.states.shares_parameters:
-        kept = int(ITEMSIZE[job.states.parameter])
-        return kept if job.states.shares_gradients else kept + int(ITEMSIZE[job.states.gradient])
-    if not ROWS[job.engine.name].shared:
+    row = ROWS[job.engine.name]
+    own = None if row.parameter_bytes is None else row.parameter_bytes(job)
+    if own is not None:
+        return own
+    if not row.shared:
         return 1 if "fp8" in str(job.config[Training.precision]) else 4
     like = sum(state.of == "like" and state.dtype is None for state in job.optimizer.states)
     return int(ITEMSIZE[job.recipe.precision.parameter]) * (1 + like)
-
-
-def _bytes_of_states(job: Job) -> int:
-    """Of master weights and moments in Megatron, shared or not; nothing is said of those on the host."""
-    if not isinstance(job, MegatronJob) or job.states.offloaded:
-        return 0
-    master = (job.states.master,) if job.states.master is not None else ()
-    return int(sum(ITEMSIZE[dtype] for dtype in (*master, *job.states.moments)))

@@ -21,7 +21,7 @@ from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.spaces import Space
 from memcore.questions.searching.totals import Totals
 
-Answer = Measured | str
+Outcome = Measured | str
 """What a layout needs, or why it cannot be."""
 
 
@@ -37,10 +37,10 @@ class Task:
     ceiling: int | None
     """Bytes in tensors above which nothing fits; None: nobody knows."""
     margin: int = 0
-    """So many bytes below the ceiling, the device is not asked: what is left would be too little."""
+    """Bytes below the ceiling within which the device is not estimated: too little would be left."""
 
     def unasked(self, held: int) -> Measured | None:
-        """The answer for a layout that holds at least so many bytes in tensors, if the device need not be asked."""
+        """Return the answer for a layout with a lower bound of its bytes, if the device need not be estimated."""
         if self.ceiling is None:
             return held, None, None
         if held <= self.ceiling - self.margin:
@@ -48,7 +48,7 @@ class Task:
         return held, None, False if held > self.ceiling else None
 
 
-def perform(task: Task) -> tuple[int, list[Answer]]:
+def perform(task: Task) -> tuple[int, list[Outcome]]:
     """The answers for a task's layouts, with its number."""
     base = _config(task.config)
     policies = task.space.policies
@@ -58,7 +58,7 @@ def perform(task: Task) -> tuple[int, list[Answer]]:
 
 def _answer(
     task: Task, base: Config, policies: Sequence[Mapping[str, object]], totals: Totals | None, layout: Layout
-) -> Answer:
+) -> Outcome:
     total = None if totals is None else totals.total(layout)
     if isinstance(total, MemcoreError):
         return str(total)
@@ -69,7 +69,7 @@ def _answer(
     except MemcoreError as error:
         return str(error)
     if not isinstance(found, Estimate):
-        return "a server has no layouts"
+        return "servers have no layouts to search"
     allocated = found.allocated.expected
     answer = task.unasked(allocated) or task.unasked(found.rank.least_reserved)
     return (allocated, found.device.expected, found.fits) if answer is None else (allocated, *answer[1:])
@@ -95,7 +95,7 @@ def growths_of(text: str, space: Space) -> Totals | Growths:
 RETRIES = 2
 """How often a task whose worker was lost is sent again, before it is done here."""
 
-Done = tuple[Task, list[Answer]]
+Done = tuple[Task, list[Outcome]]
 
 
 AHEAD = 256
@@ -103,7 +103,7 @@ AHEAD = 256
 FIRST = 0.5
 """Seconds of work that are done here before an executor is asked: many jobs are done by then."""
 WORTH = 1.5
-"""An executor is asked if at the pace of these more than so many seconds are left: processes take a while to start."""
+"""Seconds that must remain at the current pace before an executor is used: processes take a while to start."""
 
 
 def performed(tasks: Iterator[Task], executor: Executor | None) -> Iterator[Done]:
@@ -147,7 +147,7 @@ class Running:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.futures: dict[Future[tuple[int, list[Answer]]], tuple[Task, int]] = {}
+        self.futures: dict[Future[tuple[int, list[Outcome]]], tuple[Task, int]] = {}
 
     def send(self, task: Task, tries: int = 0) -> Iterator[Done]:
         """Submit a task; a broken executor takes none, so that it is done here."""
@@ -156,7 +156,7 @@ class Running:
         except RuntimeError:
             yield task, perform(task)[1]
 
-    def take(self, future: Future[tuple[int, list[Answer]]]) -> Iterator[Done]:
+    def take(self, future: Future[tuple[int, list[Outcome]]]) -> Iterator[Done]:
         """What came of a task."""
         task, tries = self.futures.pop(future)
         if future.exception() is None:

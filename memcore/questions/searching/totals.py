@@ -19,6 +19,7 @@ from math import gcd
 from operator import mul
 
 from memcore.config.settings import Config
+from memcore.dtypes import ITEMSIZE
 from memcore.errors import MemcoreError
 from memcore.memory.persistent import Persistent, bytes_of, persistent
 from memcore.memory.pipeline import stage_job
@@ -27,11 +28,11 @@ from memcore.questions.searching.growth import RUN, grown
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
 from memcore.questions.searching.spaces import Space
+from memcore.symbols import product
 from memcore.trace.job import Job
 from memcore.trace.program import Program
 from memcore.trace.record import forward_of, program_of
 from memcore.trace.schedules import LOOPED
-from memcore.trainers.pytorch.resolve import resolve
 
 Sizes = Mapping[str, int]
 
@@ -65,9 +66,16 @@ class Cut:
     """A stage of a structure."""
 
     job: Job
-    program: Program
     uses: int = 0
     """How often it was evaluated event by event; a program that is needed more often is reduced first."""
+    recorded: Program | None = None
+
+    @property
+    def program(self) -> Program:
+        """Its step, recorded when it is first asked for: a bound may do without."""
+        if self.recorded is None:
+            self.recorded = program_of(self.job.recipe)
+        return self.recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +106,12 @@ class Line:
 
 
 class Totals:
-    """Totals of the layouts of one config."""
+    """Totals of the layouts of one config, whose engine shares recorded steps."""
 
     def __init__(self, base: Config, space: Space) -> None:
+        if space.row.resolve is None:
+            raise ValueError(space.engine)
+        self.resolve = space.row.resolve
         self.base = base
         self.space = space
         self.policies = space.policies
@@ -113,6 +124,7 @@ class Totals:
         self._peaks: dict[tuple[int, int, int], Peaks] = {}
         self._narrowed: dict[tuple[object, ...], tuple[Vector, ...]] = {}
         self._kept: dict[tuple[object, ...], tuple[int, int]] = {}
+        self._gradients: dict[tuple[object, ...], int] = {}
         self._lines: dict[tuple[int, ...], Line] = {}
         self._numbers: dict[tuple[int, int], tuple[int, ...]] = {}
         self._growths: dict[tuple[int, ...], int | None] = {}
@@ -126,6 +138,22 @@ class Totals:
         if isinstance(structure, MemcoreError):
             return structure
         return max(self._stage(layout, point, structure, number) for number in self.numbers(structure, layout.stages))
+
+    def least(self, layout: Layout) -> int:
+        """Bytes that the worst rank of a layout surely has when the optimizer steps, without recording a step.
+
+        Parameters, optimizer states and buffers of each stage, and the gradients and temporaries of the step; 0 for a
+        layout that engine or model cannot do, for which `total` says why.
+        """
+        point = self._point(layout)
+        structure = point if isinstance(point, MemcoreError) else self._structure(layout, point)
+        if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError):
+            return 0
+        return max(
+            sum(self._keeps(layout, point, structure, number))
+            + self._gradients[self._key_of_kept(layout, structure, number)]
+            for number in self.numbers(structure, layout.stages)
+        )
 
     def job(self, layout: Layout) -> Job | MemcoreError:
         """The job of a layout's structure, with another layout's sizes."""
@@ -149,15 +177,21 @@ class Totals:
                 self._growths[key] = None
             else:
                 job = structure.job
-                self._growths[key] = grown(forward_of(job.recipe), {**job.sizes, **point.sizes})
+                self._growths[key] = grown(forward_of(job.recipe), {**job.sizes, **point.sizes}, job.model.network)
         return self._growths[key]
+
+    def _resolved(self, config: Config) -> Job | MemcoreError:
+        try:
+            return self.resolve(config)
+        except MemcoreError as error:
+            return error
 
     def _point(self, layout: Layout) -> Point | MemcoreError:
         key = layout.tensor, layout.context, layout.experts, layout.shards, layout.micro_batch
         found = self._points.get(key)
         if found is None:
             plain = layout._replace(stages=1, replicas=1, micro_batches=1, policy=0)
-            job = _resolved(config_of(self.base, plain, self.policies))
+            job = self._resolved(config_of(self.base, plain, self.policies))
             found = job if isinstance(job, MemcoreError) else self._point_of(job)
             self._points[key] = found
         return found
@@ -172,7 +206,7 @@ class Totals:
         key = point.kind, layout.policy, layout.stages, layout.replicas > 1, layout.micro_batches > 1
         found = self._structures.get(key)
         if found is None:
-            job = _resolved(config_of(self.base, layout, self.policies))
+            job = self._resolved(config_of(self.base, layout, self.policies))
             if isinstance(job, MemcoreError):
                 found = job
             else:
@@ -229,13 +263,18 @@ class Totals:
 
     def _keeps(self, layout: Layout, point: Point, structure: Structure, number: int) -> tuple[int, int]:
         """What a stage keeps whatever the micro-batch is, and what its step's end needs for a moment."""
-        key = structure.share, layout.stages, number, layout.tensor, layout.experts, layout.shards
+        key = self._key_of_kept(layout, structure, number)
         found = self._kept.get(key)
         if found is None:
             keeps = persistent(self._sized(layout, point, structure, number))
             variable = keeps.buffers + _received(keeps)
             found = self._kept[key] = keeps.before_step - variable, max(keeps.clipping, keeps.stepping)
+            self._gradients[key] = _gradients(keeps)
         return found
+
+    @staticmethod
+    def _key_of_kept(layout: Layout, structure: Structure, number: int) -> tuple[object, ...]:
+        return structure.share, layout.stages, number, layout.tensor, layout.experts, layout.shards
 
     def _sized(self, layout: Layout, point: Point, structure: Structure, number: int) -> Job:
         """The job of a stage with the sizes of a layout."""
@@ -247,8 +286,7 @@ class Totals:
         found = self._cuts.get(key)
         if found is None:
             job = replace(structure.job, stages=layout.stages, micro_batches=layout.micro_batches)
-            job = stage_job(job, number)
-            found = self._cuts[key] = Cut(job, program_of(job.recipe))
+            found = self._cuts[key] = Cut(stage_job(job, number))
         return found
 
     def _line(self, layout: Layout, point: Point, structure: Structure, number: int) -> Line:
@@ -349,6 +387,13 @@ def _received(keeps: Persistent) -> int:
     return sum(entry.bytes for entry in keeps.receive_buffers())
 
 
+def _gradients(keeps: Persistent) -> int:
+    """Bytes of the gradients that the optimizer is given, as parameters are stored; none where it steps in backward."""
+    if keeps.job.recipe.steps_in_backward is not None:
+        return 0
+    return sum(each.learning * product(each.shape, keeps.job.sizes) * ITEMSIZE[each.dtype] for each in keeps.stored)
+
+
 def _extremes(job: Job, stages: int) -> Iterable[int]:
     """The first and the last stage, and the first of those between that have the same layers, or more of them.
 
@@ -372,10 +417,3 @@ def _extremes(job: Job, stages: int) -> Iterable[int]:
 def _within(layers: Sequence[object], other: Sequence[object]) -> bool:
     """Whether a row of layers is part of another."""
     return any(layers == other[start : start + len(layers)] for start in range(len(other) - len(layers) + 1))
-
-
-def _resolved(config: Config) -> Job | MemcoreError:
-    try:
-        return resolve(config)
-    except MemcoreError as error:
-        return error

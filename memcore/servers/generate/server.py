@@ -14,13 +14,14 @@ from fractions import Fraction
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.hardware import matmul_workspaces
+from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.budget import Budget, RankBudget, of_stages
 from memcore.serving.cache import Caching, Kept, kept
 from memcore.serving.checkpoint import Stored
-from memcore.serving.entries import Entry, ledger, spread, tensor
+from memcore.serving.entries import ledger, spread, tensor
 from memcore.serving.formats import BYTES, MATRICES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -96,7 +97,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 def budget(job: ServingJob) -> Budget:
     """What the GPU holds at its widest moment."""
-    chosen = _options(job)
+    chosen = job.chosen(Options)
     several = job.num_gpus > 1
     groups = alike(job.model, job.num_gpus, job.basics.stored)
     ranks = [_rank(job, chosen, stage) for stage, *_ in groups]
@@ -114,12 +115,6 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> RankBudget:
     name = max(moments, key=lambda each: _size(moments[each]))
     found = ledger([*_weights(job, chosen, stage), *_always(job), *moments[name]])
     return RankBudget(name=Message(", {}", name), count=1, ledger=found, spread=spread(found.entries))
-
-
-def _options(job: ServingJob) -> Options:
-    if not isinstance(job.options, Options):
-        raise TypeError(job.options)
-    return job.options
 
 
 def _stored(job: ServingJob, chosen: Options) -> Stored | None:
@@ -194,7 +189,7 @@ def _caching(job: ServingJob, chosen: Options) -> Caching:
 
 
 def _cached(job: ServingJob, chosen: Options, stage: Stage, length: int) -> list[Entry]:
-    """Keys and values of so many tokens; what is allocated at once has its full length from the start."""
+    """Return the keys and values of a number of tokens; a static cache has its full length from the start."""
     caching = _caching(job, chosen)
     tokens = length if chosen.framework.grows else chosen.length
     return [
@@ -223,7 +218,7 @@ def _grown(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
                     replace(
                         entry,
                         title="one layer's keys, copied to append",
-                        itemsize=entry.itemsize / 2,
+                        itemsize=Fraction(entry.itemsize) / 2,
                         each=entry.each // 2,
                     )
                 )

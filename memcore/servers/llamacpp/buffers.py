@@ -28,11 +28,11 @@ from memcore.servers.llamacpp.plan import EVERY, HOST, Flags, Layout, buffer_byt
 from memcore.servers.llamacpp.reserve import compute_buffers
 from memcore.servers.llamacpp.states import supported
 
-__all__ = ["EVERY", "HOST", "Entry", "Flags", "Plan", "cache_type", "gaps", "llamacpp_buffers"]
+__all__ = ["EVERY", "HOST", "Buffer", "Flags", "Plan", "cache_type", "gaps", "llamacpp_buffers"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Buffer:
     """A buffer, or a part of one."""
 
     device: str
@@ -44,7 +44,7 @@ class Entry:
     source: str
 
 
-def llamacpp_buffers(model: Model, tensors: Sequence[FileTensor], flags: Flags) -> tuple[Entry, ...]:
+def llamacpp_buffers(model: Model, tensors: Sequence[FileTensor], flags: Flags) -> tuple[Buffer, ...]:
     """Every buffer of a model whose file holds these tensors.
 
     >>> from memcore.networks.catalog import find_model
@@ -74,7 +74,7 @@ def gaps(model: Model) -> tuple[str, ...]:
 class Plan(Layout):
     """How large everything is."""
 
-    def model_entries(self) -> Iterator[Entry]:
+    def model_entries(self) -> Iterator[Buffer]:
         """The weights of each device, aligned as in its buffer."""
         totals: Counter[str] = Counter()
         for tensor, device in self.placed():
@@ -87,16 +87,16 @@ class Plan(Layout):
                 totals[device] += buffer_bytes(tensor, device)
         formula = "Σ tensors, each padded to 128 B on a GPU, to 32 B on the host"
         for device, size in totals.items():
-            yield Entry(device, "model", "weights", size, formula, "llama_model::load_tensors")
+            yield Buffer(device, "model", "weights", size, formula, "llama_model::load_tensors")
 
-    def cache_entries(self) -> Iterator[Entry]:
+    def cache_entries(self) -> Iterator[Buffer]:
         """Keys and values, and recurrent states, of each device."""
         totals: Counter[tuple[str, str, str]] = Counter()
         for index, layer in enumerate(self.layers):
             for kind, name, size in self.layer_cache(layer):
                 totals[self.cache_device(index), kind, name] += size
         for (device, kind, name), size in totals.items():
-            yield Entry(device, kind, name, size, CACHE_FORMULAS[kind], "llama_kv_cache, llama_memory_recurrent")
+            yield Buffer(device, kind, name, size, CACHE_FORMULAS[kind], "llama_kv_cache, llama_memory_recurrent")
 
     def layer_cache(self, layer: Layer) -> Iterator[tuple[str, str, int]]:
         """What a layer keeps: kind, name and bytes."""
@@ -124,17 +124,17 @@ class Plan(Layout):
         size = cache_bytes(self.flags.keys, keys, rows) + cache_bytes(self.flags.values, values, rows)
         return "sliding window" if slides(self.model, layer) else "full context", size
 
-    def compute_entries(self) -> Iterator[Entry]:
+    def compute_entries(self) -> Iterator[Buffer]:
         """The buffers of intermediate results."""
         formula = "peak of the reserved graph, as ggml-alloc places it"
         for device, size in compute_buffers(self).items():
             if size:
-                yield Entry(device, "compute", "intermediate results", size, formula, "llama_context::sched_reserve")
+                yield Buffer(device, "compute", "intermediate results", size, formula, "llama_context::sched_reserve")
 
-    def output_entry(self) -> Entry:
+    def output_entry(self) -> Buffer:
         """Logits for the caller, on the host."""
         size = self.model.sizes["V"] * max(self.flags.sequences, 1) * 4
-        return Entry(HOST, "output", "logits", size, "V · sequences · 4 B", "llama_context::output_reserve")
+        return Buffer(HOST, "output", "logits", size, "V · sequences · 4 B", "llama_context::output_reserve")
 
 
 CACHE_FORMULAS: Mapping[str, str] = {

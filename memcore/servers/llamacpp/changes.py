@@ -16,7 +16,7 @@ CHANGES: Mapping[str, tuple[ServerChange, ...]] = {
         ServerChange(
             title="Flash attention",
             kind="free",
-            note="scores are not kept, and the kernel is faster",
+            note="attention scores are not stored, and the kernel is faster",
             how=Becomes({LlamaCppSettings.flash_attn: True}),
         ),
         fewer_tokens(LlamaCppSettings.n_ubatch, 64),

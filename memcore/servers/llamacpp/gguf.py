@@ -6,7 +6,7 @@ Sources: llama.cpp 0.5 (ggml 0.25): `convert_hf_to_gguf.py` with `conversion/`, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.errors import ConfigError, Problem, nearest
@@ -85,15 +85,6 @@ def _file(
             kind = _type(tensor, place, file_type, pure=pure, tied=model.network.ends.tied)
         found.append(FileTensor(tensor.name, tensor.shape, _fitting(tensor.row, kind) if place else kind))
     return tuple(found)
-
-
-def gguf_sizes(model: Model, file_types: Iterable[str] = FILE_TYPES, *, imatrix: bool = False) -> Mapping[str, int]:
-    """Bytes of all tensors in files of several types; by default of every type."""
-    placed = _placed(model, imatrix=imatrix)
-    return {
-        each: sum(tensor.bytes for tensor in _file(model, placed, file_type_of(each), overrides={}))
-        for each in file_types
-    }
 
 
 _ROLES: Sequence[tuple[str, str]] = (

@@ -11,7 +11,7 @@ ON_GPU: Mapping[str, Knob] = {
     "llama.cpp": Knob(
         title="Some layers on the host",
         to={LlamaCppSettings.n_gpu_layers: 0},
-        why="the processor computes the layers that the GPU has no room for; each token waits for the host's memory",
+        why="the CPU computes the layers that do not fit on the GPU; each token waits for host memory",
         source="llama.cpp, common/arg.cpp, -ngl",
     )
 }

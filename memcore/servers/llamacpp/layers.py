@@ -103,7 +103,7 @@ def _parallel(
 
 
 def mixed(to: Builder, layer: Layer, index: int, *tensors: Tensor) -> Tensor:
-    """The layer's mixers, each of a tensor; two run beside each other."""
+    """Return the layer's mixers, each of a tensor; two run in parallel."""
     found = [_mixer(to, part, index, each) for part, each in zip(layer.mixers, tensors, strict=False)]
     return found[0] if len(found) == 1 else apply("ADD", found[0], found[1])
 

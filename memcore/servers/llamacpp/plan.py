@@ -85,14 +85,30 @@ class Release:
     """A norm and its weight are one operation with a result of its own."""
     fuses_gates: bool = False
     """Up projection, gate and activation of experts are one operation (`-fmoe`)."""
+    outputs_by_slots: bool = True
+    """llama-server asks for the logits of one token of each slot; before, room for those of all tokens was reserved."""
 
 
 _OLD = Release(
-    fuses_experts=False, rotates_caches=False, unpacks_in_place=False, half_mask=False, takes_embeddings=False
-)
+    fuses_experts=False, rotates_caches=False, unpacks_in_place=False, half_mask=False, takes_embeddings=False,
+    outputs_by_slots=False,
+)  # fmt: skip
 _IK = replace(_OLD, fuses_norms=True, fuses_gates=True)
-RELEASES: Mapping[str, Release] = {"2026": Release(), "2025": _OLD, "ik": _IK}
-"""llama.cpp of 2026 and 2025 by what it reserves, and ik_llama.cpp of 2025."""
+_SPRING = Release(unpacks_in_place=False, half_mask=False, outputs_by_slots=False)
+RELEASES: Mapping[str, Release] = {"2026": Release(), "spring": _SPRING, "2025": _OLD, "ik": _IK}
+"""llama.cpp by what it reserves: since June 2026, before that in 2026, in 2025; and ik_llama.cpp of 2025.
+
+Sources: ggml-org/llama.cpp#23764 (the mask in fp16) and #23861 (outputs), both of the end of May 2026, and #23907 (room
+for unpacked caches), which was in the builds of 4 June.
+"""
+_BUILDS = ((7600, "2025"), (9300, "spring"))
+"""The first build of 2026 and, at the earliest, of those changes: 9272 of 22 May had none of them (#23527)."""
+
+
+def row_of(build: int | None) -> str:
+    """The row of `RELEASES` for a build; the newest where none is given."""
+    return next((row for below, row in _BUILDS if build is not None and build < below), "2026")
+
 
 _EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 """What `--cpu-moe` means, with a layer's number."""
@@ -200,7 +216,7 @@ class Layout:
 
 
 ROW_STEP = 128
-"""CUDA's kernels for quantized matrices take so many rows at once (`get_row_rounding`)."""
+"""The rows that CUDA's kernels for quantized matrices take at once (`get_row_rounding`)."""
 
 
 def buffer_bytes(tensor: FileTensor, device: str) -> int:

@@ -16,17 +16,17 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
+from memcore.memory.ledger import Entry
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
-from memcore.servers.llamacpp.buffers import EVERY, HOST, Flags, Plan, cache_type
-from memcore.servers.llamacpp.buffers import Entry as Buffer
+from memcore.servers.llamacpp.buffers import EVERY, HOST, Buffer, Flags, Plan, cache_type
 from memcore.servers.llamacpp.caches import cache_rows, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
-from memcore.servers.llamacpp.plan import supports_flash
+from memcore.servers.llamacpp.plan import RELEASES, row_of, supports_flash
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
-from memcore.serving.entries import Entry, ledger, spread
+from memcore.serving.entries import ledger, spread
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
@@ -87,6 +87,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     fork = str(read.given(LlamaCppSettings.fork) or "")
     layers = read.given(LlamaCppSettings.n_gpu_layers)
     unified = read.take(LlamaCppSettings.kv_unified, False)
+    row = "ik" if "ik" in fork else row_of(_build(read.given(EngineSettings.version)))
     flags = Flags(
         # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
         context=basics.max_model_len * (1 if unified else sequences),
@@ -102,11 +103,17 @@ def options(read: Defaults, basics: Basics) -> Options:
         split=read.take(LlamaCppSettings.split_mode, "layer"),
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, False),
-        release="ik" if "ik" in fork else "2026",
+        outputs=sequences if RELEASES[row].outputs_by_slots else None,
+        release=row,
     )
     expanded = "ik" in fork and read.given(LlamaCppSettings.mla) == 0 and "lk" in basics.sizes
     _check_caches(read, basics.model, flags, expanded=expanded)
     return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded)
+
+
+def _build(version: object) -> int | None:
+    """The number of a build, 9140 for b9140; None for releases of another form."""
+    return version if isinstance(version, int) else None
 
 
 _CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
@@ -158,7 +165,7 @@ def _type(read: Defaults, path: Setting[str], common: str | None) -> str:
 
 def budget(job: ServingJob) -> Budget:
     """What each GPU and the host hold."""
-    chosen = _options(job)
+    chosen = job.chosen(Options)
     buffers = _buffers(job.model, chosen)
     devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
     ranks = []
@@ -176,15 +183,9 @@ def budget(job: ServingJob) -> Budget:
     return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
 
 
-def _options(job: ServingJob) -> Options:
-    if not isinstance(job.options, Options):
-        raise TypeError(job.options)
-    return job.options
-
-
 def least(job: ServingJob) -> int:
     """Bytes that the fullest GPU holds before the graph is placed: weights, caches and what surrounds them."""
-    chosen = _options(job)
+    chosen = job.chosen(Options)
     totals = Counter[str]()
     for each in _kept(_plan(job.model, chosen), chosen):
         totals[each.device] += each.bytes

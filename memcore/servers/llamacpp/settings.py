@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memcore.config.kinds import Choice, Flag, Integer, Listed, Text
+from memcore.config.needs import ROUTED, Need
 from memcore.config.schema import Section, setting
 from memcore.serving.gguf_types import BLOCK_TYPES
 
@@ -69,3 +72,7 @@ class LlamaCppSettings(Section, path="engine"):
 
 
 SECTIONS = (LlamaCppSettings,)
+NEEDS: Mapping[str, Need] = {
+    LlamaCppSettings.n_cpu_moe: ROUTED,
+}
+"""The one other setting that each of these waits for."""

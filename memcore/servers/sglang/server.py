@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from memcore.config.defaults import Defaults
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import Kept
-from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings
+from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import MiB
 
 _HOOK = "sglang, srt/arg_groups/memory_hook.py"
@@ -117,7 +119,7 @@ def _vision(basics: Basics) -> float:
 
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
-    chosen = _options(job)
+    chosen = job.chosen(Options)
     groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     least = min((rank.tokens for rank in found if rank.tokens is not None), default=None)
@@ -147,12 +149,6 @@ def _startup(job: ServingJob, found: list[_Rank], tokens: int | None) -> Iterato
         yield Message("SGLang starts, and takes requests of at most {:,} tokens", tokens)
 
 
-def _options(job: ServingJob) -> Options:
-    if not isinstance(job.options, Options):
-        raise TypeError(job.options)
-    return job.options
-
-
 def _free(job: ServingJob) -> int:
     """Free memory before loading."""
     return (job.capacity or 0) - sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
@@ -168,6 +164,8 @@ class _Rank:
     """Of the pool for layers that attend to everything."""
     states: int
     """Slots of the pool of recurrent states."""
+    uncertain: tuple[int, int] = (0, 0)
+    """How much less and how much more is available."""
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
@@ -183,7 +181,17 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
             slots = max((available - rest) // state - 1, 0)
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
-    return _Rank(stage=stage, weights=tuple(weights), parts=parts, available=available, tokens=tokens, states=slots)
+    before = [*weights, *surroundings(job.accelerator, job.num_gpus)]
+    lower, higher = uncertainty(before, job.capacity)
+    return _Rank(
+        stage=stage,
+        weights=tuple(weights),
+        parts=parts,
+        available=available,
+        tokens=tokens,
+        states=slots,
+        uncertain=(higher, lower),
+    )
 
 
 def _state(parts: Sequence[Kept]) -> int:
@@ -215,11 +223,18 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
         sizes = {"slots": rank.states + 1, "state": _state(rank.parts)}
         entries.append(tensor("state pool", "recurrent states", ("slots", "state"), 1, sizes, _POOLS))
     count = job.basics.layout.tensor * job.basics.layout.data
-    return RankBudget(name="", count=count, ledger=ledger(entries), available=rank.available, spread=spread(entries))
+    return RankBudget(
+        name="",
+        count=count,
+        ledger=ledger(entries),
+        available=rank.available,
+        uncertain=rank.uncertain,
+        spread=spread(entries),
+    )
 
 
 def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What a step needs beside the static part; graphs as SGLang itself reserves for them."""
+    """Return what a step needs in addition to the static part; graphs as SGLang itself reserves for them."""
     sizes = {**job.basics.sizes, "T": chosen.chunk, "R": min(chosen.graphs, chosen.chunk), "C": chosen.chunk}
     stored = job.basics.stored
     step = Step(
@@ -249,6 +264,8 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     if not any(part.kind != "state" for part in parts):
         return None
     cell = _cell(parts, windowed=False) + int(chosen.window_ratio * _cell(parts, windowed=True))
+    tightest = min(found, key=lambda rank: rank.available or 0)
+    less, more = (side / tightest.available if tightest.available else 0 for side in tightest.uncertain)
     return Pool(
         capacity=tokens,
         needed=needed,
@@ -256,8 +273,8 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
         tokens=tokens,
         bytes_each=cell,
         replicas=job.basics.layout.data,
-        capacity_low=tokens or 0,
-        capacity_high=tokens or 0,
+        capacity_low=int((tokens or 0) * max(1 - less, 0)),
+        capacity_high=int((tokens or 0) * (1 + more)),
     )
 
 
@@ -270,5 +287,6 @@ SERVER = Server(
     loads_towers=True,
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,
+    described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
     state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
 )

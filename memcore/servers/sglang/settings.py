@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memcore.config.kinds import Flag, Integer, Number
 from memcore.config.schema import Section, setting
 
@@ -68,3 +70,5 @@ class SglangSettings(Section, path="engine"):
 
 
 SECTIONS = (SglangSettings,)
+REFUSED: Mapping[str, tuple[str, ...]] = {"sglang": (SglangSettings.enable_dp_attention,)}
+"""Settings that every engine could have, but this one refuses whatever their value."""

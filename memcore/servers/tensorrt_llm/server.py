@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import kept
-from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
@@ -51,7 +52,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
-    chosen = _options(job)
+    chosen = job.chosen(Options)
     groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = min((rank.paging.count(rank.available) for rank in found if rank.available is not None), default=None)
@@ -61,12 +62,6 @@ def budget(job: ServingJob) -> Budget:
         line_title=Message("free_gpu_memory_fraction {:g} of what is free after loading", chosen.fraction),
         notes=("the engine builder chooses activation kernels and their workspaces; the range allows for them",),
     )
-
-
-def _options(job: ServingJob) -> Options:
-    if not isinstance(job.options, Options):
-        raise TypeError(job.options)
-    return job.options
 
 
 @dataclass(frozen=True, kw_only=True)

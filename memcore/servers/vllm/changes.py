@@ -13,7 +13,7 @@ CHANGES: Mapping[str, tuple[ServerChange, ...]] = {
         ServerChange(
             title="No CUDA graphs",
             kind="latency",
-            note="every kernel is launched by itself, which small batches feel most",
+            note="kernels launch one by one, which slows small batches most",
             how=Becomes({VllmSettings.enforce_eager: True}),
         ),
         fewer_tokens(VllmSettings.max_num_batched_tokens),

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import ceil, lcm
 
 from memcore.serving.cache import Kept
 
@@ -28,7 +29,7 @@ class Spec:
     """Blocks of recurrent states that a sequence has."""
 
     def blocks(self, length: int, in_flight: int) -> int:
-        """Blocks of a sequence of that many tokens, of which so many may be computed in one step."""
+        """Return the blocks of a sequence of `length` tokens, of which `in_flight` may be computed in one step."""
         if self.kind == "state":
             return self.states
         if self.kind == "sliding":
@@ -49,6 +50,8 @@ class Group:
 
     spec: Spec
     layers: int
+    share: Fraction = Fraction(1)
+    """How many blocks of the first group one of its blocks counts for in a log, where widths differ."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +62,25 @@ class Paging:
     block: int
     """Bytes of one block over all layers that share it."""
     in_flight: int
+    tokens: int = 0
+    """Tokens of a block, where groups differ and one of them speaks for all."""
 
     def needed(self, length: int) -> int:
-        """Blocks of a sequence of so many tokens."""
+        """Return the blocks of a sequence of a number of tokens."""
         return sum(group.spec.blocks(length, self.in_flight) for group in self.groups)
 
+    def logged(self, length: int) -> int:
+        """Blocks of a sequence as a log counts them: all bytes, in blocks of the first group."""
+        return ceil(sum(group.share * group.spec.blocks(length, self.in_flight) for group in self.groups))
+
     def count(self, available: int) -> int:
-        """Blocks that fit into so many bytes."""
+        """Return the blocks that fit into a number of bytes."""
         return max(available, 0) // self.block if self.block else 0
 
     @cached_property
     def block_size(self) -> int:
         """Tokens of the smallest block that grows with a sequence."""
-        return min((group.spec.block_size for group in self.groups), default=1)
+        return self.tokens or min((group.spec.block_size for group in self.groups), default=1)
 
     def bytes_of(self, length: int) -> int:
         """Bytes that a sequence takes."""
@@ -91,7 +100,7 @@ class Pages:
     states: int = 1
     """Blocks of recurrent states that a sequence has."""
     alignment: int = 16
-    """Blocks of layers beside states are a multiple of so many tokens."""
+    """The tokens that a block must be a multiple of in layers next to recurrent states."""
 
 
 def page(layers: Sequence[Sequence[Kept]], pages: Pages) -> Paging:
@@ -111,7 +120,7 @@ def page(layers: Sequence[Sequence[Kept]], pages: Pages) -> Paging:
 
 
 def _specs(each: Sequence[Kept], pages: Pages) -> list[Spec]:
-    """One for each layer; beside states blocks grow until they hold one."""
+    """One for each layer; with recurrent states, blocks grow until they hold one."""
     tokens = [part for part in each if part.kind != "state"]
     states = [part for part in each if part.kind == "state"]
     # Windows are treated as full attention only beside layers that attend to everything.

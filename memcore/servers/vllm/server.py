@@ -6,24 +6,28 @@ v1/core/kv_cache_utils.py; worker/worker.py before 0.8.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import ceil
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.schema import Setting
 from memcore.hardware import matmul_workspaces
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
+from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.startup import Start, out_of_memory, refusals
-from memcore.servers.vllm.versions import NEWEST, Facts, facts, former
+from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images
-from memcore.serving.entries import Entry, Range, ledger, observed, spread, tensor
+from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -31,10 +35,9 @@ from memcore.serving.profile import WORKSPACES, Step, expert_workspace, passing,
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings
+from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import GiB, MiB
 
-_WORKER = "vllm, v1/worker/gpu_worker.py"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
 
 
@@ -43,6 +46,8 @@ class Options:
     """vLLM's own settings."""
 
     facts: Facts
+    runner: Runner | None
+    """The second model runner, where it runs."""
     utilization: float
     cache_bytes: int | None
     tokens: int
@@ -56,10 +61,16 @@ class Options:
     states: int
     """Blocks of recurrent states that a sequence has."""
 
+    @property
+    def graphs_inside(self) -> bool:
+        """Whether graphs are estimated and taken from the cache."""
+        return self.facts.graphs_inside and (self.runner is None or self.runner.graphs)
+
 
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
-    found = facts(read.take(EngineSettings.version, NEWEST, "the newest release that is known"))
+    version = read.take(EngineSettings.version, NEWEST, "the newest release that is known")
+    found = facts(version)
     loras = read.given(Inference.max_loras) or 0
     if found.falls_back and (loras or basics.layout.pipeline > 1):
         found = former(found)
@@ -70,8 +81,15 @@ def options(read: Defaults, basics: Basics) -> Options:
     chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
     disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, chunked and found.since < (0, 20))
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
+    speculation = basics.speculation
     return Options(
         facts=found,
+        runner=second_runner(
+            version,
+            basics.model.network.family,
+            plain=not _recurrent(basics) and not _routed(basics),
+            method=speculation.method if speculation else None,
+        ),
         utilization=utilization,
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
@@ -84,8 +102,13 @@ def options(read: Defaults, basics: Basics) -> Options:
         lora_rank=read.given(Inference.max_lora_rank) or 16,
         # One for the state, one for each proposed token, and the last one before it where prefixes are reused
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
-        states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),
+        states=1 + reuses + (speculation.tokens if speculation else 0),
     )
+
+
+def _routed(basics: Basics) -> bool:
+    """Whether some layers have experts."""
+    return any(isinstance(feed, Experts) for layer, _ in basics.model.layers for feed in layer.feeds)
 
 
 def _recurrent(basics: Basics) -> bool:
@@ -93,6 +116,11 @@ def _recurrent(basics: Basics) -> bool:
     return any(
         isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
     )
+
+
+def _sliding(basics: Basics) -> bool:
+    """Whether some layers see a window alone; a config may name one that no layer has (`use_sliding_window`)."""
+    return any(mixer.mask == "sliding" for layer, _ in basics.model.layers for mixer in layer.mixers)
 
 
 def _chunked(basics: Basics) -> bool:
@@ -110,9 +138,7 @@ def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int
 def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
     """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
-        whole = (
-            basics.model.network.towers or basics.model.window or basics.speculation or read.given(Inference.max_loras)
-        )
+        whole = basics.model.network.towers or _sliding(basics) or basics.speculation or read.given(Inference.max_loras)
         chunked = found.chunk and basics.max_model_len > 32768 and not whole
         return found.chunk if chunked else max(basics.max_model_len, 2048), 256
     memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
@@ -125,7 +151,7 @@ def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
 
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
-    chosen, basics = _options(job), job.basics
+    chosen, basics = job.chosen(Options), job.basics
     groups = alike(basics.model, basics.layout.pipeline, basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = _blocks(found)
@@ -138,12 +164,6 @@ def budget(job: ServingJob) -> Budget:
         line_title=f"gpu_memory_utilization {chosen.utilization:g}",
         notes=_notes(job, chosen, found),
     )
-
-
-def _options(job: ServingJob) -> Options:
-    if not isinstance(job.options, Options):
-        raise TypeError(job.options)
-    return job.options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,12 +181,25 @@ class _Rank:
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     basics = job.basics
-    weights = rank_weights(job, stage, loras=chosen.loras, rank=chosen.lora_rank, blocks=not chosen.facts.whole_device)
+    weights = rank_weights(
+        job,
+        stage,
+        loras=chosen.loras,
+        rank=chosen.lora_rank,
+        blocks=not chosen.facts.whole_device,
+        directions=chosen.facts.directions,
+        deep=chosen.tokens,
+    )
     profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
     libraries = _libraries(job)
     graphs = [] if chosen.eager else [_graphs(job, chosen, stage)]
     outside = surroundings(job.accelerator, job.num_gpus)
-    within = [*weights, *profiled, libraries, *(graphs if chosen.facts.graphs_inside else [])]
+    counts = _counts(job, chosen, stage)
+    if chosen.facts.buffers_inside:
+        profiled += counts
+    else:
+        outside += counts
+    within = [*weights, *profiled, libraries, *(graphs if chosen.graphs_inside else [])]
     if chosen.facts.whole_device:
         within += outside
     available = None
@@ -174,7 +207,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available = chosen.cache_bytes
     elif basics.capacity is not None:
         available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within)
-    lower, higher = spread(within)
+    lower, higher = uncertainty(within, basics.capacity)
     beside = [entry for entry in (*graphs, *outside) if entry not in within]
     pages = Pages(
         block_size=chosen.block_size,
@@ -186,12 +219,24 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
     return _Rank(
         entries=(*weights, *profiled, libraries, *graphs, *outside),
-        paging=page(cached_layers(job, stage), pages),
+        paging=_paging(job, stage, pages),
         available=available,
         uncertain=(higher, lower),
         spread=spread(beside),
         count=basics.layout.tensor * basics.layout.data,
     )
+
+
+def _paging(job: ServingJob, stage: Stage, pages: Pages) -> Paging:
+    """Blocks of a stage's layers."""
+    text = text_config(job.basics.raw)
+    ratios, window = text.get("compress_ratios"), text.get("sliding_window")
+    head, index = text.get("head_dim"), text.get("index_head_dim")
+    if not isinstance(ratios, Sequence) or not isinstance(window, int):
+        return page(cached_layers(job, stage), pages)
+    own = [each for each in ratios[stage.first_layer : stage.first_layer + len(stage.layers)] if isinstance(each, int)]
+    sizes = {"head": head or job.basics.sizes["d"], "index": index or 128, "window": window}
+    return compressed(own, sizes, pages, packed=job.basics.cache_dtype.startswith("fp8"))
 
 
 def _step(job: ServingJob, chosen: Options) -> Step:
@@ -208,10 +253,25 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         model=basics.model,
         dtype=basics.dtype,
         sizes=sizes,
-        sampler=chosen.facts.sampler,
+        sampler=chosen.facts.sampler if chosen.runner is None else chosen.runner.sampler,
+        copies_logits=chosen.runner is None or chosen.runner.copies_logits,
         format=basics.stored.format if basics.stored else None,
         benchmark=0 if chosen.eager or not chosen.facts.server_batches else device_of(basics.accelerator).cache,
     )
+
+
+def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """What the second model runner keeps for penalties, whether a request has any or not.
+
+    How often each token was generated, and a bit for each token of the prompt. Before 0.27 profiling does not see it.
+    """
+    if chosen.runner is None or not stage.samples:
+        return []
+    source, sizes = "vllm, v1/worker/gpu/sample/penalties.py", {**job.basics.sizes, "seqs": chosen.sequences}
+    return [
+        tensor("counts of generated tokens", WORKSPACES, ("seqs", "V"), 4, sizes, source),
+        tensor("tokens of prompts", WORKSPACES, ("seqs", "V"), Fraction(1, 8), sizes, source),
+    ]
 
 
 def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -246,6 +306,11 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         )
     if chosen.facts.keeps_expert_workspace and not _own_kernels(job):
         found += expert_workspace(step, stage)
+    if chosen.runner is not None and not chosen.runner.graphs and not chosen.eager:
+        # One log has two starts of 0.24 with Qwen3-8B on an RTX 5090: the second, with its compile cache, had more.
+        bounds = Range(0, 0, int(0.95 * GiB))
+        title, text = "first start: what compiling and tuning leave", "observed 0 to 0.95 GiB"
+        found.append(observed(title, WORKSPACES, bounds, _LOGS, text))
     if chosen.facts.buffers_inside:
         rows = -(-basics.max_model_len // chosen.block_size)
         source = "vllm, v1/worker/block_table.py"
@@ -267,12 +332,17 @@ def _own_kernels(job: ServingJob) -> bool:
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """The widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
-    images = kept_images(basics.model, basics.dtype, chosen.tokens) if chosen.images and stage.embeds else []
+    images = kept_images(basics.model, basics.dtype, chosen.tokens) if _encodes(chosen, stage) else []
     moments = [widest(step, stage), sampling(step) if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
     if images:
         moments.append([*images, *encoding(basics.model, basics.dtype, chosen.tokens)])
     return max(moments, key=lambda entries: sum(entry.bytes for entry in entries))
+
+
+def _encodes(chosen: Options, stage: Stage) -> bool:
+    """Whether profiling encodes images."""
+    return chosen.images and stage.embeds and (chosen.runner is None or chosen.runner.images)
 
 
 def _libraries(job: ServingJob) -> Entry:
@@ -296,33 +366,67 @@ def _libraries(job: ServingJob) -> Entry:
 def _graphs(job: ServingJob, chosen: Options, stage: Stage) -> Entry:
     """Captured graphs: what the driver keeps of each grows with the kernels in it, so with layers."""
     title = "captured graphs and their pool"
-    if not chosen.facts.two_modes:
+    if not chosen.facts.server_batches:
         bounds = Range(int(0.4 * GiB), int(0.95 * GiB), int(1.85 * GiB))
         return observed(title, "CUDA graphs", bounds, _LOGS, "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs")
-    sizes = _captured(job, chosen)
-    count = len(sizes) + sum(size <= chosen.sequences for size in sizes)
+    pieces, whole = _captured(job, chosen)
+    count = len(pieces) + len(whole)
     routed = sum(any(isinstance(feed, Experts) for feed in layer.feeds) for layer in stage.layers)
     each = _GRAPH + _GRAPH_LAYER * len(stage.layers) + _GRAPH_ROUTED * routed
     expected = int(count * each)
     text = Message(
         "{} graphs × ({:.2f} + {:.2f} × layers) MiB, and more with experts", count, _GRAPH / MiB, _GRAPH_LAYER / MiB
     )
-    bounds = Range(int(0.6 * expected), expected, int(1.55 * expected))
-    return observed(
-        title, "CUDA graphs", bounds, _LOGS, text, "fitted to 30 logs of 102 graphs each; all lie in the range"
-    )
+    high = int(1.55 * expected) + _LOADED
+    if chosen.facts.graphs_inside and chosen.runner is None:
+        # An estimate from two samples of each mode (profile_cudagraph_memory), which has more than is captured later.
+        high = max(
+            int(2 * expected) + _LOADED,
+            expected + (_ESTIMATED * len(whole) if chosen.facts.since >= (0, 26) and _recurrent(job.basics) else 0),
+        )
+    bounds = Range(int(0.25 * expected), expected, high)
+    because = "fitted to 30 logs of 102 graphs each; logs of other GPUs have a quarter to all of it"
+    return observed(title, "CUDA graphs", bounds, _LOGS, text, because)
 
 
 _GRAPH, _GRAPH_LAYER, _GRAPH_ROUTED = (int(each * MiB) for each in (4.54, 0.146, 0.091))
 """Of a graph, of each layer in it, and of each layer with experts: least squares over the logs' `cuda_graphs`."""
+_LOADED = int(0.3 * GiB)
+"""What kernels take that run for the first time when graphs are captured: 0.07 to 0.26 GiB in logs of five graphs."""
+_ESTIMATED = int(0.17 * GiB)
+"""What the estimate of 0.26 and later has more for each whole graph of networks with recurrent states: 0.14 to 0.17 GiB
+in public logs of Qwen's 27B; which tensors of the profiled step it counts is not known."""
 
 
-def _captured(job: ServingJob, chosen: Options) -> list[int]:
-    """Sizes that are captured (vllm, config/vllm.py, _set_cudagraph_sizes)."""
-    proposed = job.basics.speculation.tokens if job.basics.speculation else 0
-    most = min(2 * chosen.sequences * (1 + proposed), 512, chosen.tokens)
+def _captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
+    """Sizes that are captured piece by piece, and those captured whole for decoding.
+
+    Sources: vllm, config/vllm.py (_set_cudagraph_sizes), config/compilation.py (adjust_cudagraph_sizes_for_spec_decode,
+    resolve_cudagraph_mode_and_sizes) and v1/cudagraph_dispatcher.py (initialize_cudagraph_keys).
+    """
+    each = 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
+    major = job.accelerator.major if job.accelerator else None
+    widest = 1024 if chosen.facts.since >= (0, 28) and major == _DATA_CENTER else 512
+    most = min(2 * chosen.sequences * each, widest, chosen.tokens)
     found = [1, 2, 4, *range(8, min(most + 1, 256), 8), *range(256, most + 1, 16)]
-    return [size for size in found if size <= most]
+    if not chosen.facts.two_modes:
+        # Piece by piece alone, in steps of 8; before 0.10 whatever max_num_seqs is (config.py of 0.8.5).
+        most = min(most if chosen.facts.since >= (0, 10) else 512, chosen.tokens)
+        found = [1, 2, 4, *range(8, most + 1, 8)]
+        return [size for size in found if size <= most], []
+    sizes = [size for size in found if size <= most]
+    if each > 1 and major in _SINGLE_TOKENS and job.basics.cache_dtype == "fp8":
+        return sizes, []
+    rounded = sorted({each * -(-size // each) for size in sizes})
+    sizes = [size for size in rounded if size <= most] or [each]
+    return sizes, [size for size in sizes if each <= size <= each * chosen.sequences]
+
+
+_DATA_CENTER = 10
+"""Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
+_SINGLE_TOKENS = frozenset({8, 12})
+"""Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
+(vllm, v1/attention/backends/flashinfer.py, get_cudagraph_support)."""
 
 
 def _blocks(found: list[_Rank]) -> int | None:
@@ -343,7 +447,7 @@ def _with_cache(rank: _Rank, blocks: int | None) -> RankBudget:
                 1,
                 {"blocks": blocks, "block bytes": rank.paging.block},
                 "vllm, v1/core/kv_cache_utils.py",
-                why=Message("blocks of {} tokens, what the budget leaves", rank.paging.block_size),
+                because=Message("blocks of {} tokens, what the budget leaves", rank.paging.block_size),
             )
         )
     return RankBudget(
@@ -380,13 +484,13 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank]) -> Pool | None:
         older = replace(
             chosen, facts=replace(chosen.facts, tokens_by_concurrency=not chosen.facts.tokens_by_concurrency)
         )
-        other = _tokens(job, older, paging, blocks, needed(job.basics.max_model_len))
+        other = _tokens(job, older, paging, blocks)
     return Pool(
         capacity=blocks,
         tokens_otherwise=other,
         needed=needed,
         unit="blocks",
-        tokens=None if blocks is None else _tokens(job, chosen, paging, blocks, needed(job.basics.max_model_len)),
+        tokens=None if blocks is None else _tokens(job, chosen, paging, blocks),
         bytes_each=paging.block,
         least=least,
         replicas=job.basics.layout.data,
@@ -395,9 +499,11 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank]) -> Pool | None:
     )
 
 
-def _tokens(job: ServingJob, chosen: Options, paging: Paging, blocks: int, longest: int) -> int:
+def _tokens(job: ServingJob, chosen: Options, paging: Paging, blocks: int) -> int:
     """`GPU KV cache size` in the log."""
     if chosen.facts.tokens_by_concurrency:
+        length = -(-job.basics.max_model_len // job.basics.layout.context)
+        longest = paging.needed(length) if chosen.facts.tokens_by_blocks else paging.logged(length)
         return int(blocks / max(longest, 1) * job.basics.max_model_len)
     return blocks // len(paging.groups) * paging.block_size * job.basics.layout.context
 
@@ -444,14 +550,16 @@ def _profiled(job: ServingJob, chosen: Options) -> int:
     """Blocks of the cache with which graphs are profiled (_init_minimal_kv_cache_for_profiling)."""
     if chosen.eager or not chosen.facts.profiles_graphs:
         return 0
-    largest = max(_captured(job, chosen), default=1)
+    largest = max(_captured(job, chosen)[0], default=1)
     return min(largest, chosen.sequences) if chosen.facts.profiles_few else largest
 
 
 def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, ...]:
     notes = []
-    if not chosen.facts.graphs_inside and not chosen.eager:
-        notes.append("before vLLM 0.20, CUDA graphs are not counted in the budget")
+    if not chosen.graphs_inside and not chosen.eager:
+        second = "before vLLM 0.29, its second model runner does not count CUDA graphs in the budget"
+        first = "before vLLM 0.20, CUDA graphs are not counted in the budget"
+        notes.append(second if chosen.facts.graphs_inside else first)
     if job.num_gpus > 1 and switched(job.accelerator):
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     start = _start(job, chosen, found)

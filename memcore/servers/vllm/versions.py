@@ -1,8 +1,8 @@
 """How vLLM budgets memory, release by release.
 
-Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.6, 0.7.3, 0.8.2, 0.8.3, 0.9.2, 0.12, 0.13, 0.14, 0.16 to 0.22, 0.20.2,
-0.24, 0.26 to 0.29 and 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py, envs.py,
-v1/sample/ops, engine/arg_utils.py.
+Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.3, 0.8.2, 0.8.3, 0.8.5, 0.9.2, 0.10.1, 0.11 to 0.14,
+0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py, envs.py,
+v1/sample/ops, engine/arg_utils.py; of the second model runner config/vllm.py (use_v2_model_runner) and v1/worker/gpu/.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Facts:
     """Whatever the process has taken since its start is subtracted, the runner's own buffers too."""
     tokens_by_concurrency: bool = False
     """The reported number of tokens is concurrency times the longest sequence; before, that of one group of layers."""
+    tokens_by_blocks: bool = False
+    """Concurrency counts blocks of all groups alike; before, all bytes in blocks of the first group."""
     keeps_expert_workspace: bool = True
     """The experts' workspace stays allocated after profiling."""
     chunk: int = 0
@@ -51,18 +53,23 @@ class Facts:
     """That cache has no more blocks than `max_num_seqs`."""
     hybrids_reuse_prefixes: bool = False
     """Prefix caching is on without being asked for, also for networks with recurrent states."""
+    directions: int = 1
+    """How many times more positions rotations in three directions have than the model (rotary_embedding/mrope.py)."""
     wide_tier: bool = False
     """16384 tokens from 160 GiB on."""
     whole_device: bool = False
-    """The budget holds everything that is used on the GPU, the CUDA context too, and the allocator's cache."""
+    """The budget holds everything that is used on the GPU, the CUDA context too; from 0.6.5 on what was used before the
+    process began is not in it (worker/worker.py, `baseline_memory_in_bytes`)."""
 
 
 _V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, whole_device=True)
 _V0_CHUNKS = replace(_V0, since=(0, 6), chunk=512)
-_V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048)
-_V1_OPTIONAL = replace(_V0, since=(0, 8), server_batches=True, whole_device=False, falls_back=True)
+_V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048, whole_device=False)
+_V0_LONGER = replace(_V0_WIDER, since=(0, 7, 2), directions=4)
+_V1_OPTIONAL = replace(_V0, since=(0, 8), server_batches=True, whole_device=False, falls_back=True, directions=4)
 _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
-_TWO_MODES = replace(_V1, since=(0, 12), two_modes=True)
+_FEWER_SIZES = replace(_V1, since=(0, 10))
+_TWO_MODES = replace(_FEWER_SIZES, since=(0, 12), two_modes=True)
 _WORKSPACE = replace(_TWO_MODES, since=(0, 13), keeps_expert_workspace=True)
 _TRITON = replace(_WORKSPACE, since=(0, 17), sampler=8, masks_with_triton=True, checks_free=True)
 _PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True)
@@ -73,13 +80,16 @@ _FEW = replace(_FLASHINFER, since=(0, 26), profiles_few=True)
 _CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
 _WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True)
 _REUSING = replace(_WIDE, since=(0, 29), hybrids_reuse_prefixes=True)
+_ALIKE = replace(_REUSING, since=(0, 30), tokens_by_blocks=True)
 
 FACTS = (
     _V0,
     _V0_CHUNKS,
     _V0_WIDER,
+    _V0_LONGER,
     _V1_OPTIONAL,
     _V1,
+    _FEWER_SIZES,
     _TWO_MODES,
     _WORKSPACE,
     _TRITON,
@@ -91,15 +101,68 @@ FACTS = (
     _CONSUMED,
     _WIDE,
     _REUSING,
+    _ALIKE,
 )
 """Rows in order of release."""
 NEWEST = "0.33.0"
 """The newest release that was read; what is not given is taken for it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Which networks a release runs with its second model runner, and what that one profiles."""
+
+    since: tuple[int, ...]
+    families: frozenset[str] = frozenset()
+    """Networks that are named (DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES)."""
+    dense: bool = False
+    """All others without experts and without recurrent states, too."""
+    everything: bool = False
+    copies_logits: bool = True
+    """Profiling copies the logits to fp32, though no request of it asks for more (v1/worker/gpu/sample/sampler.py)."""
+    sampler: int = 0
+    """Bytes for each logit beyond these: 8 where profiling asks for top-k and top-p, whose kernels mask logits and take
+    probabilities of them (SamplingParams.for_sampler_warmup; flashinfer, sampling.py)."""
+    images: bool = False
+    """Profiling encodes images."""
+    graphs: bool = False
+    """Graphs are estimated; before 0.29 `profile_cudagraph_memory` returns 0."""
+
+
+_NAMED = ("llama", "mistral", "qwen3", "deepseek_v2", "qwen2_moe", "granitemoe")
+_FIRST = Runner(since=(0, 22), families=frozenset({"qwen3"}))
+_THREE = replace(_FIRST, since=(0, 23), families=frozenset(_NAMED[:3]))
+_SIX = replace(_FIRST, since=(0, 24), families=frozenset(_NAMED))
+_DENSE = replace(_FIRST, since=(0, 25), families=frozenset(_NAMED[3:]), dense=True)
+_ENCODING = replace(_DENSE, since=(0, 27), images=True)
+_DIRECT = replace(_ENCODING, since=(0, 28), families=frozenset((*_NAMED[3:], "deepseek_v4")), copies_logits=False)
+_EVERY = replace(_DIRECT, since=(0, 29), everything=True, graphs=True)
+_WARMED = replace(_EVERY, since=(0, 33), copies_logits=True, sampler=8)
+RUNNERS = (_FIRST, _THREE, _SIX, _DENSE, _ENCODING, _DIRECT, _EVERY, _WARMED)
+"""Rows in order of release."""
+SECOND_RUNS = frozenset({"mtp", "eagle", "eagle3"})
+"""Methods of speculation that the second model runner has (_get_v2_model_runner_unsupported_features)."""
+
+
+def second_runner(version: object, family: str, *, plain: bool, method: str | None) -> Runner | None:
+    """The second model runner, if a release runs a network with it; `plain`: without experts and recurrent states.
+
+    >>> second_runner("0.24", "qwen3", plain=True, method=None).graphs
+    False
+    >>> second_runner("0.24", "gemma3", plain=True, method=None) is None
+    True
+    """
+    number = release(version)
+    row = max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
+    if row is None or (method is not None and method not in SECOND_RUNS):
+        return None
+    runs = row.everything or (row.dense and plain) or family in row.families
+    return row if runs else None
+
+
 def former(found: Facts) -> Facts:
     """What holds where a release falls back to its former engine."""
-    return replace(_V0_WIDER, since=found.since)
+    return replace(_V0_LONGER, since=found.since)
 
 
 def facts(version: object) -> Facts:

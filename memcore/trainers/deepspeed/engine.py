@@ -18,7 +18,7 @@ from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total, product, split_over
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Parameter, Tape, Tensor
-from memcore.trace.engine import Engine, Runtime, precision
+from memcore.trace.engine import Engine, Holding, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.deepspeed.told import ZeroPlan
 from memcore.trainers.megatron.told import MegatronPlan
@@ -34,14 +34,13 @@ def plan_of(recipe: Recipe) -> ZeroPlan:
     return plan
 
 
-class DeepSpeed(Runtime):
+class DeepSpeed(Holding):
     """Buckets while a backward pass runs, and this rank's part of the gradients."""
 
     def __init__(self, tape: Tape, recipe: Recipe) -> None:
         super().__init__(tape, recipe)
         self._plan = plan_of(recipe)
         self._dtype = recipe.precision.compute
-        self._held: list[tuple[str | None, list[Parameter]]] = []
         self._weights: list[tuple[Weight, int | str]] = []
         self._buckets: list[Storage] = []
         self._partition: Storage | None = None
@@ -55,18 +54,11 @@ class DeepSpeed(Runtime):
         found.bucketed = self._plan.stage >= 2 and self._plan.contiguous
         return found
 
-    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
-        """The parameters outside the layers."""
-        found = super().ends(weights, beside)
-        self._held.append((None, list(found.values())))
-        return found
-
     def unit(
         self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
     ) -> Mapping[str, Parameter]:
         """The parameters of a layer."""
         found = super().unit(unit, label, path, weights, repeats)
-        self._held.append((repeats, list(found.values())))
         self._repeats[unit] = repeats
         return found
 
@@ -126,7 +118,7 @@ class DeepSpeed(Runtime):
 
     def _forget_gradients(self) -> None:
         """Those of all parameters have gone elsewhere."""
-        for repeats, parameters in self._held:
+        for repeats, parameters in self.held:
             self.tape.enter("backward", "reduced gradients", repeats)
             for parameter in parameters:
                 parameter.grad = None
@@ -144,7 +136,11 @@ class DeepSpeed3(DeepSpeed):
         super().__init__(tape, recipe)
         self._gathered: Storage | None = None
         self._quantized: Storage | None = None
-        """What gathers in 8 bits need beside."""
+        """What gathers in 8 bits need in addition."""
+
+    def evaluated(self) -> None:
+        """Every module's parameters are released after it."""
+        self._gathered = self._quantized = None
 
     def enter(self, unit: str, x: Tensor) -> Tensor:
         """Parameters of the module at hand and of those fetched ahead are there throughout."""
@@ -219,7 +215,7 @@ def _total(weights: Weights, recipe: Recipe, *, shared: bool) -> Axis:
 
 
 def buffers(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
-    """Flat partitions, and what stage 3 keeps beside them."""
+    """Flat partitions, and what stage 3 keeps in addition."""
     plan = plan_of(recipe)
     if not _learned(weights, recipe):
         return ()

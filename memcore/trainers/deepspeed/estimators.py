@@ -1,4 +1,4 @@
-"""What DeepSpeed's own estimators answer, beside which memcore's answers can be read.
+"""What DeepSpeed's own estimators answer, for comparison with memcore.
 
 Source: deepspeed/runtime/zero/stage_1_and_2.py (estimate_zero2_model_states_mem_needs) and stage3.py
 (estimate_zero3_model_states_mem_needs, model_to_params), as of DeepSpeed 0.19.6. They count 2 bytes for a 16-bit

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
-from memcore.config.knobs import Knob, Way
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.config.knobs import Knob, Settings, Way
+from memcore.messages import Message
+from memcore.trace.changes import Change
+from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
 from memcore.trainers.pytorch.knobs import PLAIN_DEGREES
 
 _STAGE, _OPTIMIZER, _PARAMETERS = (
@@ -16,14 +18,14 @@ _OPTIMIZER_TO_HOST = Knob(
     title="Optimizer on the host",
     to={_OPTIMIZER: "cpu"},
     when={_OPTIMIZER: (None, "none")},
-    why="optimizer states stay on the host, whose processors run the step",
+    why="optimizer states stay on the host, and the CPU runs the step",
     source="DeepSpeed 0.17, runtime/zero/offload_config.py and ops/adam/cpu_adam.py",
 )
 _ALL_TO_HOST = Knob(
     title="Optimizer and parameters on the host",
     to={_STAGE: 3, _OPTIMIZER: "cpu", _PARAMETERS: "cpu"},
     when={_PARAMETERS: (None, "none")},
-    why="the GPU holds the layers that it works on; the rest comes over PCIe",
+    why="the GPU holds only the layers in use; the rest comes over PCIe",
     source="DeepSpeed 0.17, runtime/zero/offload_config.py; arXiv 2104.07857",
 )
 _TRANSFERS = (_OPTIMIZER_TO_HOST, _ALL_TO_HOST)
@@ -48,3 +50,42 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
 }
 NEXT: Mapping[str, tuple[str, ...]] = {}
 """Engines that users of one move on to when a job outgrows it."""
+CHANGES: tuple[Change, ...] = (
+    Change(
+        title="Shard optimizer states over data-parallel ranks",
+        rung="elsewhere",
+        kind="communication",
+        to={DeepSpeedSettings.zero_stage: 1},
+        when={DeepSpeedSettings.zero_stage: (None, 0)},
+        engines=DEEPSPEED,
+    ),
+    Change(
+        title="Shard gradients too",
+        rung="elsewhere",
+        kind="communication",
+        to={DeepSpeedSettings.zero_stage: 2},
+        when={DeepSpeedSettings.zero_stage: (1,)},
+        engines=DEEPSPEED,
+    ),
+    Change(
+        title="Shard parameters too",
+        rung="elsewhere",
+        kind="communication",
+        to={DeepSpeedSettings.zero_stage: 3},
+        when={DeepSpeedSettings.zero_stage: (1, 2)},
+        engines=DEEPSPEED,
+    ),
+    Change(
+        title="Offload the optimizer to the host",
+        rung="elsewhere",
+        kind="transfer",
+        to={DeepSpeedSettings.offload_optimizer: "cpu"},
+        when={DeepSpeedSettings.zero_stage: (1, 2, 3), DeepSpeedSettings.offload_optimizer: (None, "none")},
+        engines=DEEPSPEED,
+    ),
+)
+"""Changes that save memory, which no other trainer has."""
+TAKEN: Mapping[str, tuple[Settings, Message]] = dict.fromkeys(
+    DEEPSPEED, ({_STAGE: 2}, Message("ZeRO stage {}, nothing offloaded", 2))
+)
+"""By engine, the settings that a job of a given size alone is taken to have, and how that is said."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
 from memcore.config.training import Training
+from memcore.errors import Problem
+from memcore.messages import Message
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.symbols import product
@@ -106,7 +109,7 @@ def with_zero(
 
 
 def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, node: int) -> Mapping[str, int]:
-    """Bytes that ZeRO++ needs beside what is gathered, and to reduce the largest parameter.
+    """Return the bytes that ZeRO++ needs in addition to what is gathered, and to reduce the largest parameter.
 
     A parameter comes in int8, becomes fp16, and with bf16 is cast once more; what is fetched ahead is int8 and becomes
     flat fp16 before it is copied out. Gradients are int4 before and after each of two exchanges, within nodes and
@@ -182,5 +185,19 @@ def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: in
     }
 
 
-EXTENSION = Extension(variant=zero_engine, partition=with_zero, partitions=True)
+def _masters(config: Config) -> Iterator[Problem]:
+    """Whether there is a separate copy of the parameters in fp32.
+
+    Source: deepspeed/runtime/zero/stage_1_and_2.py and stage3.py (`.clone().float()`), fp16/fused_optimizer.py.
+    """
+    wanted = config[Training.master_dtype]
+    halves = config[Training.precision] not in ("fp32", "tf32")
+    if wanted is not None and (wanted == "fp32") != (halves or (config[_STAGE] or 0) > 0):
+        has = "an fp32 copy" if wanted == "none" else "no copy of fp32 parameters without ZeRO"
+        yield Problem(
+            Training.master_dtype, Message("found {!r}; DeepSpeed's optimizer has {} here; leave it out", wanted, has)
+        )
+
+
+EXTENSION = Extension(variant=zero_engine, problems=_masters, partition=with_zero, partitions=True)
 """DeepSpeed: PyTorch's layers under ZeRO."""

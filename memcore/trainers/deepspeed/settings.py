@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.kinds import Choice, Flag, Integer
+from memcore.config.needs import Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.config.training import Training
@@ -192,3 +193,25 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
 }
 """What of the settings that engines have in common each of these takes."""
+_ZERO_3 = Need(DeepSpeedSettings.zero_stage, ("3",))
+NEEDS: Mapping[str, Need] = {
+    DeepSpeedSettings.offload_optimizer: Need(DeepSpeedSettings.zero_stage, ("1", "2", "3")),
+    DeepSpeedSettings.offload_param: _ZERO_3,
+    DeepSpeedSettings.sub_group_size: _ZERO_3,
+    DeepSpeedSettings.stage3_prefetch_bucket_size: _ZERO_3,
+    DeepSpeedSettings.stage3_max_live_parameters: _ZERO_3,
+    DeepSpeedSettings.stage3_max_reuse_distance: _ZERO_3,
+    DeepSpeedSettings.stage3_param_persistence_threshold: _ZERO_3,
+    DeepSpeedSettings.zero_hpz_partition_size: _ZERO_3,
+    DeepSpeedSettings.mics_shard_size: _ZERO_3,
+    DeepSpeedSettings.zero_quantized_weights: _ZERO_3,
+    DeepSpeedSettings.zero_quantized_gradients: _ZERO_3,
+}
+"""The one other setting that each of these waits for."""
+OWN_OFFLOADING = (
+    Training.zero_grad, Training.offload.optimizer, Training.offload.parameters,
+    Parallelism.context_parallel_size,
+)  # fmt: skip
+"""What ZeRO refuses; its offloading has keys of its own."""
+REFUSED: Mapping[str, tuple[str, ...]] = {"deepspeed": (*OWN_OFFLOADING, Parallelism.tensor_parallel_size)}
+"""Settings that every engine could have, but this one refuses whatever their value."""

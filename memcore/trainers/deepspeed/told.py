@@ -13,7 +13,7 @@ class ZeroPlan:
     parameters gathered in passing, `zl` between forward and backward pass, `zk` of parameters that every rank keeps,
     `zt` of the largest parameter, `zg` of this rank's part of a sub-group, `zp` that learn, `zh` ranks that share the
     secondary copy, `zs` elements of buffers for what is on a disk, `zq` and `zy` bytes of what quantized gathers and
-    quantized reductions need beside.
+    quantized reductions need in addition.
     """
 
     stage: int

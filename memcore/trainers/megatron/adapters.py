@@ -41,7 +41,7 @@ def is_swift(read: Defaults) -> bool:
 def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
     """The model with its adapters, if it has any; `dtype`: of parameters.
 
-    Raises UnsupportedError for adapters of layers that are not modelled.
+    Raises UnsupportedError for adapters of layers that are not supported.
     """
     if read.given(Training.adapter.type) is None:
         adapter = Training.adapter

@@ -27,7 +27,7 @@ from memcore.trainers.megatron.resolve import ChunkJob
 from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.megatron.workspaces import total
 
-_FROM_CAPTURE = "from the capture on"
+_FROM_CAPTURE = "since CUDA Graph capture"
 CAPTURE = "capture of CUDA graphs"
 """The moment in which they are captured."""
 
@@ -140,7 +140,7 @@ class CapturedRank(MegatronRank):
         )
 
     def _in_flight(self, each: Sequence[int]) -> int:
-        """The most in flight of what each kind of chunk has so many of."""
+        """Return the most in flight, weighted by how many each kind of chunk has."""
         found: list[int] = [sum(map(mul, live, each)) for chunk in self.schedule.backward for live in chunk]
         return max(found)
 
@@ -174,7 +174,7 @@ class CapturedRank(MegatronRank):
     @property
     def because(self) -> str:
         """What is in flight at the peak."""
-        return "all graphs in flight are captured" if self.peak.place == CAPTURE else self.steps.because
+        return "once all graphs in flight are captured" if self.peak.place == CAPTURE else self.steps.because
 
     @property
     def between_steps(self) -> int:
@@ -186,10 +186,10 @@ class CapturedRank(MegatronRank):
         """Bytes when a micro-batch's forward pass ends, with the most in flight."""
         return self.steps.end_of_forward
 
-    def ledger(self, moment: Moment) -> Ledger:
-        """Everything in memory when a moment is at its peak."""
+    def ledger(self, moment: Moment, done: int | None = None) -> Ledger:
+        """Everything in memory at a moment's peak, or after `done` of its repetitions (`Program.held`)."""
         if moment.place != CAPTURE:
-            return self.steps.ledger(moment)
+            return self.steps.ledger(moment, done)
         keeps = self.persistent
         entries = [*keeps.resident(), *keeps.workspace_entries(), *keeps.receive_buffers(), *self._inputs]
         entries += keeps.optimizer_states() if self.capture.warm else ()

@@ -26,3 +26,5 @@ TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
 }
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""
+HIDDEN_BYTES = 20
+"""Bytes for each element of the residual stream that a layer's fused kernels move (Megatron-LM, fusions/)."""

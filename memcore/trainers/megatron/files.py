@@ -121,7 +121,7 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     if strategy in settled and not settled.get("--use-megatron-fsdp"):
         settled.pop(strategy)
         notes.append(Message("{} has no effect without --use-megatron-fsdp, and is left out", strategy))
-    settled |= _uneven(settled)
+    settled |= uneven(settled)
     if _LAYOUT in settled:
         settled[_LAYOUT] = _counted(settled[_LAYOUT])
     if "--num-layers" in found or "--hidden-size" in found:
@@ -152,7 +152,7 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     return settled
 
 
-def _uneven(found: dict[str, Any]) -> dict[str, Any]:
+def uneven(found: dict[str, Any]) -> dict[str, Any]:
     """A list of layers for each stage, where the first or the last one has its own number (transformer_block.py)."""
     names = ("--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers")
     ends = [found.get(name) for name in names]

@@ -1,4 +1,4 @@
-"""Images of a Megatron job: how many, for a tower that some framework has beside Megatron-Core's decoder."""
+"""Images of a Megatron job: how many, for a tower that a framework adds to Megatron-Core's decoder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def image_symbols(
 ) -> Mapping[str, int]:
     """The sizes that a job's images have.
 
-    Raises UnsupportedError for what is not modelled of them.
+    Raises UnsupportedError for what is not supported yet.
     """
     images, side = images_of(read, model, sequence, code_of(implementation))
     network = model.network
@@ -43,7 +43,7 @@ def image_symbols(
 
 
 def _check(read: Defaults, network: Network) -> None:
-    """What of a tower is not modelled; whose it is, where no framework is named."""
+    """Name what of a tower is not supported, and whose it is if no framework is named."""
     divided = network.towers[0].variant in DIVIDED_VARIANTS
     strategy = read.given(MegatronSettings.data_parallel_sharding_strategy)
     if divided and strategy in ("optim_grads", "optim_grads_params"):
@@ -96,7 +96,7 @@ def _check_swift(read: Defaults, images: int) -> None:
 
 
 def _check_divided(read: Defaults) -> None:
-    """What of Megatron-Core's layers is not modelled in a tower."""
+    """Name what of Megatron-Core's layers is not supported in a tower."""
     method, layers = (
         read.given(Training.activation_checkpointing.method) or "uniform",
         read.given(Training.activation_checkpointing.num_layers) or 1,
@@ -117,7 +117,7 @@ def _check_divided(read: Defaults) -> None:
 
 
 def with_images(plan: MegatronPlan, embeds: str | None) -> MegatronPlan:
-    """How layers run beside a tower: Megatron Bridge gives them no mask (training/vlm_step.py)."""
+    """Return how layers run in a model with a tower: Megatron Bridge gives them no mask (training/vlm_step.py)."""
     return replace(plan, images=embeds, masked=plan.masked and embeds != "bridge")
 
 

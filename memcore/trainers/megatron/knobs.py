@@ -8,6 +8,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.knobs import Knob, Settings, Way
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.trace.changes import Change
 from memcore.trainers.megatron.settings import MegatronSettings
 
 _AC = Training.activation_checkpointing
@@ -18,14 +19,14 @@ _FREE = (
         title="Distributed optimizer",
         to={MegatronSettings.distributed_optimizer: True},
         when={MegatronSettings.distributed_optimizer: (None, False)},
-        why="data-parallel ranks divide master weights and moments, and send as many bytes as before",
+        why="data-parallel ranks shard master weights and moments and send as many bytes as before",
         source="Megatron-LM, docs/source/api-guide/dist_optimizer.md",
     ),
     Knob(
         title="Sequence parallel",
         to={Parallelism.sequence_parallel: True},
         when={Parallelism.sequence_parallel: (None, False)},
-        why="tensor-parallel ranks divide norms and dropout, too; they send as many bytes as before",
+        why="tensor-parallel ranks also split norms and dropout; they send as many bytes as before",
         source="arXiv 2205.05198, section 4.2.2",
     ),
 )
@@ -35,14 +36,14 @@ _DEGREES = (
         title="Selective recomputation",
         to={**_OTHERS, _AC.policy: "selective"},
         when={_AC.policy: (None, "none")},
-        why="core attention alone runs again",
+        why="only core attention is recomputed",
         source="arXiv 2205.05198, section 5",
     ),
     Knob(
         title="Full recomputation",
         to={**_OTHERS, _AC.policy: "full", _AC.method: "uniform", _AC.num_layers: 1},
         when={_AC.policy: (None, "none", "selective")},
-        why="each layer keeps its input alone; the forward pass runs again, about a third more arithmetic",
+        why="each layer saves only its input; the forward pass runs twice, about a third more arithmetic",
         source=f"{_ARGUMENTS}, --recompute-granularity full",
     ),
 )
@@ -50,7 +51,7 @@ _TO_HOST = Knob(
     title="Optimizer on the host",
     to={Training.offload.optimizer: "cpu"},
     when={Training.offload.optimizer: (None,)},
-    why="master weights and moments stay on the host, whose processors run the step",
+    why="master weights and moments stay on the host, and the CPU runs the step",
     source="Megatron-LM, megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py",
 )
 
@@ -103,3 +104,23 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
 }
 NEXT: Mapping[str, tuple[str, ...]] = {}
 """Engines that users of one move on to when a job outgrows it."""
+CHANGES: tuple[Change, ...] = (
+    Change(
+        title="Sequence parallel",
+        rung="sharding",
+        kind="free",
+        note="all-gather and reduce-scatter replace the all-reduce, with the same number of bytes",
+        to={Parallelism.sequence_parallel: True},
+        when={Parallelism.sequence_parallel: (False,)},
+        engines=("megatron",),
+    ),
+    Change(
+        title="Selective recomputation of attention",
+        rung="selective",
+        kind="compute",
+        to={Training.activation_checkpointing.policy: "selective"},
+        when={Training.activation_checkpointing.policy: (None, "none")},
+        engines=("megatron",),
+    ),
+)
+"""Changes that save memory, which no other trainer has."""

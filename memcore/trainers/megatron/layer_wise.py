@@ -13,7 +13,7 @@ from math import lcm
 _START = 64
 """Elements that the beginning of a parameter is aligned to."""
 _BUCKET = 128
-"""Elements that a bucket's end is aligned to, beside the ranks that share it."""
+"""Elements that a bucket's end is aligned to, in addition to the ranks that split it."""
 _CAP = 1.3
 """How much more than an even part of a bucket a rank may have (`1 + _NUMEL_EPSILON`)."""
 _FLOOR = 0.9

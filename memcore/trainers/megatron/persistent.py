@@ -31,7 +31,7 @@ _MOMENTS = ("moment_1", "moment_2")
 _START = 64
 """Elements that the beginning of a parameter is aligned to in a flat buffer."""
 _END = 128
-"""Elements that the end of a bucket is aligned to, beside the ranks that share it."""
+"""Elements that the end of a bucket is aligned to, in addition to the ranks that split it."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class MegatronPersistent(Workspaces):
         yield from self._padded(length + -length % lcm(self.job.sizes[ranks], _END), rows)
 
     def _padded(self, length: int, rows: Sequence[tuple[Stored, int]]) -> Iterator[Entry]:
-        """What a buffer of so many elements has beside its parameters."""
+        """Yield what a buffer of `length` elements has in addition to its parameters."""
         padding = length - sum([size * each.count for each, size in rows])
         for dtype in (self.job.states.parameter, self.job.states.gradient) if padding else ():
             yield self.entry("bucket_padding", "", (padding,), dtype, 1, _ALWAYS)
@@ -230,7 +230,7 @@ class MegatronPersistent(Workspaces):
         return (Quotient(each.weight.shape, _ranks(expert=each.expert)),)
 
     def host_entries(self, activations: int) -> Iterator[Entry]:
-        """What is on the host: so many bytes of activations, and what `HybridDeviceOptimizer` has there in fp32."""
+        """Return what is on the host: bytes of activations, and what `HybridDeviceOptimizer` has there in fp32."""
         if activations:
             yield self.entry("pinned_activation", "decoder.layers", (activations,), "uint8", 1, _FROM_FIRST_USE)
         moved = 1 - self._kept(stays=False)

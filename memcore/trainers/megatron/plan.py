@@ -1,4 +1,4 @@
-"""What decides which tensors come and go, from the settings of a Megatron job; what is not modelled is refused."""
+"""What decides which tensors come and go, from the settings of a Megatron job; what is not supported is rejected."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _UNMODELLED: Mapping[Setting[Any], tuple[object, ...]] = {
     Training.use_cache: (False,),
     Training.zero_grad: ("set-to-none",),
 }
-"""Settings with the values that are modelled."""
+"""Settings with the values that are supported."""
 _OF_TIME = (MegatronSettings.delay_wgrad_compute, MegatronSettings.moe_shared_expert_overlap)
-"""Settings that only say when something runs; how much longer tensors live for it is not modelled."""
+"""Settings that only say when something runs; how much longer tensors live for it is not predicted."""
 
 
 def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
     """How the layers run.
 
-    Raises UnsupportedError for what is not modelled.
+    Raises UnsupportedError for what is not supported yet.
     """
     for path, allowed in _UNMODELLED.items():
         value = read.given(path)

@@ -7,7 +7,7 @@ is added as often as the schedule has them there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import mul
@@ -20,7 +20,7 @@ from memcore.errors import UnsupportedError
 from memcore.memory.allocator import reserved
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.places import place
-from memcore.memory.rank import Rank, levels_of
+from memcore.memory.rank import Rank, levels_of, plus
 from memcore.messages import Message
 from memcore.trace.code import code_of
 from memcore.trace.program import Height, Moment, Program, Sample
@@ -180,6 +180,12 @@ class MegatronRank(Rank):
                 self.others[id(chunk)] = recorded(chunk)
         return tuple(self.others[id(chunk)] for chunk in self.kinds)
 
+    @property
+    def micro_batch(self) -> tuple[Program, Mapping[str, int]]:
+        """The passes of the first chunk."""
+        chunk = self.recorded[0]
+        return chunk.program, chunk.job.sizes
+
     def _bytes(self, live: Live, front: int | None = None) -> int:
         found = sum([count * chunk.waiting.kept for count, chunk in zip(live, self.recorded, strict=True)])
         return found + (0 if front is None else self._ahead(front))
@@ -226,7 +232,7 @@ class MegatronRank(Rank):
         )
 
     def height(self, flight: tuple[int, bool, Live]) -> int:
-        """The most that a pass of a chunk holds, beside what stays."""
+        """Return the most that a pass of a chunk holds, in addition to what stays."""
         number, forward, live = flight
         peaks = self._pass(number, live).peaks[forward]
         around = self._bytes(live, self._front(*flight))
@@ -304,24 +310,18 @@ class MegatronRank(Rank):
         """Bytes when a micro-batch's forward pass ends, with the most in flight."""
         return max(moment.end for moment in self.moments if moment.phase in ("forward", "loss"))
 
-    def ledger(self, moment: Moment) -> Ledger:
-        """Everything in memory when a moment is at its peak."""
-        entries = [*self._kept_entries()]
+    def ledger(self, moment: Moment, done: int | None = None) -> Ledger:
+        """Everything in memory at a moment's peak, or after `done` of its repetitions (`Program.held`)."""
+        entries = [*self.kept_entries()]
         if isinstance(moment, StageMoment):
             chunk = self._pass(moment.chunk, moment.live)
             within = next(each for each in chunk.moments if each.segment == moment.segment)
-            entries += block_entries(chunk.program, chunk.program.held(within, chunk.job.sizes), chunk.job.sizes)
+            held = chunk.program.held(within, chunk.job.sizes, done)
+            entries += block_entries(chunk.program, held, chunk.job.sizes)
             entries += [*self.flying(moment.live, moment.front), *self.persistent.passing(moment.phase)]
         elif moment.phase == "optimizer_step":
             entries += self.persistent.step_entries()
         return ledger(entries)
-
-    def _kept_entries(self) -> Iterator[Entry]:
-        keeps = self.persistent
-        yield from keeps.resident()
-        yield from keeps.optimizer_states()
-        yield from keeps.workspace_entries()
-        yield from keeps.receive_buffers()
 
     def flying(self, live: Live, front: int | None) -> Iterator[Entry]:
         """What other micro-batches in flight have left."""
@@ -336,14 +336,14 @@ class MegatronRank(Rank):
     @cached_property
     def profile(self) -> tuple[Sample, ...]:
         """The step as stretches, each with its highest point by category."""
-        base = levels_of(ledger(self._kept_entries()))
+        base = levels_of(ledger(self.kept_entries()))
         found: list[Sample] = []
         for number, forward, live in self._flights():
             chunk = self._pass(number, live)
-            flying = _plus(base, levels_of(ledger(self.flying(live, self._front(number, forward, live)))))
+            flying = plus(base, levels_of(ledger(self.flying(live, self._front(number, forward, live)))))
             for sample in _samples(chunk, forward=forward):
                 passing = levels_of(ledger(self.persistent.passing(sample.phase)))
-                found.append(replace(sample, levels=_plus(_plus(flying, passing), sample.levels)))
+                found.append(replace(sample, levels=plus(plus(flying, passing), sample.levels)))
         found += [
             Sample(moment.phase, moment.place, moment.turn, 1, levels_of(self.ledger(moment)))
             for moment in self.moments
@@ -386,7 +386,3 @@ def _samples(chunk: Recorded, *, forward: bool) -> Iterator[Sample]:
         if (span.segments[0] < turn) == forward:
             yield from samples[number : number + count]
         number += count
-
-
-def _plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
-    return tuple(a + b for a, b in zip(first, second, strict=True))

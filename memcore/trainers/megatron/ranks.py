@@ -92,11 +92,13 @@ def ranks_of(read: Defaults) -> Ranks:
     expert = read.given(Parallelism.expert_parallel_size) or 1
     here = tensor * context * data
     fits = here % (expert * tensor) == 0 or here % expert != 0
-    reason = None if fits else Message("{} × {} ranks do not divide the {} of a stage", expert, tensor, here)
+    reason = (
+        None if fits else Message("{} × {} does not divide the GPUs of a pipeline stage ({})", expert, tensor, here)
+    )
     wide = read.take(Parallelism.expert_tensor_parallel_size, tensor if fits else 1, reason)
     if here % (expert * wide):
         uneven = Parallelism.expert_parallel_size if here % expert else Parallelism.expert_tensor_parallel_size
-        read.refuse(uneven, "{} × {} does not divide the {} ranks of a stage", expert, wide, here)
+        read.refuse(uneven, "found {} × {}, which must divide the GPUs of a pipeline stage ({})", expert, wide, here)
     name = MegatronSettings.num_distributed_optimizer_instances
     instances = read.take(name, 1)
     if (data * context) % instances:

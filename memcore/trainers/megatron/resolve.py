@@ -87,7 +87,7 @@ _PRECISIONS = ("fp32", "bf16-mixed", "fp16-mixed", "fp8-mixed")
 def resolve(config: Config) -> MegatronJob:
     """Fill in what the config leaves open, for all stages together.
 
-    Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled.
+    Raises ConfigError for contradictions, and UnsupportedError for what is valid but not supported yet.
     """
     found = find_model(config.model)
     config, noted = with_recipe(config, found.name)
@@ -227,7 +227,7 @@ def _with_further_tokens(read: Defaults, model: Model) -> Model:
 
 
 def _in_groups(model: Model, layers: int) -> Model:
-    """The same layers, so many in each repetition of a run; the last ones may be fewer.
+    """Return the same layers with a given number in each repetition of a run; the last may have fewer.
 
     Raises ConfigError for layers that predict further tokens (multi_token_prediction.py asserts as much).
     """
@@ -247,7 +247,7 @@ def _in_groups(model: Model, layers: int) -> Model:
 
 
 def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
-    """Heads and widths that tensor-parallel ranks cannot share equally, and experts that a model has not.
+    """Refuse heads and widths that tensor-parallel ranks cannot split equally, and experts that a model lacks.
 
     Source: transformer/transformer_config.py, __post_init__; tensor_parallel/utils.py, divide; ssm/mamba_mixer.py.
     """
@@ -271,7 +271,7 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
 
 
 def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
-    """The value of every symbol that all chunks share; what ranks cannot share is refused."""
+    """Return the value of every symbol that all chunks have in common; what ranks cannot split is refused."""
     _refuse_unequal(read, model, ranks)
     most = model.sizes["P"]
     sequence = read.take(Training.sequence_length, min(most, 4096), "the model's maximum, at most 4096")

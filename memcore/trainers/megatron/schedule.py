@@ -58,7 +58,7 @@ def schedule(
 
 @lru_cache(maxsize=4096)
 def in_chunks(warm: int, kinds: tuple[int, ...], micro_batches: int, group: int, *, overlapped: bool) -> Schedule:
-    """The same for any number of chunks, after so many forward passes to warm up."""
+    """Return the schedule of any number of chunks, after `warm` forward passes."""
     order, back, counts = _passes(kinds, micro_batches, group)
     # Passes that run side by side: when the forward pass ends, the backward pass has freed what it needed.
     before = warm if overlapped else warm + 1

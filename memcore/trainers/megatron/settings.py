@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Kind, Names, Number
+from memcore.config.needs import ANY, IN_FP8, ROUTED, SEVERAL, STAGED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting
 from memcore.config.training import Training
@@ -326,8 +327,9 @@ class MegatronSettings(Section, path="engine"):
 
 
 SECTIONS = (MegatronSettings,)
-TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
-    "megatron": (
+TAKES: Mapping[str, tuple[Setting[Any], ...]] = dict.fromkeys(
+    MEGATRON,
+    (
         EngineSettings.moe_load_imbalance,
         EngineSettings.version,
         Training.offload.optimizer,
@@ -343,21 +345,45 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
         Parallelism.expert_parallel_size,
         Parallelism.expert_tensor_parallel_size,
     ),
-    "megatron-fsdp": (
-        EngineSettings.moe_load_imbalance,
-        EngineSettings.version,
-        Training.offload.optimizer,
-        Training.offload.optimizer_fraction,
-        Training.activation_checkpointing.method,
-        Training.activation_checkpointing.num_layers,
-        Training.activation_checkpointing.modules,
-        Parallelism.data_parallel_size,
-        Parallelism.pipeline_parallel_size,
-        Parallelism.virtual_pipeline_parallel_size,
-        Parallelism.pipeline_layout,
-        Parallelism.pipeline_schedule,
-        Parallelism.expert_parallel_size,
-        Parallelism.expert_tensor_parallel_size,
-    ),
-}
+)
 """What of the settings that engines have in common each of these takes."""
+_GRAPHED = Need(MegatronSettings.cuda_graph_impl, (ANY,))
+_OFFLOADED = Need(MegatronSettings.fine_grained_activation_offloading, ("true",))
+NEEDS: Mapping[str, Need] = {
+    MegatronSettings.moe_flex_dispatcher_backend: ROUTED,
+    MegatronSettings.moe_expert_capacity_factor: ROUTED,
+    MegatronSettings.moe_pad_expert_input_to_capacity: ROUTED,
+    MegatronSettings.moe_grouped_gemm: ROUTED,
+    MegatronSettings.moe_permute_fusion: ROUTED,
+    MegatronSettings.moe_router_fusion: ROUTED,
+    MegatronSettings.moe_router_load_balancing_type: ROUTED,
+    MegatronSettings.moe_router_pre_softmax: ROUTED,
+    MegatronSettings.moe_shared_expert_overlap: ROUTED,
+    MegatronSettings.overlap_moe_expert_parallel_comm: ROUTED,
+    MegatronSettings.account_for_embedding_in_pipeline_split: STAGED,
+    MegatronSettings.account_for_loss_in_pipeline_split: STAGED,
+    MegatronSettings.microbatch_group_size_per_virtual_pipeline_stage: STAGED,
+    MegatronSettings.overlap_p2p_communication_warmup_flush: STAGED,
+    MegatronSettings.cp_comm_type: Need(Parallelism.context_parallel_size, (SEVERAL,)),
+    MegatronSettings.num_distributed_optimizer_instances: Need(MegatronSettings.distributed_optimizer, ("true",)),
+    MegatronSettings.wgrad_deferral_limit: Need(MegatronSettings.defer_embedding_wgrad_compute, ("true",)),
+    MegatronSettings.fp8_format: IN_FP8,
+    MegatronSettings.fp8_recipe: IN_FP8,
+    MegatronSettings.fp8_param_gather: IN_FP8,
+    MegatronSettings.first_last_layers_bf16: IN_FP8,
+    MegatronSettings.offload_modules: _OFFLOADED,
+    MegatronSettings.min_offloaded_tensor_size: _OFFLOADED,
+    MegatronSettings.cuda_graph_scope: _GRAPHED,
+    MegatronSettings.cuda_graph_modules: _GRAPHED,
+    MegatronSettings.cuda_graph_warmup_steps: _GRAPHED,
+}
+"""The one other setting that each of these waits for."""
+REFUSED: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    MEGATRON,
+    (
+        Training.activation_checkpointing.mode, Training.activation_checkpointing.every,
+        Training.activation_checkpointing.early_stop, Training.activation_checkpointing.use_reentrant,
+        Training.activation_checkpointing.entry, Training.activation_memory_budget,
+    ),
+)  # fmt: skip
+"""Settings that every engine could have, but this one refuses whatever their value."""

@@ -78,7 +78,7 @@ class Content:
     """Layers of routed experts, how many there are of each kind, and how many such chunks one after the other."""
     has_experts: bool
     learning: Mapping[bool, tuple[Total, Sequence[int]]]
-    """What learns of experts with buffers of their own, and of the rest: all elements, and which of `stored` it is."""
+    """Return trainable elements of experts with buffers of their own, and of the rest, with their key in `stored`."""
     multiplied: tuple[tuple[str, tuple[Shape, ...]], ...]
     heads: frozenset[str]
     """Paths of the output head's matrix."""
@@ -89,7 +89,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Workspaces:
-    """What one rank keeps beside its model and optimizer."""
+    """Return what one rank keeps in addition to its model and optimizer."""
 
     job: MegatronJob
 
@@ -270,7 +270,7 @@ class Workspaces:
         return total(self.passing(phase))
 
     def passing(self, phase: str) -> Sequence[Entry]:
-        """What is there while micro-batches run, beside their activations: nothing that stays over the step."""
+        """What exists while micro-batches run, in addition to their activations: nothing that stays over the step."""
         if phase not in self._passing:
             self._passing[phase] = (*self.deferred_entries(), *self._gathered(phase))
         return self._passing[phase]
@@ -366,7 +366,7 @@ def _heads(network: Network) -> Iterator[Weight]:
 
 
 def _of_experts(weight: Weight) -> bool:
-    """It belongs to routed experts, as a matrix or as an adapter beside it."""
+    """Whether it belongs to routed experts, as a matrix or as an adapter next to it."""
     return weight.kind == "routed-expert" or (weight.kind == "adapter" and ".experts." in weight.name)
 
 

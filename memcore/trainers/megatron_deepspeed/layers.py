@@ -52,7 +52,7 @@ class Around:
 
 
 def check(network: Network) -> None:
-    """Refuse networks whose layers are not modelled.
+    """Refuse networks whose layers are not supported yet.
 
     Raises UnsupportedError.
     """

@@ -41,7 +41,7 @@ _ONLY: Mapping[Setting[Any], tuple[object, ...]] = {
     Training.activation_checkpointing.method: ("uniform",),
     Training.activation_checkpointing.num_layers: (1,),
 }
-"""Settings that it leaves no choice of, or whose other values are not modelled."""
+"""Settings without a choice, or whose other values are not supported yet."""
 _ABSENT = (
     *WITH_OWN_LAYERS_ABSENT,
     Training.activation_checkpointing.every,
@@ -102,7 +102,7 @@ def megatron_deepspeed_job(
 def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bool) -> Checkpoints | None:
     """`deepspeed.checkpointing`: layers run again as a whole.
 
-    Contiguous buffers are one for each layer, made when the first is filled, and let go of one by one: what is held
+    Contiguous buffers are one for each layer, made when the first is filled, and freed one by one: what is held
     when the backward pass begins is the same (checkpointing.py: `partition_activations`, `CheckpointFunction`).
     """
     parts, host = DeepSpeedSettings.partition_activations, DeepSpeedSettings.cpu_checkpointing
@@ -152,7 +152,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
 
 
 def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
-    """What experts are not modelled with.
+    """Refuse what experts are not supported with.
 
     Raises UnsupportedError.
     """
@@ -204,7 +204,7 @@ def _pipeline(read: Defaults) -> Pipeline | None:
 def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses | None:
     """`ParallelAttention` asserts as much.
 
-    Raises UnsupportedError for tensor parallelism beside it.
+    Raises UnsupportedError if combined with tensor parallelism.
     """
     ranks = ulysses_ranks(read)
     if ranks == 1:

@@ -8,6 +8,7 @@ from typing import Any
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.training import Training
+from memcore.trainers.deepspeed.settings import OWN_OFFLOADING
 
 SECTIONS = ()
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
@@ -22,3 +23,9 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
 }
 """What of the settings that engines have in common each of these takes."""
+REFUSED: Mapping[str, tuple[str, ...]] = {
+    "megatron-deepspeed": (
+        *OWN_OFFLOADING, Training.parameter_dtype, Training.compute_dtype, Training.adapter.type, Training.loss_shift,
+    ),
+}  # fmt: skip
+"""Settings that every engine could have, but this one refuses whatever their value."""

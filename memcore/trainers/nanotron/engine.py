@@ -12,39 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis, Quotient, Shape, Total
-from memcore.tensors.tensor import Parameter, Tape
-from memcore.trace.engine import Engine, Runtime, precision
+from memcore.trace.engine import Engine, Holding, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.nanotron.network import stage_of, waits
 from memcore.trainers.nanotron.told import NanotronPlan
 
 
-class Nanotron(Runtime):
+class Nanotron(Holding):
     """16-bit gradients live until the backward pass of their micro-batch has ended."""
-
-    def __init__(self, tape: Tape, recipe: Recipe) -> None:
-        super().__init__(tape, recipe)
-        self._held: list[tuple[str | None, list[Parameter]]] = []
-
-    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
-        """The parameters outside the layers."""
-        found = super().ends(weights, beside)
-        self._held.append((None, list(found.values())))
-        return found
-
-    def unit(
-        self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
-    ) -> Mapping[str, Parameter]:
-        """The parameters of a layer."""
-        found = super().unit(unit, label, path, weights, repeats)
-        self._held.append((repeats, list(found.values())))
-        return found
 
     def end_backward(self) -> None:
         """Add gradients to the buffer, and free them (`FP32GradientAccumulator.backward`)."""
         if not plan_of(self.recipe).fp32_gradients:
             return
-        for repeats, parameters in self._held:
+        for repeats, parameters in self.held:
             self.tape.enter("backward", "accumulation in fp32", repeats)
             for parameter in parameters:
                 parameter.grad = None

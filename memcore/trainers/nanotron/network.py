@@ -24,7 +24,7 @@ FUSED = "nanotron"
 
 
 def converted(model: Model, ranks: int) -> Model:
-    """The model with its modules, as one of so many tensor-parallel ranks has it; the vocabulary is padded for them."""
+    """Return the model with its modules as one tensor-parallel rank has it; the vocabulary is padded for the ranks."""
     network = model.network
     runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
     ends = network.ends
@@ -90,7 +90,7 @@ def check(model: Model) -> None:
 
 
 def uneven(model: Model, ranks: int) -> Iterator[Axis]:
-    """Sizes that tensor-parallel ranks cannot share equally."""
+    """Return the sizes that tensor-parallel ranks cannot split equally."""
     for layer in model.network.kinds:
         if isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward):
             heads = layer.mixer.heads

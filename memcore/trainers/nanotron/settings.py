@@ -8,6 +8,7 @@ from typing import Any
 from memcore.config.kinds import Choice, Flag
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
+from memcore.config.training import Training
 
 NANOTRON = ("nanotron",)
 
@@ -68,3 +69,12 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
 }
 """What of the settings that engines have in common each of these takes."""
+REFUSED: Mapping[str, tuple[str, ...]] = {
+    "nanotron": (
+        Training.activation_checkpointing.mode, Training.activation_checkpointing.every, Training.compute_dtype,
+        Training.adapter.type, Training.zero_grad, Training.implementation, Training.loss_shift,
+        Training.dropout.hidden, Training.dropout.attention, Training.activation_memory_budget,
+        Parallelism.context_parallel_size,
+    ),
+}  # fmt: skip
+"""Settings that every engine could have, but this one refuses whatever their value."""

@@ -20,7 +20,7 @@ class NanotronPlan:
     fp32_gradients: bool
     """Gradients accumulate in a flat fp32 buffer, and the optimizer updates an fp32 copy of the parameters."""
     sorts: bool
-    """Micro-batches have so many tokens that the embedding's backward pass sorts them."""
+    """Whether micro-batches have enough tokens for the embedding's backward pass to sort them."""
     ties: bool
     """The first stage's embedding is the last one's head too."""
     zero_stage: int

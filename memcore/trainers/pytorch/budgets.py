@@ -218,14 +218,11 @@ class _Block:
         self._put("sdpa", size, UNLISTED if kernel == "cudnn" else COSTLY, runtime)
 
 
-def computed_again(recipe: Recipe, checkpoints: Checkpoints, sizes: Mapping[str, int]) -> tuple[float, float]:
-    """The shares of the forward pass's matrix products and of its attention that the backward pass computes again."""
-    share = 1 - len(checkpoints.skipped) / sum(len(run) for run in recipe.network.runs)
-    selection = checkpoints.selection
-    if selection is None:
-        return share, share
-    if selection.chosen is None:
-        return share / 2, 0.0
+def computed_again(recipe: Recipe, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """The shares of the forward pass's matrix products and of its attention that a budget has computed again."""
+    selection = None if recipe.checkpoints is None else recipe.checkpoints.selection
+    if selection is None or selection.chosen is None:
+        return 0.0, 0.0
     # A budget's layers have one shape.
     results, _ = block_results(recipe.network.kinds[0], recipe, sizes)
     again = Counter[bool]()

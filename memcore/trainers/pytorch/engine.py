@@ -10,4 +10,6 @@ from memcore.trainers.pytorch import ddp, fsdp, fsdp1, single
 ENGINES: Mapping[str, Engine] = {
     each.key or each.name: each for each in (single.ENGINE, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE)
 }
-"""By the value of `engine.type`; `fsdp1` is version 1 of `fsdp`."""
+"""By the value of `engine.type`, or the key of a version."""
+VERSIONS: Mapping[str, Mapping[object, str]] = {"fsdp": {1: "fsdp1", 2: "fsdp"}}
+"""By the value of `engine.type` and version, where there are several."""

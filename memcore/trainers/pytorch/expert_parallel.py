@@ -89,7 +89,7 @@ def _capacity(read: Defaults, sizes: Mapping[str, int]) -> int:
 
 
 def arrived(rows: int, ranks: int, sizes: Mapping[str, int]) -> int:
-    """Tokens that so many rows are of, each of which is sent to a rank once: at random, a share of all tokens."""
+    """Return the tokens that rows belong to, each sent to a rank once: at random, a fraction of all tokens."""
     tokens, own = _tokens(sizes) * ranks, sizes["E"] // ranks
     others = Fraction(comb(sizes["E"] - own, sizes["e"]), comb(sizes["E"], sizes["e"]))
     each = Fraction(sizes["e"], ranks) / (1 - others)
@@ -120,7 +120,7 @@ def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
 
 def _tokens(sizes: Mapping[str, int]) -> int:
     """Those that a rank routes: tensor-parallel ranks share a sequence."""
-    return sizes["b"] * sizes["s"] // sizes.get("tp", 1)
+    return max(1, sizes["b"] * sizes["s"] // sizes.get("tp", 1))
 
 
 def layer_code(read: Defaults) -> str:

@@ -5,12 +5,14 @@ Each has an `EXTENSION` in its `resolve` room. Resolving a job asks that one, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from memcore import registry
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
+from memcore.config.settings import Config
+from memcore.errors import Problem
 from memcore.hardware import Accelerator, Overhead
 from memcore.networks.network import Model
 from memcore.trace.engine import Engine
@@ -34,6 +36,8 @@ class Extension:
     """The key of the engine, where what is kept of a parameter depends on settings."""
     convert: Callable[[Model], Model] = lambda model: model
     """The model as the library builds it. Raises UnsupportedError for what it has no counterpart of."""
+    problems: Callable[[Config], Iterable[Problem]] = lambda config: ()
+    """What contradicts how the library works, whatever the model is."""
     job: OwnJob | None = None
     """For a library with layers of its own, which also divides them among stages and checkpoints them itself."""
     partition: Callable[[Defaults, Engine, Model, Recipe, Mapping[str, int]], tuple[Recipe, dict[str, int]]] = (

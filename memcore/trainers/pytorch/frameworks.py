@@ -121,8 +121,6 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
     (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
     """
-    if read.given(EngineSettings.type) not in (None, "none", "ddp"):
-        return None
     if str(read.given(EngineSettings.framework)).lower() == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
     if before(read, STARTS_NEW):

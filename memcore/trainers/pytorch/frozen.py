@@ -45,19 +45,22 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
     bits = row.bits
     if row.floating:
         _refuse_fp8(read, model, engine)
-    if engine.name != "fsdp":
+    if row.grouped:
+        _refuse_gptq(read, model, engine)
+    experts = before(read, STARTS_NEW)
+    if not engine.shards:
         head = framework_of(read).quantizes_head
-        return quantized(model, storage, row.dtype, 8 // bits, head=head)
+        return quantized(model, storage, row.dtype, ITEMSIZE[row.dtype] * 8 // bits, head=head, experts=experts)
     if bits == 8:
         read.refuse(
             path, "found {!r}; FSDP cannot shard bitsandbytes' 8-bit matrices; allowed: {}", storage, "nf4, nf4-double"
         )
     dtype = stored_dtype(read, engine)
-    return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits)
+    return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits, experts=experts)
 
 
 def _with_experts(read: Defaults, model: Model) -> Model:
-    """The model with a warning about routed experts, whose stacked matrices stay as they are.
+    """The model with a warning about routed experts, which stay as they are where transformers 5 stacks them.
 
     Source: transformers 5.23, integrations/bitsandbytes.py (`replace_with_bnb_linear`: `type(module) is nn.Linear`) and
     quantizers/base.py (`MODULES_TO_PATCH_FOR_QUANTIZATION`: Llama 4's experts become lists).
@@ -67,11 +70,12 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     if not found:
         return model
     if before(read, STARTS_NEW):
-        raise UnsupportedError(
-            path,
-            "transformers 4 quantizes each expert's nn.Linear, which is not supported yet; transformers 5, "
-            "which stacks experts, is supported",
-        )
+        separate = all(feed.gated and len(feed.experts) == 2 and not feed.adapters for feed in found)
+        if not separate or any(feed.variant in ("llama4", "dbrx", "gpt_oss") for feed in found):
+            raise UnsupportedError(path, "not supported yet for {}'s experts with transformers 4", model.name)
+        if STORAGES[str(read.given(path))].bits == 8:
+            raise UnsupportedError(path, "8 bits are not supported yet for routed experts with transformers 4")
+        return model
     if any(feed.variant == "llama4" for feed in found):
         raise UnsupportedError(
             path, "transformers splits Llama 4's experts to quantize them, which is not supported yet"
@@ -84,9 +88,9 @@ def _with_experts(read: Defaults, model: Model) -> Model:
 
 
 def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
-    """What transformers' fp8 layers are not modelled with."""
+    """What transformers' fp8 layers are not supported with."""
     path = Training.quantization
-    if engine.name not in ("none", "ddp") or layer_code(read) not in ("transformers", "liger"):
+    if not engine.copies or layer_code(read) not in ("transformers", "liger"):
         found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))
         raise UnsupportedError(
             path, "'fp8' is supported only with engine.type none or ddp and transformers' layers; {}", found
@@ -100,10 +104,27 @@ def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
             read.refuse(other, "applies to weights quantized by bitsandbytes; leave it out with 'fp8'")
 
 
+def _refuse_gptq(read: Defaults, model: Model, engine: Engine) -> None:
+    """What GPTQ's layers are not supported with; FSDP and ZeRO-3 leave their buffers of integers whole."""
+    path = Training.quantization
+    if not engine.copies or layer_code(read) not in ("transformers", "liger"):
+        found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))
+        raise UnsupportedError(
+            path, "'gptq' is supported only with engine.type none or ddp and transformers' layers; {}", found
+        )
+    if not before(read, STARTS_NEW) and any(True for _ in experts_of(model.network)):
+        raise UnsupportedError(path, "'gptq' is not supported yet for {}'s experts with transformers 5", model.name)
+    if any(linear.transposed for linear in targeted(model.network, (ALL,))):
+        raise UnsupportedError(path, "'gptq' is not supported yet for {}, whose layers are Conv1D", model.name)
+    kind = read.given(Training.adapter.type)
+    if kind != "lora":
+        raise UnsupportedError(Training.adapter.type, "found {!r}; only lora is supported next to 'gptq' so far", kind)
+
+
 def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
     """The precision where none is asked for, and why."""
     reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
-    usual = usual_precision(read) if engine.name in ("none", "ddp") else None
+    usual = usual_precision(read) if engine.copies else None
     return usual or (engine.default_preset, reason)
 
 

@@ -145,7 +145,7 @@ class Fsdp(Runtime):
                 group.gather()
 
     def _after(self, unit: str, steps: int) -> str:
-        """The unit that comes so many units later, or nothing."""
+        """Return the unit that runs `steps` units later, or an empty name."""
         units = [name for name in self._sequence() if not name.endswith(_EXPERTS)]
         place = units.index(unit) + steps if unit in units else -1
         return units[place] if 0 <= place < len(units) else ""
@@ -182,7 +182,7 @@ class Fsdp(Runtime):
                 self._order[place - 1].gather()
 
     def end_backward(self) -> None:
-        """Reduce what no hook has reached, such as the root's gradients, and let go of all buffers."""
+        """Reduce what no hook has reached, such as the root's gradients, and free all buffers."""
         for unit, group in self._groups.items():
             if not group.finished:
                 if self.recipe.pipeline is not None:
@@ -215,5 +215,6 @@ ENGINE = Engine(
     default_preset="bf16-mixed",
     stored=sharded,
     native=True,
+    composes=True,
     shards=True,
 )

@@ -295,7 +295,7 @@ class Group:
             return self._tape.allocate(shape, dtype, rule)
 
     def finalize_backward(self) -> None:
-        """Let go of what the backward pass leaves behind."""
+        """Free what the backward pass leaves behind."""
         self._gathered = None
         self._all_reduced = None
         self.uses.clear()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from memcore.config.engine import EngineSettings
-from memcore.config.knobs import Knob, Settings, Way
+from memcore.config.knobs import Knob, Method, Settings, Way
+from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.trace.changes import Change, Changes
+from memcore.trace.job import Job
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _AC = Training.activation_checkpointing
@@ -21,14 +24,14 @@ BY_OPERATION = Knob(
     title="Selective checkpointing",
     to={**_CLEARED, _AC.policy: "selective", _AC.mode: "op", Training.activation_memory_budget: None},
     when={_AC.policy: (None, "none")},
-    why="every second matrix product and the cheap operations run again, attention does not",
+    why="every second matrix product and cheap operations are recomputed, attention is not",
     source="torchtitan, distributed/activation_checkpoint.py; pytorch 2.9, torch/utils/checkpoint.py",
 )
 FULL = Knob(
     title="Full checkpointing",
     to={**_CLEARED, _AC.policy: "full", Training.activation_memory_budget: None},
     when={_AC.policy: (None, "none", "selective")},
-    why="each layer keeps its input alone; the forward pass runs again, about a third more arithmetic",
+    why="each layer saves only its input; the forward pass runs twice, about a third more arithmetic",
     source="pytorch 2.9, torch/utils/checkpoint.py; transformers 4.57, modeling_layers.py",
 )
 DEGREES = (NOTHING, BY_OPERATION, FULL)
@@ -39,7 +42,7 @@ _TO_HOST = Knob(
     title="FSDP's CPU offload",
     to={TorchSettings.cpu_offload: True},
     when={TorchSettings.cpu_offload: (None, False)},
-    why="shards, gradients and optimizer stay on the host, whose processors run the optimizer",
+    why="shards, gradients and optimizer states stay on the host, and the CPU runs the step",
     source="pytorch 2.9, distributed/fsdp/_fully_shard/_fsdp_api.py, CPUOffloadPolicy",
 )
 WAYS: Mapping[str, tuple[Way, ...]] = {
@@ -67,3 +70,118 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
 """By the value of `engine.type`."""
 NEXT: Mapping[str, tuple[str, ...]] = {"none": ("fsdp",), "ddp": ("fsdp",)}
 """Engines that users of one move on to when a job outgrows it."""
+
+
+def _all_shards(job: Job) -> Iterator[Changes]:
+    """One group of ranks that shards instead of several."""
+    ranks = job.num_gpus // (job.stages * job.sizes["tp"])
+    if 1 <= job.sizes["z"] < ranks:
+        yield {Parallelism.data_parallel_shard_size: ranks}
+
+
+CHANGES: tuple[Change, ...] = (
+    Change(
+        title="Gradients as views of DDP's buckets",
+        rung="switches",
+        kind="free",
+        note="one copy of the gradients instead of two",
+        to={TorchSettings.gradient_as_bucket_view: True},
+        when={TorchSettings.gradient_as_bucket_view: (None, False)},
+        engines=("ddp",),
+    ),
+    Change(
+        title="FSDP instead of DDP",
+        rung="sharding",
+        kind="communication",
+        to={EngineSettings.type: "fsdp"},
+        when={EngineSettings.type: ("ddp",)},
+    ),
+    Change(
+        title="Free parameters between forward and backward pass",
+        rung="sharding",
+        kind="communication",
+        to={TorchSettings.reshard_after_forward: True},
+        when={TorchSettings.reshard_after_forward: (False,)},
+        engines=("fsdp",),
+    ),
+    Change(
+        title="Free the root's parameters after the forward pass",
+        rung="sharding",
+        kind="communication",
+        note="embedding, final norm and head are gathered once more",
+        to={TorchSettings.root_reshard_after_forward: True},
+        when={
+            TorchSettings.root_reshard_after_forward: (None, False),
+            TorchSettings.wrap: ("layer", "torchtitan-2024"),
+        },
+        engines=("fsdp",),
+    ),
+    Change(
+        title="Reduce gradients after every micro-batch",
+        rung="sharding",
+        kind="communication",
+        to={TorchSettings.no_sync: False},
+        when={TorchSettings.no_sync: (True,)},
+    ),
+    Change(
+        title="Shard over all data-parallel ranks",
+        rung="sharding",
+        kind="communication",
+        made=_all_shards,
+        engines=("fsdp",),
+    ),
+    Change(
+        title="Offload parameters, gradients and optimizer to the host",
+        rung="elsewhere",
+        kind="transfer",
+        to={TorchSettings.cpu_offload: True},
+        when={TorchSettings.cpu_offload: (None, False)},
+        engines=("fsdp",),
+    ),
+    Change(
+        title="Reduce gradients in bf16",
+        rung="states",
+        kind="precision",
+        note="sums over ranks are rounded to 8 bits of mantissa",
+        to={Training.reduce_dtype: "bf16"},
+        when={Training.precision: ("bf16-mixed",), Training.reduce_dtype: (None, "fp32")},
+        engines=("fsdp",),
+        ladder=False,
+    ),
+    Change(
+        title="AdamW with 8-bit states",
+        rung="states",
+        kind="precision",
+        note="both moments are quantized in blocks of 256",
+        to={Training.optimizer.name: "adamw-8bit", Training.optimizer.implementation: None},
+        when={Training.optimizer.name: ("adamw", "adam")},
+        engines=("none", "ddp"),
+    ),
+    Change(
+        title="Adafactor",
+        rung="states",
+        kind="precision",
+        note="a matrix's second moment is the product of two vectors, and there is no first moment",
+        to={Training.optimizer.name: "adafactor", Training.optimizer.implementation: None},
+        when={Training.optimizer.name: ("adamw", "adam")},
+        engines=("none", "ddp"),
+        ladder=False,
+    ),
+)
+"""Changes that save memory, which no other trainer has."""
+_ADAFACTOR = Knob(
+    title="Adafactor, stepped inside the backward pass",
+    to={
+        Training.optimizer.name: "adafactor",
+        Training.optimizer.implementation: None,
+        Training.precision: "bf16",
+        Training.gradient_clipping: False,
+        TorchSettings.optimizer_in_bwd: True,
+    },
+    when={Training.optimizer.name: (None, "adamw", "adam"), Training.adapter.type: (None,)},
+    why="the second moment is two vectors per matrix, and each gradient is freed right after its use",
+    quality="no first moment, no gradient clipping, and bf16 parameters lose small updates",
+    source="arXiv 1804.04235; torchtune, training/memory.py, OptimizerInBackwardWrapper",
+)
+METHODS = (Method("method", (_ADAFACTOR,)),)
+"""Ways to train that need something which only these engines have."""

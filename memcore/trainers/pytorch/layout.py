@@ -34,7 +34,7 @@ def context_ranks(read: Defaults, engine: Engine) -> int:
     """Ranks that share a sequence: those of a ring, or of Ulysses."""
     path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
-    if contexts > 1 and engine.name != "fsdp":
+    if contexts > 1 and not engine.shards:
         read.refuse(path, "found {}; supported only with {}, found {!r}", contexts, "engine.type 'fsdp'", engine.name)
     sequence = read.given(Training.sequence_length)
     if sequence is not None and sequence % (2 * contexts) and contexts > 1:
@@ -72,7 +72,7 @@ def ulysses(
 ) -> Ulysses | None:
     """What ranks exchange before and after attention; None: nothing.
 
-    Raises UnsupportedError for layers that it is not modelled for.
+    Raises UnsupportedError for layers that it does not support.
     """
     ranks = ulysses_ranks(read)
     if ranks == 1:
@@ -179,7 +179,7 @@ def pipelined(read: Defaults) -> bool:
 def unscheduled(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with a warning where a schedule has no pipeline to run; torchtitan's files have one in any case."""
     schedule = read.given(_SCHEDULE)
-    if pipelined(read) or schedule in (None, "1f1b") or engine.name not in ("none", "fsdp"):
+    if pipelined(read) or schedule in (None, "1f1b") or not engine.composes:
         return model
     warning = Message("{} {!r} has no effect without a pipeline ({} is 1)", _SCHEDULE, schedule, STAGES)
     return replace(model, warnings=(*model.warnings, warning))
@@ -232,11 +232,12 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
         )
     if layer_code(read) == "lit-gpt":
         raise UnsupportedError(path, "found {}; LitGPT's scripts have no pipeline parallelism; leave it out", stages)
-    if engine.name in ("ddp", "deepspeed"):
+    extension = extension_of(read)
+    if not engine.composes and extension.job is None:
         read.refuse(
             path, "found {}; supported with {}, found {!r}", stages, "engine.type 'none' or 'fsdp'", engine.name
         )
-    elif engine.name == "fsdp" and chunks > _ACTIVE:
+    elif engine.shards and chunks > _ACTIVE:
         raise UnsupportedError(
             CHUNKS,
             "found {}; PyTorch's schedules keep {} stages gathered, more are not supported yet",
@@ -248,7 +249,6 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
             path, "found {} with {} stages each; {} has {} layers", stages, chunks, model.name, model.num_layers
         )
     ends = model.network.ends
-    extension = extension_of(read)
     if (ends.tied and not extension.ties_stages) or ends.start != extension.start or model.network.towers:
         what = "a tied head" if ends.tied else "towers" if model.network.towers else "such first layers"
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""What learns and what is frozen: adapters and trainable parts."""
+"""Trainable and frozen parts: adapters, modules and parameters."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ from memcore.networks.quantized import STORAGES
 from memcore.networks.usual_targets import usual_targets
 from memcore.networks.weights import Weight
 from memcore.symbols import Shape, product
-from memcore.trace.engine import Engine
+from memcore.trace.engine import Engine, engine_of
 from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.frameworks import KERNELS
 from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
+from memcore.trainers.pytorch.methods import scored
 
 
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -46,14 +47,14 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
         read.refuse(
             Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter {}", "lora"
         )
-    found = trainable_parts(read, quantized_model(read, _adapted(read, model), engine))
+    found = trainable_parts(read, quantized_model(read, _adapted(read, scored(read, model)), engine))
     _refuse_mixed(read, found, engine)
     return found
 
 
 def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
     """FSDP2 takes one dtype of what learns in a group (`_init_mp_dtypes`); copies of modules have the model's."""
-    if engine.name != "fsdp" or engine.key or not read.given(Training.adapter.modules_to_save):
+    if not engine.shards or engine.flat or not read.given(Training.adapter.modules_to_save):
         return
     stored = stored_dtype(read, engine)
     dtypes = {each.dtype or stored for each in model.network.ends.weights() if learns(each, model.network)}
@@ -66,7 +67,7 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
 
 
 def _special(read: Defaults, model: Model, kind: str) -> Model | None:
-    """The model with an adapter that is no matrix beside linear layers."""
+    """Return the model with an adapter that is not attached to linear layers."""
     for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters) if kind in _ALONE else ():
         if read.given(each) is not None:
             read.refuse(each, "supported only with adapters of linear layers, found {!r}", kind)
@@ -88,7 +89,7 @@ def _special(read: Defaults, model: Model, kind: str) -> Model | None:
 
 
 def _refuse_layers(read: Defaults, kind: str) -> None:
-    """LoRA is modelled beside all layers, DoRA beside bitsandbytes' of transformers too, others beside plain ones."""
+    """Check the layers: LoRA takes all, DoRA also transformers' with bitsandbytes, other adapters plain ones."""
     storage = read.given(Training.quantization)
     modelled = storage is None or (kind == "dora" and not STORAGES[storage].floating)
     if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
@@ -156,7 +157,7 @@ def _targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
 
 
 def _refuse_at_head(read: Defaults, kind: str) -> None:
-    """Kernels of a loss are given the head's matrix, and no adapter beside it."""
+    """Kernels of a loss are given the head's matrix without its adapter."""
     loss = read.given(Training.loss)
     if loss in KERNELS:
         read.refuse(Training.loss, "found {!r}, which bypasses an adapter on the head; leave one of them out", loss)
@@ -204,7 +205,7 @@ _WHOLE: tuple[Setting[Any], ...] = (
     Training.adapter.target_parameters,
     Training.adapter.use_rslora,
 )
-"""Settings that only adapters beside linear layers have."""
+"""Settings that only adapters next to linear layers have."""
 ADAPTER_SETTINGS: tuple[Setting[Any], ...] = (
     Training.adapter.rank,
     Training.adapter.target_modules,
@@ -263,7 +264,7 @@ def _refuse_foreign(read: Defaults, kind: str) -> None:
 PREPENDED = ("prompt-tuning", "p-tuning")
 """Adapters that put learned tokens before the sequence."""
 _ALONE = (*PREPENDED, "prefix-tuning", "trainable-tokens", "ln-tuning", "llama-adapter", "llama-adapter-v2")
-"""Adapters that are nothing beside linear layers."""
+"""Adapters that are not attached to linear layers."""
 
 
 def _prepended(read: Defaults, model: Model, kind: str) -> Model:
@@ -304,13 +305,14 @@ def _prefixed(read: Defaults, model: Model) -> Model:
             "prefix-tuning",
             found,
         )
-    if read.given(EngineSettings.type) not in (None, "none", "ddp"):
+    given = read.given(EngineSettings.type)
+    if given is not None and not engine_of(given).copies:
         raise UnsupportedError(
             Training.adapter.type,
             "found {!r} with {} {!r}; supported only with engine.type none or ddp",
             "prefix-tuning",
             "engine.type",
-            read.given(EngineSettings.type),
+            given,
         )
     if read.given(Training.activation_checkpointing.policy) not in (None, "none"):
         read.refuse(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memcore.config.defaults import Defaults
-from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.dtypes import FLOATING
@@ -54,10 +53,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     row = replace(
         _with_states(read, engine, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks
     )
-    if read.given(Training.offload.optimizer) is None or read.given(EngineSettings.type) in (
-        "megatron",
-        "megatron-fsdp",
-    ):
+    if read.given(Training.offload.optimizer) is None or not engine.native:
         # What has stepped in the backward pass needs nothing at the end of it.
         return row, Implementation(step_on_device=how.step_on_device) if read.given(
             TorchSettings.optimizer_in_bwd
@@ -70,7 +66,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
 def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
     """The row of the implementation that is asked for, else of one that steps with what FSDP leaves of matrices."""
     given = read.given(Training.optimizer.implementation)
-    if given is None and OPTIMIZERS[named].whole and engine.name == "fsdp" and not engine.key:
+    if given is None and OPTIMIZERS[named].whole and engine.shards and not engine.flat:
         given = _ON_TILES
     return OPTIMIZERS.get(f"{named}@{given}", OPTIMIZERS[named])
 
@@ -118,7 +114,7 @@ def _refuse_tiles(read: Defaults, engine: Engine) -> None:
     shards, ranks = (
         read.given(each) for each in (Parallelism.data_parallel_shard_size, Parallelism.data_parallel_size)
     )
-    if engine.name not in ("fsdp", "none") or engine.key:
+    if not engine.composes or engine.flat:
         raise UnsupportedError(
             path,
             "found {!r}; splitting its tiles among ranks of {} is not supported yet; engine.type: fsdp (FSDP2), none",

@@ -25,7 +25,7 @@ Name = tuple[str, int]
 """An operation, and how many of its kind ran before."""
 
 _STEPS = 10000
-"""Into so many parts `dp_knapsack` divides the memory of everything."""
+"""The number of parts into which `dp_knapsack` divides all memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Result:
 
 
 def kept(results: Sequence[Result], unread: int, budget: float) -> frozenset[Name]:
-    """What stays in memory, beside the block's inputs, under a budget from 0 to 1.
+    """Return what stays in memory, in addition to the block's inputs, under a budget from 0 to 1.
 
     `results`: in the order of the block's graph; `unread`: bytes of its inputs that the backward pass does not read,
     which count as memory of a checkpoint around the block, and so are subtracted from what is above that.

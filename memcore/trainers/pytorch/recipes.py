@@ -54,12 +54,12 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
     if preset.autocast and compute and compute != stored:
         preset = replace(preset, autocast=compute)
         compute = None
-    if read.given(Training.quantization) is not None and engine.name != "fsdp":
+    if read.given(Training.quantization) is not None and not engine.shards:
         # It is the dtype in which quantized layers compute; the rest computes as it is stored.
-        stored = "fp32" if read.given(TorchSettings.prepare_model_for_kbit_training) else stored
+        stored = "fp32" if _prepared(read) else stored
         compute = stored
     compute = compute or (preset.compute if preset.compute != preset.parameter else stored)
-    if engine.name != "fsdp" and compute != stored:
+    if not engine.shards and compute != stored:
         read.refuse(
             Training.compute_dtype,
             "found {!r} with parameters in {!r}; only FSDP and autocast can compute in another dtype",
@@ -104,6 +104,12 @@ def _half(dtype: str) -> str:
     return "bf16" if dtype == "fp32" else dtype
 
 
+def _prepared(read: Defaults) -> bool:
+    """Whether PEFT casts the rest of a quantized model to fp32; of GPTQ's it casts nothing (peft/utils/other.py)."""
+    asked = bool(read.given(TorchSettings.prepare_model_for_kbit_training))
+    return asked and not STORAGES[str(read.given(Training.quantization))].grouped
+
+
 def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
     """How frozen matrices are computed with. What is prepared for few bits was loaded in the dtype of the products."""
     storage = read.given(Training.quantization)
@@ -111,7 +117,7 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
         return None
     row = STORAGES[storage]
     given = read.given(Training.compute_dtype)
-    if read.given(TorchSettings.prepare_model_for_kbit_training):
+    if _prepared(read):
         half = precision.autocast or ("fp16" if "fp16" in (read.given(Training.precision) or "") else "bf16")
         compute = stored = given or half
     else:
@@ -119,7 +125,13 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
     early = framework_of(read).early_bitsandbytes
     stored = "fp16" if early else stored
     return Quantization(
-        bits=row.bits, double=row.double, stored=stored, compute=compute, floating=row.floating, early=early
+        bits=row.bits,
+        double=row.double,
+        stored=stored,
+        compute=compute,
+        floating=row.floating,
+        grouped=row.grouped,
+        early=early and not row.grouped,
     )
 
 
@@ -245,7 +257,7 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
     if parallel and found != "torchtitan":
         read.refuse(path, "found {!r}; expert parallelism is supported only with 'torchtitan'", found)
     code_of(found).check(model.network)
-    if found == "unsloth" and engine.name not in ("none", "ddp"):
+    if found == "unsloth" and not engine.copies:
         read.refuse(path, "found {!r}; it runs with engine.type none or ddp, found {!r}", found, engine.name)
     return found
 

@@ -26,6 +26,7 @@ from memcore.trace.pictures import image_sizes
 from memcore.trace.recipe import HEAD, TAIL, Recipe
 from memcore.trace.step import run_name
 from memcore.trainers.pytorch.checkpointing import checkpointing
+from memcore.trainers.pytorch.engine import VERSIONS
 from memcore.trainers.pytorch.expert_parallel import (
     as_kept,
     expert_ranks,
@@ -45,6 +46,7 @@ from memcore.trainers.pytorch.layout import (
     unscheduled,
 )
 from memcore.trainers.pytorch.learning import PREPENDED, learning_model
+from memcore.trainers.pytorch.methods import completion, sequences, with_objective
 from memcore.trainers.pytorch.optimizing import optimizer_of
 from memcore.trainers.pytorch.recipes import recipe_of
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -56,7 +58,7 @@ from memcore.units import GiB
 def resolve(config: Config, *, fake: bool = False) -> Job:
     """Fill in what the config leaves open.
 
-    Raises ConfigError for contradictions, and UnsupportedError for what is understood but not modelled. `fake`
+    Raises ConfigError for contradictions, and UnsupportedError for what is valid but not supported yet. `fake`
     describes the same step on fake tensors, as simulations run it.
     """
     config, read = understood(config)
@@ -76,8 +78,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
     keeps = _keeps_gradients(read, engine, extension)
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
-    sizes = _sizes(model, micro_batch, sequence, contexts, tensors, shards, images, side)
-    sizes |= expert_sizes(read, experts, shards * tensors, sizes)
+    sizes = _sizes(model, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
+    sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence)
     if extension.job is not None:
         share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
@@ -85,7 +87,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
         share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
-        recipe = recipe_of(*step, keeps=keeps, fake=fake)
+        recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
     accelerator, capacity = _capacity(read)
     if read.problems:
@@ -240,10 +242,11 @@ def _engine(read: Defaults) -> Engine:
     """The engine, once values that only another one has are refused."""
     _refuse_megatrons(read)
     name, version = _engine_name(read), read.given(EngineSettings.version)
-    if version is not None and (name != "fsdp" or version not in (1, 2)):
-        reason = "allowed: 1, 2" if name == "fsdp" else Message("engine.type {!r} has no versions; leave it out", name)
+    versions = VERSIONS.get(name, {})
+    if version is not None and version not in versions:
+        reason = "allowed: 1, 2" if versions else Message("engine.type {!r} has no versions; leave it out", name)
         read.refuse(EngineSettings.version, "found {!r}; {}", version, reason)
-    key = "fsdp1" if name == "fsdp" and version == 1 else name
+    key = versions.get(version, name)
     variant = extension_of(read).variant
     if variant is not None:
         key = variant(read)
@@ -251,7 +254,7 @@ def _engine(read: Defaults) -> Engine:
     first = (TorchSettings.use_orig_params, TorchSettings.limit_all_gathers, TorchSettings.backward_prefetch)
     second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
     for each in second if engine.key else first:
-        if name == "fsdp" and read.given(each) is not None:
+        if engine.shards and read.given(each) is not None:
             read.refuse(each, "applies to engine.version {}", 2 if engine.key else 1)
     if read.given(TorchSettings.limit_all_gathers) is False:
         raise UnsupportedError(
@@ -264,7 +267,7 @@ def _engine(read: Defaults) -> Engine:
 
 def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
     """Settings of other engines, and layers that this one cannot shard."""
-    if engine.name == "fsdp" and any(part.borrowed for part in _sharing(model)):
+    if engine.shards and any(part.borrowed for part in _sharing(model)):
         read.refuse(
             EngineSettings.type, "fully_shard cannot handle parameters shared by several layers, as in {}", model.name
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer
+from memcore.config.needs import IN_FP8, ROUTED, STAGED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.config.training import Training
@@ -262,3 +263,20 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
 }
 """What of the settings that engines have in common each of these takes."""
+_FIRST_FSDP = Need(EngineSettings.version, ("1",))
+NEEDS: Mapping[str, Need] = {
+    TorchSettings.moe_token_dispatcher: ROUTED,
+    TorchSettings.pipeline_runtime: STAGED,
+    TorchSettings.return_outputs: STAGED,
+    TorchSettings.enable_fsdp_float8_all_gather: IN_FP8,
+    TorchSettings.use_orig_params: _FIRST_FSDP,
+    TorchSettings.limit_all_gathers: _FIRST_FSDP,
+    TorchSettings.backward_prefetch: _FIRST_FSDP,
+}
+"""The one other setting that each of these waits for."""
+REFUSED: Mapping[str, tuple[str, ...]] = {
+    "none": (Parallelism.context_parallel_size,),
+    "ddp": (Parallelism.tensor_parallel_size, Parallelism.context_parallel_size),
+    "fsdp": (Parallelism.expert_tensor_parallel_size,),
+}
+"""Settings that every engine could have, but this one refuses whatever their value."""

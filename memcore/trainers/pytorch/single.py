@@ -12,6 +12,7 @@ ENGINE = Engine(
     default_preset="bf16",
     stored=lambda weight: weight.stored_axes,
     native=True,
+    composes=True,
     distributed=False,
     communicators=0,
 )

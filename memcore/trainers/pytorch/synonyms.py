@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from memcore import registry
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem
 from memcore.messages import Message
+from memcore.networks.catalog import full_name, identified
+from memcore.networks.named import DYNAMIC
+from memcore.trace.engine import engine_of
 from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
 from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.extension import Extension
 
 _OFFLOAD: Mapping[str, str] = {
     Training.offload.optimizer: DeepSpeedSettings.offload_optimizer,
@@ -26,8 +31,6 @@ _COMPUTE, _PRECISION, _RECIPE = Training.compute_dtype, Training.precision, Mega
 _MASTER = Training.master_dtype
 _FP8: Mapping[str, str | None] = {"fp8": None, "mxfp8": "mxfp8"}
 """Dtypes of products that `fp8-mixed` computes, and the recipe that they name."""
-_COPIES_NOTHING = ("none", "ddp", "fsdp")
-"""Engines whose optimizers are PyTorch's, which read the parameters themselves."""
 
 
 def understood(config: Config) -> tuple[Config, Defaults]:
@@ -35,11 +38,13 @@ def understood(config: Config) -> tuple[Config, Defaults]:
 
     Raises ConfigError for words that contradict others, and for what the engine has no counterpart of.
     """
-    problems = [*_without_disk(config), *_masters(config)]
+    room = registry.room(config[EngineSettings.type] or "none", "resolve")
+    own: Extension = getattr(room, "EXTENSION", Extension())
+    problems = [*_without_disk(config), *_masters(config), *own.problems(config)]
     said = {**_offloading(config, problems), **_in_fp8(config, problems)}
+    config, noted = _repository(config, problems)
     if problems:
         raise ConfigError(problems)
-    noted = []
     for path, value in said.items():
         if value is not None and config.get(path) != value:
             noted.append(Assumption(path, value, "the config states this differently", notable=True))
@@ -47,6 +52,25 @@ def understood(config: Config) -> tuple[Config, Defaults]:
     read = Defaults(config)
     read.assumptions += noted
     return config, read
+
+
+def _repository(config: Config, problems: list[Problem]) -> tuple[Config, list[Assumption]]:
+    """The config with the catalog's model for one that is named after it, and with the format that its name says."""
+    name = config.model
+    if not isinstance(name, str) or (found := identified(name)).base == full_name(name):
+        return config, []
+    noted = [Assumption("model", found.base, "the same network, by the repository's name", notable=True)]
+    path = Training.quantization
+    if found.frozen is None:
+        message = Message("found {!r:.80}, which is stored as {}; training is supported from {}", name, found.format,
+                          found.base)  # fmt: skip
+        problems.append(Problem("model", message))
+    elif found.frozen and config.get(path) is None:
+        some = DYNAMIC.search(name) is not None
+        reason = "by the repository's name; it leaves some layers in 16 bits" if some else "by the repository's name"
+        noted.append(Assumption(path, found.frozen, reason, notable=True))
+        config = config.replaced(path, found.frozen)
+    return config.replaced("model", found.base), noted
 
 
 def _offloading(config: Config, problems: list[Problem]) -> Mapping[str, object]:
@@ -110,23 +134,16 @@ def _in_fp8(config: Config, problems: list[Problem]) -> Mapping[str, object]:
 def _masters(config: Config) -> Iterator[Problem]:
     """Whether there is a separate copy of the parameters is the engine's to say.
 
-    Source: deepspeed/runtime/zero/stage_1_and_2.py and stage3.py (`.clone().float()`), fp16/fused_optimizer.py.
+    PyTorch's optimizers read the parameters themselves.
     """
     wanted, engine = config.get(_MASTER), config[EngineSettings.type]
     if wanted is None:
         return
-    if wanted != "none" and (engine is None or engine in _COPIES_NOTHING):
+    if wanted != "none" and engine_of(engine or "none").native:
         own = "PyTorch's optimizers update the parameters directly, and 'bf16-mixed' keeps those in fp32"
         yield Problem(
             _MASTER,
             Message(
                 "found {!r}; {}; allowed: {}; engines with a master copy: deepspeed, megatron", wanted, own, "none"
             ),
-        )
-    halves = config.get(_PRECISION) not in ("fp32", "tf32")
-    if engine == "deepspeed" and (wanted == "fp32") != (halves or (config.get(DeepSpeedSettings.zero_stage) or 0) > 0):
-        has = "an fp32 copy" if wanted == "none" else "no copy of fp32 parameters without ZeRO"
-        yield Problem(
-            _MASTER,
-            Message("found {!r}; DeepSpeed's optimizer has {} here; leave it out", wanted, has),
         )

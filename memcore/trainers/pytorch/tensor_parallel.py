@@ -45,7 +45,7 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
 
 
 def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
-    if engine.name not in ("none", "fsdp"):
+    if not engine.composes:
         read.refuse(
             _SIZE, "found {}; supported with {}, found {!r}", ranks, "engine.type 'none' and 'fsdp'", engine.name
         )
@@ -95,11 +95,11 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
 
 
 def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
-    """torchtitan's LoRA shards its matrices with the layer beside them (torchtitan/components/lora.py).
+    """torchtitan's LoRA shards its matrices like the layer that they belong to (torchtitan/components/lora.py).
 
     PEFT's follows transformers' own plan, which sums over ranks behind each matrix of a pair.
     """
-    if read.given(Training.implementation) != "torchtitan" or engine.name != "fsdp":
+    if read.given(Training.implementation) != "torchtitan" or not engine.shards:
         modelled = "with tensor parallelism, supported only with torchtitan's layers and engine.type fsdp"
         message = Message("{}: PEFT hangs hooks of transformers' own plan on its matrices, which are not", modelled)
         raise UnsupportedError(Training.adapter.type, "found {!r}; {}", read.given(Training.adapter.type), message)

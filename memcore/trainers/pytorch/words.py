@@ -49,7 +49,7 @@ TRAINER: Mapping[str, object] = {
         "full": "--gradient_checkpointing true",
         "selective": "checkpoint(..., context_fn=create_selective_checkpoint_contexts)",
     },
-    Training.activation_checkpointing.every: "gradient_checkpointing on every layer whose number {} divides",
+    Training.activation_checkpointing.every: "gradient_checkpointing on every layer whose index is a multiple of {}",
     Training.micro_batch_size: "--per_device_train_batch_size {}",
     Training.gradient_accumulation_steps: "--gradient_accumulation_steps {}",
     Training.optimizer.name: {key: f"--optim {value}" for key, value in _OPTIMIZERS.items()},

@@ -42,7 +42,7 @@ def _single_fp32(hidden_states: Tensor, weights: Weights, layer: Layer, context:
 
 
 def _granite(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """Granite 4: experts beside an expert that sees every token, or that one alone; both parts are scaled."""
+    """Granite 4: routed experts plus an expert that sees every token, or that one alone; both parts are scaled."""
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     hidden_states, _scores = mix(hidden_states, weights, layer, context)

@@ -42,7 +42,7 @@ _QWENS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 
 
 def sees(network: Network) -> bool:
-    """Whether what a network makes of images is modelled, with the tower that it has."""
+    """Return whether the network's handling of images is supported, with the tower that it has."""
     own = _QWENS if network.family.startswith("qwen") else (network.family,)
     masks = {mask_of(layer) for layer in network.kinds}
     made = masks <= set(_MASKS_OF.get(network.family, masks))

@@ -89,7 +89,7 @@ def run_layers(
     tap: Tap | None = None,
     held: Held[list[Tensor]] | None = None,
 ) -> Features:
-    """A tower's layers over the one tensor that is given, which is let go of.
+    """Run a tower's layers over the given tensor, which is freed.
 
     `tap` sees results that go on; `held` keeps the results of all layers.
     """

@@ -1,8 +1,8 @@
-"""Low-rank adapters beside Megatron-Core's linear layers, whose own matrices are frozen.
+"""Low-rank adapters next to Megatron-Core's linear layers, whose own matrices are frozen.
 
 Source: Megatron-Bridge, src/megatron/bridge/peft/{lora_layers,adapter_wrapper,utils}.py. `ParallelLinearAdapter` is two
-of Megatron-Core's linear layers: beside a matrix sharded by columns the first one gathers what its ranks have of the
-low rank; beside one sharded by rows the second one gathers all of its result, of which a rank keeps its tokens.
+of Megatron-Core's linear layers: next to a matrix sharded by columns the first one gathers what its ranks have of the
+low rank; next to one sharded by rows the second one gathers all of its result, of which a rank keeps its tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from memcore.trainers.megatron.told import MegatronPlan
 
 
 def adapted(out: Tensor, x: Tensor, part: Linear, matrices: tuple[Parameter, Parameter], how: MegatronPlan) -> Tensor:
-    """The result of a frozen linear layer and of the adapter beside it; x: all tokens that the adapter sees."""
+    """Return the result of a frozen linear layer and of the adapter next to it; x: all tokens that the adapter sees."""
     with out.tape.module("adapter"):
         x, rows = dropout(x, part.adapter_dropout), x.shape[: len(x.shape) - len(part.inner)]
         whole: tuple[Shape, Shape] = (*rows, "ra"), (*rows, *part.outer)

@@ -57,7 +57,7 @@ def _weight_gradients(dtype: str, weight: Parameter, bias: Parameter | None, how
 
 
 def _with_adapter(out: Tensor, x: Tensor, part: Linear, weights: Weights, how: MegatronPlan) -> Tensor:
-    """The result, and what the layer's adapter makes of x beside it."""
+    """Return the result, with what the layer's adapter makes of x."""
     if part.adapter_dtype is None:
         return out
     first, second = (weights[part.adapter_name(matrix)] for matrix in ("lora_A", "lora_B"))

@@ -35,7 +35,7 @@ _WIRINGS = (WIRING, PREDICTION, ENCODER, DEEP)
 
 
 def check(network: Network) -> None:
-    """Refuse networks whose layers are not modelled yet."""
+    """Refuse networks whose layers are not supported yet."""
     for one in network.kinds:
         missing = []
         if isinstance(one.mixer, SpecialMixer) and one.mixer.variant != "megatron-mamba2":

@@ -31,13 +31,13 @@ from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, MULTIMOD
 from memcore.trainers.megatron.told import MegatronPlan
 
 _SEEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", *DIVIDED_VARIANTS)
-"""Towers that are modelled with images, by `Tower.variant`."""
+"""Towers that are supported with images, by `Tower.variant`."""
 _OWN_ROWS = Smaller("mq", Quotient(("b", "s"), "tp"))
 """Tokens of images, on the rank that has most of them under sequence parallelism."""
 
 
 def sees(network: Network) -> bool:
-    """Whether what a network makes of images is modelled."""
+    """Return whether the network's handling of images is supported."""
     return bool(network.towers) and network.towers[0].variant in _SEEN
 
 

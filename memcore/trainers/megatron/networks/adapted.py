@@ -1,9 +1,9 @@
 """Low-rank adapters of a Megatron model, each rank's part of them.
 
-Source: Megatron-Bridge, src/megatron/bridge/peft/{lora,utils}.py: beside a matrix that is sharded by columns the first
-factor is sharded over the low rank and the second one as the matrix is; beside one sharded by rows the first one is
-sharded as the matrix is, and the second one by columns; beside one that every rank has both are sharded by columns. The
-experts of a rank share one adapter (`share_expert_adapters`), or have one each.
+Source: Megatron-Bridge, src/megatron/bridge/peft/{lora,utils}.py: next to a matrix that is sharded by columns the first
+factor is sharded over the low rank and the second one as the matrix is; next to one sharded by rows the first one is
+sharded as the matrix is, and the second one by columns; next to one that every rank has, both are sharded by columns.
+The experts of a rank share one adapter (`share_expert_adapters`), or have one each.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _linear(part: Linear, dtype: str, dropout: float) -> Linear:
 
 
 def _factors(weight: Weight, dtype: str, each: bool) -> Iterator[Weight]:
-    """An adapter beside the matrices of all experts of a rank."""
+    """An adapter next to the matrices of all experts of a rank."""
     many, outer, inner = weight.axes
     layer = weight.name.removesuffix(".weight")
     front: tuple[Shape, ...] = ((split_over(many[0], "ep"),),) if each else ()

@@ -84,7 +84,7 @@ def _towers(model: Model, towers: Mapping[str, str], sizes: dict[str, int]) -> t
 
 @lru_cache(maxsize=64)
 def predicting_too(model: Model, tokens: int) -> Model:
-    """The same with layers behind the last one that predict so many further tokens, each like the last."""
+    """Return the model with layers behind the last one that predict further tokens, each like the last."""
     network, last = model.network, model.network.runs[-1][-1]
     extra = prediction(_style(network), 1)
     layer = replace(last, residual=PREDICTION, extra=extra)

@@ -16,7 +16,7 @@ from memcore.symbols import Axis
 
 PATH = "decoder.layers"
 WIRING = "megatron"
-"""How every layer is wired: each part behind a norm, beside a residual connection."""
+"""How every layer is wired: each part behind a norm, with a residual connection."""
 ENCODER, PREDICTION, DEEP = "megatron-encoder", "megatron-mtp", "megatron-deepstack"
 """The same in T5's encoder, in layers that predict further tokens, and in those after which images are added again."""
 

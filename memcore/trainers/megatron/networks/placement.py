@@ -49,7 +49,7 @@ def predicting(model: Model) -> int:
 def even(count: int, chunks: int, *, embedding: bool, loss: bool) -> list[int]:
     """Layers of each chunk; embedding and loss may each stand for a layer.
 
-    Raises LayoutError where the chunks cannot share them equally.
+    Raises LayoutError where the chunks cannot split them equally.
     """
     total = count + embedding + loss
     if total % chunks:
@@ -64,7 +64,7 @@ def even(count: int, chunks: int, *, embedding: bool, loss: bool) -> list[int]:
 
 @lru_cache(maxsize=64)
 def even_chunks(model: Model, counts: tuple[int, ...]) -> Sequence[Chunk]:
-    """Chunks of so many layers each: the embedding in the first, the rest in the last."""
+    """Return chunks with a given number of layers each: the embedding in the first, the rest in the last."""
     further = predicting(model)
     if sum(counts) != model.num_layers - further:
         raise LayoutError(Message("{} layers, but {} has {}", sum(counts), model.name, model.num_layers - further))

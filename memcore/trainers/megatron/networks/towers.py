@@ -1,4 +1,4 @@
-"""Vision towers beside Megatron-Core's decoders: who has which, and as what.
+"""Vision towers of models on Megatron-Core's decoders: who has which, and as what.
 
 Sources: Megatron-Bridge, models/qwen_vl/{modeling_qwen25_vl,modelling_qwen3_vl/{model,vision_model,utils}}.py; for
 ms-swift mcore-bridge, model/mm_gpts. A tower is in the chunk that embeds tokens.

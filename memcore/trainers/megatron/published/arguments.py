@@ -114,7 +114,7 @@ def _vocabulary(model: Any) -> int:
 
 
 def _moe_layers(model: Any) -> Iterator[bool]:
-    """`moe_layer_freq` for each layer: every so many-th from the first, or one by one."""
+    """Return `moe_layer_freq` for each layer: every n-th from the first, or one by one."""
     frequency, count = getattr(model, "moe_layer_freq", 1), model.num_layers
     if isinstance(frequency, int) and frequency > 0:
         return (layer % frequency == 0 for layer in range(count))

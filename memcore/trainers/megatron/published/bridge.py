@@ -12,7 +12,7 @@ from memcore.trainers.megatron.published.arguments import MegatronArguments
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Parameters: what tensor-parallel ranks share, and routed experts, for each layer; the rest beside."""
+    """Parameters: what tensor-parallel ranks split, and routed experts, for each layer; and the rest."""
 
     dense: tuple[float, ...]
     routed: tuple[float, ...]

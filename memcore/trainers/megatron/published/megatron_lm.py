@@ -32,7 +32,8 @@ def weights(of: MegatronArguments) -> float:
     if not of.share_embeddings_and_output_weights and stages == 1:
         shared += embedding / tensor
     world = tensor * of.context_parallel_size * of.data_parallel_size * stages
-    return (shared + replicated) * _bytes(of, of.data_parallel_size) + own * _bytes(of, world // (experts * stages))
+    copies = max(world // (experts * stages), 1)  # 0 for fewer ranks than the experts need, which Megatron refuses
+    return (shared + replicated) * _bytes(of, of.data_parallel_size) + own * _bytes(of, copies)
 
 
 def _bytes(of: MegatronArguments, ranks: int) -> float:
@@ -40,7 +41,7 @@ def _bytes(of: MegatronArguments, ranks: int) -> float:
 
 
 def _sum(of: MegatronArguments, dense: int, routed: int, *, final_norm: bool) -> _Layer:
-    """So many dense and routed layers."""
+    """Return the sum over a number of dense and routed layers."""
     hidden = of.hidden_size
     gated = 3 / 2 if of.gated_linear_unit else 1
     norm = 1 if of.normalization == "RMSNorm" else 2

@@ -1,7 +1,7 @@
 """What published formulas say: Megatron Bridge's and Megatron-LM's theoretical memory, to the byte.
 
 They answer three questions: weights and optimizer on the most loaded shard, activations of the first stage, and a
-report of both. Their answer can stand beside memcore's (`memcore formulas`); nothing else uses them.
+report of both. `memcore formulas` compares them with memcore; nothing else uses them.
 
 Sources: Megatron Bridge, training/utils/theoretical_memory_utils.py (067f987df, August 2026, and 0cef174b2, September
 2025, before its estimates knew routed experts), and Megatron-LM, training/theoretical_memory_usage.py (d98e8a64d).
@@ -35,8 +35,10 @@ class Formula:
     """What the tool says that it assumes."""
 
 
-_STATES = "Adam takes 18 bytes for each parameter, or 6 and 12 shared by the data-parallel ranks"
-_SELECTIVE = "activations are those under sequence parallelism and selective recomputation: 18·h + 4·f for each token"
+_STATES = (
+    "Adam takes 18 bytes per parameter; with the distributed optimizer 6, plus 12 split over the data-parallel ranks"
+)
+_SELECTIVE = "activations are 18·h + 4·f bytes per token and layer (sequence parallelism, selective recomputation)"
 
 FORMULAS: Mapping[str, Formula] = {
     "megatron-bridge": Formula(
@@ -45,11 +47,11 @@ FORMULAS: Mapping[str, Formula] = {
         activations=bridge.activations,
         without_sequence_parallelism=None,
         assumptions=(
-            "the allocator, workspaces and CUDA graphs are left out",
+            "allocator overhead, workspaces and CUDA graphs are left out",
             _STATES,
-            "embeddings are on the first and the last stage; an untied head counts twice only without a pipeline",
-            "routed experts are shared by expert and expert-tensor ranks, their states by expert data-parallel ranks",
-            f"{_SELECTIVE}; no full recomputation, offload, imbalance of experts, or dispatcher",
+            "embeddings are on the first and last stages; an untied output head counts only without a pipeline",
+            "expert- and expert-tensor-parallel ranks split routed experts, expert-data-parallel ranks their states",
+            f"{_SELECTIVE}; no full recomputation, offloading, expert imbalance or dispatcher buffers",
         ),
     ),
     "megatron-bridge-2025": Formula(
@@ -59,7 +61,7 @@ FORMULAS: Mapping[str, Formula] = {
         without_sequence_parallelism=None,
         assumptions=(
             _STATES,
-            "every layer has all experts, of the dense width, shared by tensor-parallel ranks only",
+            "every layer has all experts at the dense width, split over tensor-parallel ranks only",
             _SELECTIVE,
         ),
     ),
@@ -70,8 +72,8 @@ FORMULAS: Mapping[str, Formula] = {
         without_sequence_parallelism=megatron.activations_without_sequence_parallelism,
         assumptions=(
             _STATES,
-            "the most loaded shard has its part of the layers, all that predict further tokens, and an embedding",
-            f"{_SELECTIVE}; anything else takes h·(10 + 24/t), and 5% on top",
+            "the most loaded shard has 1/p of the layers, all multi-token-prediction layers, and an embedding",
+            f"{_SELECTIVE}; any other job takes h·(10 + 24/t), plus 5%",
         ),
     ),
 }

@@ -1,4 +1,8 @@
-"""torchtitan's and DeepSpeed's files."""
+"""torchtitan's files, and what training loops and accelerate say of FSDP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
 
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -6,20 +10,19 @@ from memcore.config.training import Training
 from memcore.formats.settled import (
     BUDGET,
     BY_BUDGET,
-    BY_WIDTH,
     FLAVORS,
     GPUS,
     MODE,
     MODEL,
+    OFFLOAD,
     PER_NODE,
     RANKS,
-    WIDTHS,
-    automatic,
+    RESHARD,
     flavored,
 )
-from memcore.formats.tool import Key, Meaning, Tool
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.torchtune import TORCHTUNE
 
 _CHECKPOINTS = Training.activation_checkpointing
 
@@ -125,76 +128,28 @@ TORCHTITAN = Tool(
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-
-DEEPSPEED = Tool(
-    name="deepspeed",
-    title="DeepSpeed",
-    syntax="json",
-    engines=("deepspeed", "megatron-deepspeed"),
-    tells=("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"),
-    launch="deepspeed --num_nodes {nodes} --num_gpus {each} train.py --deepspeed {file}",
-    keys=(
-        Key(path=Training.micro_batch_size, name="train_micro_batch_size_per_gpu"),
-        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
-        Key(
-            path=Training.optimizer.name,
-            name="optimizer.type",
-            values={"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "lion": "Lion", "adagrad": "Adagrad",
-                    "lamb": "Lamb", "muon": "Muon"},
-        ),
-        Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
-        Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
-        Key(path=DeepSpeedSettings.zero_stage, name="zero_optimization.stage"),
-        Key(path=DeepSpeedSettings.offload_optimizer, name="zero_optimization.offload_optimizer.device"),
-        Key(path=DeepSpeedSettings.offload_param, name="zero_optimization.offload_param.device"),
-        Key(path=DeepSpeedSettings.partition_activations, name="activation_checkpointing.partition_activations"),
-        Key(path=DeepSpeedSettings.cpu_checkpointing, name="activation_checkpointing.cpu_checkpointing"),
-        Key(
-            path=DeepSpeedSettings.contiguous_memory_optimization,
-            name="activation_checkpointing.contiguous_memory_optimization",
-        ),
-        Key(path=DeepSpeedSettings.hidden_size_buckets, name=BY_WIDTH),
-        *(
-            Key(
-                path=f"engine.{name}",
-                name=f"zero_optimization.{name}",
-                also=(f"zero_optimization.{name.removeprefix('stage3_')}",) if name.startswith("stage3_") else (),
-            )
-            for name in ("reduce_bucket_size", "allgather_bucket_size", "overlap_comm", "contiguous_gradients",
-                         "sub_group_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
-                         "stage3_max_live_parameters", "stage3_max_reuse_distance", "zero_hpz_partition_size",
-                         "zero_quantized_weights", "zero_quantized_gradients", "mics_shard_size")
+TOOLS = (TORCHTITAN, TORCHTUNE)
+SHARES: Mapping[str, Share] = {
+    "settled": Share(
+        keys=(
+            Key(path=TorchSettings.reshard_after_forward, name=RESHARD),
+            Key(path=TorchSettings.cpu_offload, name=OFFLOAD),
         ),
     ),
-    meanings=(
-        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"bf16.enabled": True}),
-        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16.enabled": True}),
-        Meaning(
-            sets={DeepSpeedSettings.hidden_size_buckets: True},
-            keys={f"zero_optimization.{name}": "auto" for name in WIDTHS},
+    "loops": Share(
+        meanings=(
+            Meaning(sets={TorchSettings.reshard_after_forward: True}, keys={"fsdp_config.reshard_after_forward": True}),
+            Meaning(
+                sets={TorchSettings.reshard_after_forward: False}, keys={"fsdp_config.reshard_after_forward": False}
+            ),
+            Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
-        Meaning(sets={Training.gradient_clipping: True}, keys={"gradient_clipping": 1.0}),
-        Meaning(sets={Training.gradient_clipping: False}, keys={"gradient_clipping": 0}),
     ),
-    settled=automatic,
-    batch="train_batch_size",
-    defaults={Training.precision: "fp32"},
-    unsaid={
-        DeepSpeedSettings.zero_stage: None,
-        Training.micro_batch_size: None,
-        Training.gradient_accumulation_steps: None,
-        Training.gradient_clipping: False,
-    },
-    ignored=("optimizer.params.*", "scheduler.*", "steps_per_print", "wall_clock_breakdown",
-             "gradient_clipping", "fp16.loss_scale*", "fp16.initial_scale_power", "fp16.hysteresis",
-             "fp16.min_loss_scale", "fp16.auto_cast", "zero_allow_untested_optimizer",
-             "zero_optimization.stage3_gather_16bit_weights_on_model_save", "zero_optimization.round_robin_gradients",
-             "zero_optimization.reduce_scatter", "zero_optimization.allgather_partitions",
-             "zero_optimization.offload_optimizer.pin_memory", "zero_optimization.offload_param.pin_memory",
-             "zero_optimization.offload_optimizer.nvme_path", "zero_optimization.offload_param.nvme_path",
-             "zero_optimization.cpu_offload_use_pin_memory", "prescale_gradients", "gradient_predivide_factor",
-             "zero_optimization.stage3_gather_fp16_weights_on_model_save", "wandb.*", "tensorboard.*", "csv_monitor.*",
-             "flops_profiler.*", "comms_logger.*", "dump_state"),
-    vocabulary=("deepspeed",),
-    source="deepspeed, runtime/config.py and runtime/zero/config.py",
-)  # fmt: skip
+    "accelerate": Share(
+        keys=(
+            Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),
+            Key(path=TorchSettings.cpu_offload, name="fsdp_config.fsdp_offload_params"),
+        ),
+    ),
+}
+"""What tools of several engines say of FSDP (`memcore.tools.fine_tuning`)."""

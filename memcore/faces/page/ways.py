@@ -1,0 +1,126 @@
+"""Ways on from an answer: plans that fit where the job does not, and what the free room is good for where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from memcore.config.settings import Config
+from memcore.config.url import decode_fragment
+from memcore.faces.page.answering import form_of, load
+from memcore.faces.page.lending import lend, took_over
+from memcore.faces.page.session import RECENT, Found, Message, Patch, Session
+from memcore.faces.render import page
+from memcore.faces.render.cards import heading, looking, plan_cards, room_buttons
+from memcore.faces.render.crowds import crowd_map
+from memcore.faces.render.page import Form
+from memcore.i18n.page import say
+from memcore.questions.crowds import Crowd, crowds
+from memcore.questions.planning.plan import plan_by_piece
+from memcore.questions.room import Room, room
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
+
+KEEP = 4
+"""Plans that are shown."""
+LEVELS = {"fits": False, "tight": True, "over": True, "no": True}
+"""Levels of a verdict, and whether plans help there; with any other no capacity is known."""
+LONGEST = 400
+"""Characters of a plan's words."""
+
+
+def ways(session: Session, message: Message) -> Iterator[Patch]:
+    """What to do next about the job that was answered last; an edit ends what is of another job."""
+    config, found, fragment = session.config, session.found, session.fragment
+    level = "" if found is None else page.attributes(found)["data-level"]
+    if config is None or found is None or level not in LEVELS:
+        yield {"hidden": {"ways-part": True, "crowd-part": True}}
+        return
+    parts = session.ways.get((session.language, fragment), {})
+    if parts:
+        yield _shown(session, parts)
+        return
+    edits = session.turns.get("answer")
+    for piece in _pieces(config, found, level):
+        parts = {**parts, **piece}
+        yield _shown(session, parts) if piece else {}
+        if session.turns.get("answer") != edits:
+            return
+    session.ways[session.language, fragment] = parts
+    for oldest in list(session.ways)[:-RECENT]:
+        del session.ways[oldest]
+
+
+def ways_of(config: Config, found: Found) -> dict[str, str]:
+    """The parts of the page by element id, all at once."""
+    parts: dict[str, str] = {}
+    for piece in _pieces(config, found, page.attributes(found)["data-level"]):
+        parts = {**parts, **piece}
+    return parts
+
+
+def _pieces(config: Config, found: Found, level: str) -> Iterator[dict[str, str]]:
+    if isinstance(found, ServingEstimate):
+        yield from _crowds(config, found)
+    yield from _plans(config, certain=level == "tight") if LEVELS[level] else _room(config, found)
+
+
+def _crowds(config: Config, found: ServingEstimate) -> Iterator[dict[str, str]]:
+    """Users against their length; nothing after every estimate before it."""
+    every: list[Crowd] = []
+    for each in crowds(config, found):
+        every.append(each)
+        yield {}
+    yield {"crowd": crowd_map(every, found) if every else ""}
+
+
+def _shown(session: Session, parts: dict[str, str]) -> Patch:
+    """The parts, and whether the job is a plan that was adopted, with the way back."""
+    words = session.adopted.get(session.fragment)
+    undo = f'<button type="button" class="link" data-undo>{escape(say("ways-undo"))}</button>'
+    used = f"{escape(say('ways-used', moves=words))} {undo}" if words else ""
+    return {"html": {**parts, "ways-used": used}, "hidden": {"ways-part": False, "crowd-part": not parts.get("crowd")}}
+
+
+def _plans(config: Config, *, certain: bool) -> Iterator[dict[str, str]]:
+    """Complete plans, the first of them while more are looked for; nothing after every estimate in between."""
+    yield {"ways-heading": escape(say("ways-sure" if certain else "ways-plans")), "ways": looking("ways-looking")}
+    last = None
+    for found in plan_by_piece(config, keep=KEEP):
+        if found is None:
+            yield {}
+        elif found.plans:
+            yield {"ways": plan_cards(found, done=False)}
+        last = found or last
+    if last is not None:
+        yield {"ways-heading": escape(heading(last, certain=certain)), "ways": plan_cards(last, done=True)}
+
+
+def _room(config: Config, found: Found) -> Iterator[dict[str, str]]:
+    """Settings of which more fits, as they are found; nothing after every estimate in between."""
+    every: list[Room] = []
+    yield {"ways-heading": escape(say("room")), "ways": looking("room-looking")}
+    for each in room(config, found):
+        if each is None:
+            yield {}
+        else:
+            every.append(each)
+            yield {"ways": room_buttons(every, done=False)}
+    yield {"ways-heading": escape(say("room")), "ways": room_buttons(every, done=True)}
+
+
+def crowd(session: Session, message: Message) -> Iterator[Patch]:
+    """A cell of users against their length sets both."""
+    form = form_of(message["texts"])
+    for path, key in ((Inference.batch_size, "users"), (Inference.max_model_len, "length")):
+        form = took_over(session, Form({**form.texts, path: str(message.get(key) or "")}, form.pasted), path)
+    yield from load(session, form, message)
+
+
+def adopt(session: Session, message: Message) -> Iterator[Patch]:
+    """A plan becomes the job; undo takes it back."""
+    config = decode_fragment(str(message.get("job") or ""))
+    lend(session, Form({}), "")
+    for patch in load(session, page.fill(config), message, say("applied")):
+        session.adopted = {session.fragment: str(message.get("said") or "")[:LONGEST]}
+        yield patch

@@ -1,0 +1,43 @@
+"""Users of a server against the length of their sequences, as a table painted by what fits."""
+
+from __future__ import annotations
+
+from html import escape
+
+from memcore.faces.render.markup import scrolled
+from memcore.i18n.page import say
+from memcore.questions.crowds import Crowd, users
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_count
+
+MARKS = {"fits": "✓", "waits": "~", "no": "✕"}
+"""What a cell shows besides its colour, by state."""
+
+
+def crowd_map(every: list[Crowd], found: ServingEstimate) -> str:
+    """The table; a cell is a button that asks for it, and the one that is asked for is marked."""
+    asked = found.users, found.job.basics.max_model_len
+    heads = "".join(f'<th scope="col">{escape(_short(each.length))}</th>' for each in every)
+    rows = "".join(
+        f'<tr><th scope="row">{format_count(count)}</th>{"".join(_cell(count, each, asked) for each in every)}</tr>'
+        for count in users(every, found.users)
+    )
+    corner = f'<th scope="col">{escape(say("crowd-corner"))}</th>'
+    caption = f'<caption class="unseen">{escape(say("crowd"))}</caption>'
+    table = f"<table>{caption}<thead><tr>{corner}{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    return scrolled(say("crowd"), table)
+
+
+def _cell(count: int, each: Crowd, asked: tuple[int, int]) -> str:
+    state = "fits" if count <= each.full else "waits" if count <= each.usual else "no"
+    chosen = (count, each.length) == asked
+    said = say("crowd-cell", users=format_count(count), length=format_count(each.length), state=say(f"crowd-{state}"))
+    return (
+        f'<td class="{state}"><button type="button" data-do="crowd" data-users="{count}" data-length="{each.length}" '
+        f'aria-label="{escape(said)}" aria-pressed="{str(chosen).lower()}" tabindex="{0 if chosen else -1}">'
+        f'<span aria-hidden="true">{MARKS[state]}</span></button></td>'
+    )
+
+
+def _short(length: int) -> str:
+    return f"{length // 1024}k" if length >= 1024 and length % 1024 == 0 else format_count(length)

@@ -1,0 +1,293 @@
+"""Python scripts and notebooks as far as they say what a library is called with. Nothing is run.
+
+A call's keyword arguments count where they are literals, names that the script gives one literal, or arithmetic of
+these. What nobody knows stands as `$name`, which whoever needs the value asks for.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memcore.errors import ConfigError
+from memcore.limits import NESTING
+
+_MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+"""Lines of a notebook that are commands of the shell or of IPython."""
+_IMPORTS = re.compile(r"^[ \t]*(?:import|from) [a-zA-Z_]\w*", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
+"""What begins code in a page of Markdown, which is none itself."""
+_SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
+"""What a cell has to have for the whole to be of any use without it."""
+_BF16 = ("is_bfloat16_supported", "is_bf16_supported")
+_TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
+_LARGEST, _LARGE, _LONGEST = 2**63, 4096, 2**20
+"""Of a number, of the parts of a value, and of the letters of a script."""
+_OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a class or function."""
+
+    name: str
+    """Its last name: `from_pretrained`."""
+    of: str
+    """What it is called on: `FastLanguageModel`; empty for nothing."""
+    line: int
+    arguments: Mapping[str, Any]
+    first: Any = None
+    """Its first argument, where that has no keyword."""
+    hidden: tuple[str, ...] = ()
+    """Names of mappings that hold further arguments, which nobody knows."""
+
+
+def code_of(text: str) -> str | None:
+    """The Python of a script or a notebook; None for another text."""
+    start = text.lstrip()
+    if start.startswith("{"):
+        if '"cells"' not in start or '"cell_type"' not in start:
+            return None
+        try:
+            cells = json.loads(start).get("cells", [])
+        except (ValueError, RecursionError, AttributeError):
+            return None
+        return "\n".join(_cells(cells if isinstance(cells, list) else []))
+    page = _FENCE.search(text) is not None and not _parses(text)
+    return text if _IMPORTS.search(text) and not page else None
+
+
+def _cells(cells: Iterable[Any]) -> Iterator[str]:
+    """The cells of code in Python; those in other languages, and those that are none and say nothing, are left out."""
+    for each in cells:
+        if not isinstance(each, dict) or each.get("cell_type") != "code":
+            continue
+        source = each.get("source", "")
+        code = _MAGIC.sub(r"\1pass", "".join(map(str, source)) if isinstance(source, list) else str(source))
+        if _SAYS.search(code) or _parses(code):
+            yield code
+
+
+def _parses(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def calls(code: str) -> list[Call]:
+    r"""The calls of a script in the order of its lines, those below `if False` left out.
+
+    >>> [(each.name, each.arguments) for each in calls("n = 2\nf(a=n * 8, b=torch.bfloat16, c=g())")]
+    [('f', {'a': 16, 'b': 'bfloat16', 'c': '$g'}), ('g', {})]
+
+    Raises ConfigError for what is no Python.
+    """
+    if len(code) > _LONGEST:
+        raise ConfigError.at("the file", "is longer than {} characters", f"{_LONGEST:,}")
+    try:
+        tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        known = _Known(tree)
+        found = [known.call(node) for node in _alive(tree, 0) if isinstance(node, ast.Call)]
+    except SyntaxError as error:
+        raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise ConfigError.at("the file", "is nested too deeply to be read") from None
+    return sorted(found, key=lambda each: each.line)
+
+
+def _alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
+    """A node and what is below it, without the branches that never run."""
+    if deep > NESTING * 4:
+        raise ValueError
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.If) and child in node.body and _never(node.test):
+            continue
+        yield from _alive(child, deep + 1)
+
+
+def _never(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and not test.value
+
+
+@dataclass
+class _Known:
+    """What names of a script stand for."""
+
+    tree: ast.Module
+    names: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
+    several: set[str] = field(default_factory=set)
+    """Names that have other values elsewhere."""
+
+    def __post_init__(self) -> None:
+        for node in _alive(self.tree, 0):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._assign(target, node.value)
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                self._assign(node.target, node.value)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+                for name, default in zip(given, node.args.defaults, strict=True):
+                    self.names.setdefault(name.arg, default)
+            elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
+                self._option(node)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            for each, said in zip(target.elts, value.elts, strict=True):
+                self._assign(each, said)
+        if not isinstance(target, ast.Name):
+            return
+        if target.id in self.names and ast.dump(self.names[target.id]) != ast.dump(value):
+            self.several.add(target.id)
+        self.names[target.id] = value
+
+    def _option(self, node: ast.Call) -> None:
+        """An option of a command line, whose default is its value unless somebody gives another."""
+        default = next((each.value for each in node.keywords if each.arg == "default"), None)
+        name = next((each.value for each in node.args if isinstance(each, ast.Constant)), None)
+        if default is not None and isinstance(name, str) and name.startswith("--"):
+            self.names[f"args.{name[2:].replace('-', '_')}"] = default
+
+    def call(self, node: ast.Call) -> Call:
+        """A call with what is known of its arguments."""
+        arguments: dict[str, Any] = {}
+        hidden = []
+        for each in node.keywords:
+            value = self.value(each.value, 0)
+            if each.arg is not None:
+                arguments[each.arg] = value
+            elif isinstance(value, dict):
+                arguments |= value
+            else:
+                hidden.append(str(value).lstrip("$"))
+        first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
+        of = _last(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        return Call(_last(node.func), of, node.lineno, arguments, first, tuple(hidden))
+
+    def value(self, node: ast.expr, deep: int) -> Any:
+        """What an expression is; `$name` for one that nobody knows."""
+        if deep > NESTING:
+            return "$NESTED"
+        found = self._literal(node, deep + 1)
+        if isinstance(found, list | dict | str) and _size(found) > _LARGE:
+            return "$LARGE"
+        return f"${_last(node) or 'EXPRESSION'}" if found is NotImplemented else found
+
+    def _literal(self, node: ast.expr, deep: int) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return [self.value(each, deep) for each in node.elts]
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            known = ((self.value(key, deep), value) for key, value in pairs if key is not None)
+            return {key: self.value(value, deep) for key, value in known if isinstance(key, str)}
+        if isinstance(node, ast.Name):
+            return self._named(node.id, deep)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, deep)
+        if isinstance(node, ast.Call):
+            return self._result(node, deep)
+        return self._computed(node, deep)
+
+    def _named(self, name: str, deep: int) -> Any:
+        """What a name stands for, looked up once; a name that stands for itself is nobody's."""
+        if name not in self.names or name in self.several:
+            return NotImplemented
+        if name not in self.found:
+            self.found[name] = f"${name}"
+            self.found[name] = self.value(self.names[name], deep)
+        return self.found[name]
+
+    def _attribute(self, node: ast.Attribute, deep: int) -> Any:
+        if isinstance(node.value, ast.Name) and node.value.id == "torch":
+            return node.attr
+        named = isinstance(node.value, ast.Name) and "arg" in node.value.id
+        return self._named(f"args.{node.attr}", deep) if named else NotImplemented
+
+    def _result(self, node: ast.Call, deep: int) -> Any:
+        """What a call gives, where that is known without it."""
+        name = _last(node.func)
+        values = [self.value(each, deep) for each in node.args]
+        if name in _BF16:
+            return True
+        if name in ("get", "getenv") and len(values) == 2 and "environ" in ast.dump(node.func) + name:
+            return values[1]
+        if name in ("getenv", "get") and len(values) == 1 and isinstance(values[0], str):
+            return f"${values[0]}"
+        if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not _open(values[0]):
+            try:
+                return _TYPES[name](values[0])
+            except (ValueError, TypeError, OverflowError):
+                return NotImplemented
+        if name == "dict" and not values:
+            return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
+        return NotImplemented
+
+    def _computed(self, node: ast.expr, deep: int) -> Any:
+        if isinstance(node, ast.UnaryOp):
+            value = self.value(node.operand, deep)
+            if isinstance(node.op, ast.Not) and not _open(value):
+                return not value
+            return -value if isinstance(node.op, ast.USub) and isinstance(value, int | float) else NotImplemented
+        if isinstance(node, ast.IfExp):
+            test = self.value(node.test, deep)
+            return NotImplemented if _open(test) else self.value(node.body if test else node.orelse, deep)
+        if isinstance(node, ast.JoinedStr):
+            inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+            parts = [self.value(each, deep) for each in inner]
+            plain = all(isinstance(each, int | float | str) and not _open(each) for each in parts)
+            return NotImplemented if not plain else "".join(map(str, parts))
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+            left, right = self.value(node.left, deep), self.value(node.right, deep)
+            numbers = isinstance(left, int | float) and isinstance(right, int | float)
+            texts = isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str)
+            if (numbers or texts) and not _open(left) and not _open(right):
+                try:
+                    found = _OPERATIONS[type(node.op)](left, right)
+                except (ZeroDivisionError, OverflowError):
+                    return NotImplemented
+                return found if texts or abs(found) < _LARGEST else NotImplemented
+        return NotImplemented
+
+
+def _size(value: object, most: int = 4096) -> int:
+    """The parts of a value; not counted to the end if they are too many."""
+    if isinstance(value, str):
+        return len(value)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    total = 1
+    for each in parts:
+        total += _size(each, most - total)
+        if total > most:
+            return total
+    return total
+
+
+def _open(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("$")
+
+
+def _last(node: ast.expr) -> str:
+    """The last name of what is called or read."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Call):
+        return _last(node.func)
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,44 @@
+"""What the page says of plans and of free room, in English and in Simplified Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
+    "ways": ("What to do next", "下一步"),
+    "ways-looking": ("Looking for plans that fit …", "正在寻找放得下的方案……"),
+    "ways-plans": ("Plans that fit", "放得下的方案"),
+    "ways-sure": ("Plans that fit with certainty", "确定放得下的方案"),
+    "ways-other": ("Fits only with a smaller job or more hardware", "只有减少工作量或增加硬件才放得下"),
+    "ways-none": ("No plan fits", "没有放得下的方案"),
+    "ways-limit": ("Limited by: {reason}.", "受限于：{reason}。"),
+    "ways-least": (
+        "Choose more or larger GPUs, or a smaller model.",
+        "请选用更多或更大的 GPU，或更小的模型。",
+    ),
+    "ways-free": ("{moves} + {count} free", "{moves}，另有 {count} 项免费改动"),
+    "ways-free-title": ("Costs nothing: {moves}", "没有代价：{moves}"),
+    "ways-needs": ("{need} ({low} to {high}) {unit}", "{need}（{low} 至 {high}）{unit}"),
+    "ways-left": ("{size} free", "余 {size}"),
+    "ways-step": ("{seconds} s a step", "每步 {seconds} s"),
+    "ways-tight": ("fits as expected, not for certain", "预计放得下，但不确定"),
+    "ways-gauge": ("{need} of {capacity}", "{capacity} 中的 {need}"),
+    "ways-use": ("Use this", "采用"),
+    "ways-used": ("You use: {moves}.", "已采用：{moves}。"),
+    "ways-undo": ("Undo", "撤销"),
+    "ways-of": ("{action}: {what}", "{action}：{what}"),
+    "crowd": ("Users and context", "用户数与上下文"),
+    "crowd-note": (
+        "✓ fit at full length; ~ fit at the mean length, some wait while many are long; ✕ do not fit. Cells set both.",
+        "✓ 全长也放得下；~ 平均长度放得下，许多用户都很长时有的要等待；✕ 放不下。点击单元格同时设置两者。",
+    ),
+    "crowd-corner": ("users × tokens", "用户 × token"),
+    "crowd-cell": ("{users} × {length} tokens: {state}", "{users} × {length} token：{state}"),
+    "crowd-fits": ("fit", "放得下"),
+    "crowd-waits": ("fit at the mean length", "平均长度放得下"),
+    "crowd-no": ("do not fit", "放不下"),
+    "room": ("What else fits in the free memory", "余下的显存可以用来"),
+    "room-looking": ("Looking for what else fits …", "正在寻找还放得下什么……"),
+    "room-none": ("Nothing larger fits: you are at the limit.", "再大就放不下了：这已是上限。"),
+    "room-set": ("{label}: {value}", "{label}：{value}"),
+}

@@ -1,0 +1,229 @@
+"""Losses of preference and reinforcement learning over a model's logits, and the passes of reference models.
+
+Sources: trl 1.10, trainer/dpo_trainer.py (`_compute_loss`), trainer/kto_trainer.py (`compute_ref_log_probs`,
+`_compute_kl_logps`), trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), trainer/reward_trainer.py
+(`compute_loss`), trainer/utils.py (`selective_log_softmax`, `entropy_from_logits`); accelerate, utils/operations.py
+(`convert_outputs_to_fp32`); LLaMA-Factory 0.9.6, train/dpo/trainer.py (`concatenated_forward`),
+train/trainer_utils.py (`get_batch_logps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from memcore.layers.losses import cross_entropy
+from memcore.symbols import Axis, Quotient, Shape, Shifted
+from memcore.tensors.autograd import attach, save, tracked
+from memcore.tensors.basics import contiguous, like, narrow, new, only, to, view
+from memcore.tensors.operations import add
+from memcore.tensors.tensor import Tape, Tensor
+from memcore.trace.recipe import Objective
+from memcore.trace.step import Batch, Step
+
+Outputs = Callable[[Step, Batch, "Axis | None"], Tensor]
+"""A model's forward pass to the logits of its last tokens; None: of all."""
+_COMPLETION = "nc"
+
+
+def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, object]:
+    """The loss of one micro-batch, whose sequences are pairs where a method compares them."""
+    objective = step.recipe.objective or Objective(method="")
+    if objective.fused:
+        return _fused(step, batch, outputs, objective), None
+    if objective.scores:
+        return _summed(_forward(step, batch, outputs, objective)), None
+    mismatched = None
+    if objective.divergence:
+        with step.tape.no_grad():
+            mismatched = _forward(step, batch, outputs, objective)
+            _scored(mismatched, batch, objective)
+    step.tape.enter("forward", "inputs")
+    logits = _forward(step, batch, outputs, objective)
+    kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
+    with step.tape.at("loss"):
+        scores = _scored(logits, batch, objective)
+    if objective.reference:
+        kept += _referred(step, batch, outputs, objective)
+    step.tape.enter("loss", "objective")
+    with step.tape.at("loss"):
+        loss = _summed(scores)
+        if objective.supervised:
+            loss = add(loss, _supervised(logits, batch))
+        if objective.measures:
+            _measure(logits)
+    return loss, None
+
+
+def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> Tensor:
+    """Liger's chunked losses, compiled: logits of one pair and their gradients, and those of the reference.
+
+    Source: liger_kernel 0.6, chunked_loss/fused_linear_preference.py (chunks of one pair; gradients of hidden states
+    and of the head are made in the forward pass, the head's once more for each chunk before it is added).
+    """
+    hidden = _forward(step, batch, outputs, objective)
+    kept = _hidden_of_reference(step, batch, outputs, objective)
+    weight = step.weights[f"{step.recipe.network.ends.head.name}.weight"]
+    tape, length = hidden.tape, _COMPLETION if objective.completes else hidden.shape[1]
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        needs = tracked(weight)
+        results = [like(hidden, "fused_loss_gradient")]
+        results += [new(tape, weight.shape, weight.dtype, "fused_loss_gradient")] if needs else []
+        rows: Shape = (2 if objective.pairs else 1, length, *weight.outer)
+        made = [new(tape, rows, hidden.dtype, "linear") for _ in range(3 if kept else 2)]
+        made += [new(tape, weight.shape, weight.dtype, "weight_gradient")] if needs else []
+        del made
+        loss = new(tape, (), "fp32", "fused_loss")
+        attach([loss], [hidden, weight], save(tape, *results), lambda g, s: [s[0], s[1] if needs else None])
+    return loss
+
+
+def _hidden_of_reference(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> list[Tensor]:
+    """The reference's last hidden states; none where nothing is compared with."""
+    return _referred(step, batch, outputs, replace(objective, upcasts=False)) if objective.reference else []
+
+
+def valued(hidden_states: Tensor) -> Tensor:
+    """`v_head(hidden_states)`, whose one row of weights is in fp32."""
+    x = to(hidden_states, "fp32")
+    found = new(x.tape, (*x.shape[:-1], 1), "fp32", "linear")
+    attach([found], [x], save(x.tape, x), lambda g, s: [like(s[0], "input_gradient")])
+    return found
+
+
+def _forward(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> Tensor:
+    """The logits as the trainer sees them; GRPO's model is asked for one more, which is dropped."""
+    tape = step.tape
+    with tape.autocasting(step.recipe.precision.autocast):
+        logits = outputs(step, batch, Shifted(_COMPLETION, 1, 1) if objective.completes else None)
+    return to(logits, "fp32") if objective.upcasts else logits
+
+
+def _referred(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> list[Tensor]:
+    """The reference's logits, which the loss function holds until it returns."""
+    tape = step.tape
+    found = []
+    before, tape.evaluating = tape.evaluating, True
+    with tape.no_grad():
+        for _ in range(2 if objective.divergence else 1):
+            tape.enter("forward", "inputs")
+            if objective.reference == "adapter":
+                tape.adapting = False
+                found.append(_forward(step, batch, outputs, objective))
+                tape.adapting = True
+            else:
+                copy = _copy(step)
+                found.append(_forward(copy, batch, outputs, objective))
+                copy.runtime.evaluated()
+        for logits in () if objective.fused else found:
+            with tape.at("loss"):
+                _scored(logits, batch, objective)
+    tape.evaluating = before
+    return found
+
+
+def _copy(step: Step) -> Step:
+    """The frozen copy, whose units an engine gathers as it gathers the model's."""
+    if step.reference is None:
+        fused = step.recipe.objective if step.recipe.objective and step.recipe.objective.fused else None
+        recipe = replace(step.recipe, checkpoints=None, objective=fused)
+        step.reference = Step(recipe, type(step.runtime), step.tape)
+    return step.reference
+
+
+def _scored(logits: Tensor, batch: Batch, objective: Objective) -> Tensor:
+    """The log-probabilities of the tokens that are there."""
+    length = logits.shape[1]
+    kept = _COMPLETION if objective.completes else Shifted(length, -1, 1)
+    part = narrow(logits, 1, kept)
+    if objective.whole:
+        return _from_all(part)
+    return _from_sums(part) if part.dtype == "fp32" else _row_by_row(part)
+
+
+def _from_all(part: Tensor) -> Tensor:
+    """`torch.gather(logits.log_softmax(-1), 2, labels)`."""
+    everything = like(part, "log_softmax")
+    if tracked(part):
+        attach([everything], [part], save(part.tape, everything), lambda g, s: [like(only(g), "log_softmax_backward")])
+    return _gathered(everything)
+
+
+def _gathered(x: Tensor) -> Tensor:
+    """One element of each row; the gradient has all of them."""
+    found, full = new(x.tape, x.shape[:-1], x.dtype, "gather"), x.shape
+    if tracked(x):
+        attach([found], [x], [], lambda g, s: [new(x.tape, full, only(g).dtype, "gather_backward")])
+    return found
+
+
+def _rows(x: Tensor) -> Tensor:
+    """The sequences of a batch one by one (`for row in logits`), whose gradients are stacked."""
+    rows = view(x, x.shape, x.order)
+    if tracked(x):
+        attach([rows], [x], [], lambda g, s: [new(x.tape, x.shape, only(g).dtype, "stack")])
+    return rows
+
+
+def _from_sums(part: Tensor) -> Tensor:
+    """`selective_log_softmax` of fp32: a logit less the sequence's sums of exponentials."""
+    found = _gathered(part)
+    rows, tape, one = _rows(part), part.tape, part.shape[1:]
+    new(tape, one, "fp32", "exp")
+    sums = new(tape, part.shape[:-1], "fp32", "sum")
+    if tracked(rows):
+        shape = part.shape
+        attach([sums], [rows], save(tape, rows, sums), lambda g, s: [_through_exponentials(rows.tape, shape, one)])
+    return add(found, sums)
+
+
+def _through_exponentials(tape: Tape, shape: Shape, one: Shape) -> Tensor:
+    """Gradients of all sequences, with the difference and the exponential of the one that is computed last."""
+    found = new(tape, shape, "fp32", "mul_backward")
+    temporaries = [new(tape, one, "fp32", "exp") for _ in range(2)]
+    del temporaries
+    return found
+
+
+def _row_by_row(part: Tensor) -> Tensor:
+    """`selective_log_softmax` of 16 bits: the log-probabilities of each sequence, of which one is gathered."""
+    rows, tape, shape, one = _rows(part), part.tape, part.shape, part.shape[1:]
+    found = new(tape, part.shape[:-1], part.dtype, "gather")
+    if not tracked(rows):  # a sequence's are there until those of the next are
+        several = [new(tape, one, part.dtype, "log_softmax") for _ in range(2)]
+        del several
+    else:
+        everything = new(tape, shape, part.dtype, "log_softmax")
+
+        def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+            dtype = saved[0].dtype
+            row = new(tape, one, dtype, "gather_backward")
+            result = new(tape, shape, dtype, "log_softmax_backward")
+            del row
+            return [result]
+
+        attach([found], [rows], save(tape, everything), gradients)
+    return found
+
+
+def _summed(scores: Tensor) -> Tensor:
+    """A number of all sequences."""
+    loss, shape, dtype = new(scores.tape, (), scores.dtype, "sum"), scores.shape, scores.dtype
+    if tracked(scores):
+        attach([loss], [scores], [], lambda g, s: [new(scores.tape, shape, dtype, "mul_backward")])
+    return loss
+
+
+def _supervised(logits: Tensor, batch: Batch) -> Tensor:
+    """The cross-entropy of the chosen sequences, which are the first half."""
+    half: Axis = Quotient((logits.shape[0],), 2)
+    chosen = narrow(narrow(logits, 0, half), 1, Shifted(logits.shape[1], -1, 1))
+    return cross_entropy(contiguous(chosen), batch.labels)
+
+
+def _measure(logits: Tensor) -> None:
+    """Entropies of all tokens, for which `reshape` copies what a slice of several sequences is."""
+    with logits.tape.no_grad():
+        copied = contiguous(narrow(logits, 1, Shifted(logits.shape[1], -1, 1)))
+        del copied

@@ -1,0 +1,111 @@
+"""Names of re-uploaded and quantized repositories: the model that they are of, and the recipe that they name.
+
+`RedHatAI/Qwen3-8B-FP8-dynamic` is Qwen3-8B in fp8 with one scale for each channel, `unsloth/Qwen3-8B-bnb-4bit` is
+Qwen3-8B as bitsandbytes has it in 4 bits, `llama3-8b` is Meta-Llama-3-8B. Endings that change a shape, a vocabulary or
+a dtype are not among those that are left off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+_BLOCKS = frozenset({"qwen", "deepseek-ai", "zai-org", "minimaxai", "moonshotai", "stepfun-ai", "xiaomimimo"})
+"""Makers whose own `-FP8` repositories have blocks of 128 × 128 (`weight_block_size`)."""
+_ENDINGS: tuple[tuple[str, str], ...] = (
+    (r"-fp8-dynamic|-fp8-channel", "fp8-channel"),
+    (r"-fp8-block|-block-fp8", "fp8-block"),
+    (r"-fp8(?:-kv)?|\.fp8", "fp8"),
+    (r"-quantized\.w8a8|-w8a8|-int8-w8a8", "int8"),
+    (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit", "w8a16"),
+    (r"-quantized\.w4a16|-w4a16(?:-g128)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
+    (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?", "awq"),
+    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?", "gptq"),
+    (r"-nvfp4(?:a16)?|-fp4", "nvfp4"),
+    (r"-mxfp4", "mxfp4"),
+    (r"-mxfp8", "mxfp8"),
+    (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4)?", "nf4"),
+    (r"-bnb-8bit", "int8"),
+    (r"-gguf", "gguf"),
+    (r"-bf16", "bf16"),
+)
+"""How names end, and which format that is."""
+_FROZEN: tuple[tuple[str, str], ...] = (
+    (r"-bnb-4bit|-bnb-nf4(?:-int4)?", "nf4-double"),
+    (r"-bnb-8bit", "int8"),
+    (r"-bf16", ""),
+)
+"""The same where a training library loads it: `training.quantization`.
+
+Source: unsloth, models/llama.py (`bnb_config`: `bnb_4bit_use_double_quant=True`, `bnb_4bit_quant_type="nf4"`), which
+such repositories are saved with.
+"""
+DYNAMIC = re.compile(r"-unsloth-bnb-4bit$", re.IGNORECASE)
+"""Repositories that leave some layers in 16 bits (`llm_int8_skip_modules`), each others."""
+_TUNED = re.compile(
+    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf)(?:-\d{4})?$|-\d{4}$", re.IGNORECASE
+)
+"""Endings that change no shape."""
+_MAKERS = ("Meta-", "NVIDIA-")
+_SEVERAL = 4
+"""Such endings, one behind the other."""
+_MARKS = re.compile(r"[-_ ]")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name stands for."""
+
+    base: str
+    """The hub id of the catalog."""
+    format: str | None = None
+    """How the name says it is quantized; `gguf` leaves the type open."""
+    frozen: str | None = None
+    """The same as training has it: `training.quantization`; empty if it is in 16 bits, None if it is not trained so."""
+
+
+def plain(name: str) -> str:
+    """A name without the marks between its words, which every tool has its own of: `llama38b`."""
+    return _MARKS.sub("", name.lower())
+
+
+def named(name: str, find: Callable[[str], str | None]) -> Named | None:
+    """The model and the format behind a name; `find` knows the hub id of its last part."""
+    maker, _, last = name.strip().rpartition("/")
+    for ending, format_ in _ENDINGS:
+        found = re.fullmatch(rf"(.+?)(?:{ending})", last, re.IGNORECASE)
+        base = _base(found[1], find) if found else None
+        if base is not None:
+            blocks = format_ == "fp8" and maker.lower() in _BLOCKS
+            return Named(base, "fp8-block" if blocks else format_, _frozen(last, blocks))
+    base = _base(last, find)
+    return None if base is None else Named(base, None, "")
+
+
+def _frozen(last: str, blocks: bool) -> str | None:
+    """How a training library has the weights; fp8 in blocks is transformers' FineGrainedFP8."""
+    kind: Mapping[str, str] = dict(_FROZEN)
+    return next(
+        (kind[end] for end in kind if re.search(rf"(?:{end})$", last, re.IGNORECASE)), "fp8" if blocks else None
+    )
+
+
+def _base(last: str, find: Callable[[str], str | None]) -> str | None:
+    return next((found for each in _others(last) if (found := find(each)) is not None), None)
+
+
+def _others(last: str) -> Iterator[str]:
+    """What else a repository of the same shape may be called."""
+    names = [last]
+    for _ in range(_SEVERAL):
+        shorter = _TUNED.sub("", names[-1])
+        if shorter == names[-1]:
+            break
+        names.append(shorter)
+    for name in names:
+        yield name
+        for maker in _MAKERS:
+            yield name[len(maker) :] if name.lower().startswith(maker.lower()) else f"{maker}{name}"
+        yield f"{name}-hf"
+        yield f"{name}-BF16"

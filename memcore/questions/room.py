@@ -1,0 +1,92 @@
+"""What the free room of a job that fits is good for: more of what people want, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
+from memcore.config.training import Training
+from memcore.errors import MemcoreError
+from memcore.estimation import estimate
+from memcore.questions.solving import Found, solve_by_piece
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
+
+POLICY = Training.activation_checkpointing.policy
+TRAINED = (POLICY, Training.micro_batch_size, Training.sequence_length, Hardware.num_gpus)
+SERVED = (Inference.batch_size, Inference.max_model_len)
+"""Settings in which people want more, or less, of what they have: the largest that fits, or the fewest GPUs."""
+LESS: tuple[str, ...] = ("full", "selective", "none")
+"""Policies of checkpointing; each computes less twice than the one before, and keeps more."""
+LENGTHS = (Training.sequence_length, Inference.max_model_len)
+ROUND = 1024
+"""Lengths of more than two of it are rounded down to its multiples, where those fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One setting with another value, with which the job still fits."""
+
+    path: str
+    value: int | str
+    found: Found
+
+
+def room(config: Config, found: Found) -> Iterator[Room | None]:
+    """What else fits, each by itself; None after every estimate. The job has to fit."""
+    for path in SERVED if isinstance(found, ServingEstimate) else TRAINED:
+        now = value_of(found, path)
+        try:
+            if path == POLICY:
+                yield from _less_checkpointing(config, now)
+            elif isinstance(now, int) and not (path == Hardware.num_gpus and now == 1):
+                yield from _solved(config, path, now, found.job.model.sizes.get("P") if path in LENGTHS else None)
+        except MemcoreError:  # not a setting of this job
+            continue
+
+
+def value_of(found: Found, path: str) -> object:
+    """What a job has: given, or assumed."""
+    if path == Inference.batch_size and isinstance(found, ServingEstimate):
+        return found.users
+    given = found.job.config.get(path)
+    if given is not None:
+        return given
+    return next((each.value for each in found.assumptions if each.path == path), None)
+
+
+def _less_checkpointing(config: Config, now: object) -> Iterator[Room | None]:
+    """The policy that computes least twice."""
+    for policy in reversed(LESS[LESS.index(str(now)) + 1 :] if now in LESS else ()):
+        then = _fitting(config, POLICY, policy)
+        yield Room(POLICY, policy, then) if then is not None else None
+        if then is not None:
+            return
+
+
+def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[Room | None]:
+    """The value that `solve` finds; of a length at most the positions that the model was made for."""
+    if most is not None and now >= most:
+        return
+    for solution in solve_by_piece(config, path):
+        if solution is None:
+            yield None
+        elif isinstance(solution.value, int) and solution.found is not None and (most or solution.beyond):
+            value, then = solution.value, solution.found
+            rounded = min(value, most or value)
+            rounded = rounded if path not in LENGTHS or rounded < 2 * ROUND else rounded // ROUND * ROUND
+            if rounded != value and (less := _fitting(config, path, rounded)) is not None:
+                value, then = rounded, less
+            if value < now if solution.smallest else value > now:
+                yield Room(path, value, then)
+
+
+def _fitting(config: Config, path: str, value: int | str) -> Found | None:
+    """The estimate with another value, if it is allowed and fits."""
+    try:
+        found = estimate(config.replaced(path, value))
+    except MemcoreError:
+        return None
+    return found if found.fits else None

@@ -1,0 +1,137 @@
+"""LitGPT's configs: one for each of its scripts, told apart by their keys.
+
+Sources: litgpt 0.5 of June 2026, finetune/lora.py, finetune/full.py and pretrain.py (`setup`: strategies, precision,
+`lm_head_chunk_size=128`), args.py (`TrainArgs`), lora.py (`lora_query` and its like), utils.py
+(`get_default_supported_precision`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.tools.loops import LOSS, PRECISION
+
+_NAME, _ADAPTER, _TARGETS, _DTYPE, _CLIPS = "*version", "*adapter", "*targets", "*adapter_dtype", "*clips"
+_OPTIMIZER, _HOW, _FRAMEWORK, _CHECKPOINTS = "*optimizer_name", "*implementation", "*framework", "*checkpoints"
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "lora_query": ("q_proj",), "lora_key": ("k_proj",), "lora_value": ("v_proj",), "lora_projection": ("o_proj",),
+    "lora_mlp": ("gate_proj", "up_proj", "down_proj"), "lora_head": ("lm_head",),
+}  # fmt: skip
+_USUAL: Mapping[str, bool] = {"lora_query": True, "lora_value": True}
+_PRECISIONS: Mapping[str, str] = {
+    "bf16-true": "bf16", "16-true": "fp16", "32-true": "fp32", "bf16-mixed": "bf16-mixed", "16-mixed": "fp16-mixed",
+}  # fmt: skip
+_CLASSES: Mapping[str, str] = {
+    "torch.optim.AdamW": "adamw", "AdamW": "adamw", "torch.optim.Adam": "adam", "Adam": "adam",
+    "torch.optim.SGD": "sgd", "SGD": "sgd", "bitsandbytes.optim.PagedAdamW": "paged-adamw",
+    "bitsandbytes.optim.AdamW8bit": "adamw-8bit", "bitsandbytes.optim.PagedAdamW8bit": "paged-adamw-8bit",
+}  # fmt: skip
+_CHUNK = 128
+"""Tokens whose logits are made at once where adapters learn; a full fine-tune makes all of them."""
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    settled = {_FRAMEWORK: "lit-gpt", **found}
+    name = found.get("checkpoint_dir", found.get("model_name"))
+    if isinstance(name, str):
+        settled[MODEL] = "/".join(name.rstrip("/").split("/")[-2:])
+    for each in ("checkpoint_dir", "model_name"):
+        settled.pop(each, None)
+    adapted = any(each.startswith("lora_") for each in found)
+    pretrains = "checkpoint_dir" not in found
+    said = str(settled.pop("precision", None) or "bf16-mixed")
+    settled[PRECISION] = _PRECISIONS.get(said, said)
+    notes: list[str] = []
+    if adapted:
+        settled |= {_ADAPTER: "lora", _TARGETS: _targets(settled), "lora_r": found.get("lora_r", 8)}
+        settled |= {_DTYPE: _PRECISIONS[said]} if said.endswith("-true") else {}
+    _spread(settled, adapted, pretrains)
+    _optimizer(settled)
+    length = found.get("train.max_seq_length")
+    settled |= {"compile": True} if pretrains else {_CLIPS: False}
+    if adapted and isinstance(length, int):
+        settled[LOSS] = f"chunked:{-(-length // _CHUNK)}"
+    if not isinstance(length, int):
+        notes.append("train.max_seq_length is not set: sequences are as long as the data's; set the length with --seq")
+    settled.setdefault("train.micro_batch_size", 1 if not pretrains else 4)
+    return settled, tuple(notes)
+
+
+def _targets(settled: dict[str, Any]) -> list[str]:
+    """The layers with LoRA, by the names that their matrices have elsewhere."""
+    said = {**_USUAL, **{name: settled.pop(name) for name in _PLACES if name in settled}}
+    return [place for name, places in _PLACES.items() if said.get(name) is True for place in places]
+
+
+def _spread(settled: dict[str, Any], adapted: bool, pretrains: bool) -> None:
+    """GPUs, and what shards over them: FSDP2 with LoRA, FSDP1 else; fine-tuning on several GPUs has checkpoints."""
+    devices, nodes = settled.pop("devices", 1), settled.pop("num_nodes", 1)
+    if not (isinstance(devices, int) and isinstance(nodes, int)):
+        settled[ENGINE] = "fsdp"
+        return
+    settled[GPUS] = devices * nodes
+    if devices * nodes > 1:
+        settled |= {ENGINE: "fsdp", _NAME: 2 if adapted else 1}
+        settled |= {} if pretrains else {_CHECKPOINTS: "full"}
+
+
+def _optimizer(settled: dict[str, Any]) -> None:
+    said = settled.pop("optimizer", None) or settled.pop("optimizer.class_path", None) or "AdamW"
+    name = _CLASSES.get(str(said))
+    if name is None:
+        raise UnsupportedError("optimizer", "found {!r:.80}; supported: {}", said, ", ".join(_CLASSES))
+    settled[_OPTIMIZER] = name
+    if "bitsandbytes" in str(said):
+        settled[_HOW] = "bitsandbytes"
+
+
+LITGPT = Tool(
+    name="litgpt",
+    title="LitGPT",
+    syntax="yaml",
+    engines=("none", "fsdp"),
+    tells=("lora_query", "logger_name", "train.lr_warmup_steps", "train.save_interval"),
+    model=MODEL,
+    batch="train.global_batch_size",
+    keys=(
+        Key(path=Training.micro_batch_size, name="train.micro_batch_size"),
+        Key(path=Training.sequence_length, name="train.max_seq_length"),
+        Key(path=Training.precision, name=PRECISION),
+        Key(path=Training.loss, name=LOSS),
+        Key(path=Training.compile, name="compile"),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name="lora_r"),
+        Key(path=Training.adapter.dropout, name="lora_dropout"),
+        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.adapter.dtype, name=_DTYPE),
+        Key(path=Training.optimizer.name, name=_OPTIMIZER),
+        Key(path=Training.optimizer.implementation, name=_HOW),
+        Key(path=Training.activation_checkpointing.policy, name=_CHECKPOINTS),
+        Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=EngineSettings.type, name=ENGINE),
+        Key(path=EngineSettings.version, name=_NAME),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(
+            path=Training.quantization,
+            name="quantize",
+            values={"nf4": "bnb.nf4", "nf4-double": "bnb.nf4-dq", "fp4": "bnb.fp4", "fp4-double": "bnb.fp4-dq",
+                    "int8": "bnb.int8-training"},
+        ),
+    ),
+    meanings=(Meaning(sets={Training.gradient_clipping: True}, keys={"train.max_norm": 1.0}),),
+    settled=_settled,
+    ignored=("out_dir", "resume", "data", "data.*", "eval.*", "logger_name", "log.*", "seed", "access_token",
+             "lora_alpha", "train.save_interval", "train.log_interval", "train.lr_*", "train.epochs",
+             "train.max_tokens", "train.max_steps", "train.max_time", "train.min_lr", "train.max_norm",
+             "optimizer.init_args.*", "tokenizer_dir", "initial_checkpoint_dir", "override_max_seq_length"),
+    read_only=True,
+    source="litgpt, finetune/ and pretrain.py",
+)  # fmt: skip

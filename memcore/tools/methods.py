@@ -1,0 +1,225 @@
+"""Preference and reinforcement learning in the words of TRL, LLaMA-Factory, ms-swift and axolotl.
+
+What they say together becomes plain keys: the method, its reference model, the tokens of a completion, and the share of
+the GPU that an inference engine on it keeps while the model is updated.
+
+Sources: trl 1.10, trainer/*_config.py; LLaMA-Factory 0.9.6, hparams/finetuning_args.py (`pref_loss`, `use_ref_model`);
+ms-swift 4.5, arguments/rlhf_args.py (`rlhf_type`, `beta`, `sleep_level`); axolotl 0.18, utils/schemas/enums.py
+(`RLType`), utils/schemas/trl.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memcore.errors import UnsupportedError
+from memcore.messages import Message
+
+METHOD, REFERENCE, COMPLETION, SHARE = "*method", "*reference", "*completion", "*share"
+Told = tuple[dict[str, Any], tuple[str, ...]]
+"""Plain keys, and notes on what was taken."""
+
+_PROMPT = 512
+"""Tokens of a prompt where nothing says how many there may be (TRL before 0.26: `max_prompt_length`)."""
+_UNSAID = "generation is not counted: the update alone"
+
+
+def _refuse(key: str, value: object, allowed: Iterable[str]) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; supported: {}", value, ", ".join(allowed))
+
+
+def _on(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value.lower() in ("true", "yes"))
+
+
+def _number(value: object, default: float) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+_OF_METHODS: Mapping[str, tuple[str, ...]] = {
+    "grpo": ("num_generations", "max_completion_length", "reward_funcs", "reward_weights", "num_iterations",
+             "scale_rewards", "vllm_mode", "use_vllm"),
+    "kto": ("desirable_weight", "undesirable_weight"),
+    "reward": ("center_rewards_coefficient",),
+    "simpo": ("simpo_gamma",),
+    "cpo": ("cpo_alpha",),
+    "dpo": ("precompute_ref_log_probs", "ref_model_init_kwargs", "rpo_alpha", "loss_weights", "reference_free",
+            "sync_ref_model", "use_weighting", "beta", "max_prompt_length"),
+}  # fmt: skip
+"""Keys that only the configs of other methods than SFT have; `beta` alone is most often DPO's."""
+_REFUSED: Mapping[str, tuple[str, ...]] = {
+    "PPO": ("reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
+    "distillation": ("teacher_model_name_or_path", "lmbda", "seq_kd"),
+}
+_SCRIPT = re.compile(
+    r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
+)
+_SCRIPTS: Mapping[str, str] = {
+    "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
+    "reward_modeling": "reward",
+}  # fmt: skip
+_CONSUMED = ("beta", "precompute_ref_log_probs", "max_prompt_length", "max_completion_length", "num_generations",
+             "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "reward_funcs",
+             "steps_per_generation", "generation_batch_size", "loss_type")  # fmt: skip
+"""Keys that are read here, or say what does not last through the update."""
+TRL_KEYS = _CONSUMED
+
+
+def of_trl_method(found: Mapping[str, Any]) -> Told:
+    """The method of TRL's script or config; nothing for supervised ones.
+
+    Raises UnsupportedError for methods whose steps are not known.
+    """
+    program = str(found.get("", "")).lower()
+    for title, keys in _REFUSED.items():
+        told = next((name for name in keys if found.get(name) not in (None, False)), None)
+        if told is not None:
+            message = Message("a key of {}, which is not supported yet", title)
+            raise UnsupportedError(told, "found {!r:.80}; {}", found[told], message)
+    named = _SCRIPT.search(program)
+    if named is not None and named[1] not in _SCRIPTS:
+        message = Message("{} is not supported yet", named[1])
+        raise UnsupportedError("the command", "found {!r:.80}; {}", program[:60], message)
+    method = found.get(METHOD) or (_SCRIPTS[named[1]] if named else None)
+    if method is not None:
+        return _of_trl(found, str(method), ())
+    for each, keys in _OF_METHODS.items():
+        told = next((name for name in keys if found.get(name) not in (None, False)), None)
+        if told is not None:
+            return _of_trl(found, each, (Message("{} is a key of {}, which is assumed", told, each.upper()),))
+    return {}, ()
+
+
+def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> Told:
+    plain: dict[str, Any] = {METHOD: method}
+    if _on(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
+        plain["*loss"] = "fused-linear"
+    if _on(found.get("precompute_ref_log_probs")):
+        plain[REFERENCE] = "precomputed"
+    if method != "grpo":
+        return plain, notes
+    length = int(_number(found.get("max_completion_length"), 512))
+    prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
+    plain |= {COMPLETION: length, "max_length": prompt + length}
+    if _number(found.get("beta"), 0.0) and not _on(found.get("use_peft")):
+        plain[REFERENCE] = "copy"
+    sleeps = _on(found.get("vllm_enable_sleep_mode"))
+    share = _number(found.get("vllm_gpu_memory_utilization"), 0.3)
+    more, said = _rollout(found.get("use_vllm"), found.get("vllm_mode", "colocate"), share, sleeps=sleeps)
+    given = () if "max_prompt_length" in found else (Message("prompts of {} tokens are assumed", prompt),)
+    return plain | more, (*notes, *given, *said)
+
+
+def _rollout(used: object, mode: object, share: float, *, sleeps: bool) -> Told:
+    """What an inference engine keeps of the GPU during the update."""
+    if not _on(used) or mode != "colocate" or sleeps:
+        return {}, (_UNSAID,)
+    return {SHARE: share}, (Message("vLLM keeps {} of the GPU during the update", share),)
+
+
+_STAGES = ("dpo", "kto", "rm")
+_PREFERENCES: Mapping[str, str] = {
+    "sigmoid": "dpo", "hinge": "dpo", "ipo": "dpo", "kto_pair": "dpo", "orpo": "orpo", "simpo": "simpo",
+}  # fmt: skip
+FACTORY_KEYS = ("pref_loss", "pref_beta", "pref_ftx", "ref_model")
+
+
+def of_factory_method(found: Mapping[str, Any]) -> Told:
+    """LLaMA-Factory's stages: preference losses without a reference, and value heads on whole models.
+
+    Raises UnsupportedError for PPO and for reference models of their own.
+    """
+    stage = str(found.get("stage", "sft"))
+    if stage in ("sft", "pt"):
+        return {}, ()
+    if stage not in _STAGES:
+        raise _refuse("stage", stage, ("sft", "pt", *_STAGES))
+    plain: dict[str, Any] = {"*framework": "llama-factory"}
+    if stage == "dpo":
+        loss = str(found.get("pref_loss", "sigmoid"))
+        if loss not in _PREFERENCES:
+            raise _refuse("pref_loss", loss, _PREFERENCES)
+        plain[METHOD] = _PREFERENCES[loss]
+    else:
+        plain[METHOD] = "reward" if stage == "rm" else stage
+    if found.get("ref_model") and plain[METHOD] in ("dpo", "kto"):
+        plain[REFERENCE] = "copy"
+    return plain, ()
+
+
+_TYPES: Mapping[str, str] = {
+    "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "simpo": "simpo", "rm": "reward", "grpo": "grpo",
+}  # fmt: skip
+SWIFT_KEYS = (*_CONSUMED, "sleep_level", "ref_model", "vllm_max_model_len", "offload_model", "offload_optimizer",
+              "reward_model", "reward_model_plugin")  # fmt: skip
+
+
+def of_swift_method(found: Mapping[str, Any]) -> Told:
+    """ms-swift's `rlhf_type`, which is dpo for `swift rlhf` where none is said.
+
+    Raises UnsupportedError for PPO and distillation.
+    """
+    program = str(found.get("", ""))
+    kind = found.get("rlhf_type", "dpo" if "rlhf" in program else None)
+    if kind is None:
+        return {}, ()
+    if kind not in _TYPES:
+        raise _refuse("rlhf_type", kind, _TYPES)
+    plain: dict[str, Any] = {METHOD: _TYPES[str(kind)]}
+    adapted = found.get("tuner_type", found.get("train_type", "lora")) != "full"
+    if _on(found.get("precompute_ref_log_probs")):
+        plain[REFERENCE] = "precomputed"
+    elif found.get("ref_model") and kind in ("dpo", "kto"):
+        plain[REFERENCE] = "copy"
+    if kind != "grpo":
+        return plain, ()
+    length = int(_number(found.get("max_completion_length"), 512))
+    said = found.get("max_length")
+    prompt = int(said) if isinstance(said, int) else _PROMPT
+    plain |= {COMPLETION: length, "max_length": prompt + length}
+    if _number(found.get("beta"), 0.04) and not adapted:
+        plain[REFERENCE] = "copy"
+    sleeps = int(_number(found.get("sleep_level"), 0)) > 0
+    share = _number(found.get("vllm_gpu_memory_utilization"), 0.9)
+    more, notes = _rollout(found.get("use_vllm"), found.get("vllm_mode"), share, sleeps=sleeps)
+    given = () if isinstance(said, int) else (Message("prompts of {} tokens are assumed", prompt),)
+    return plain | more, (*given, *notes)
+
+
+_RL: Mapping[str, str] = {
+    "dpo": "dpo", "ipo": "dpo", "kto": "kto", "orpo": "orpo", "simpo": "simpo", "grpo": "grpo", "gdpo": "grpo",
+}  # fmt: skip
+AXOLOTL_KEYS = ("trl.beta", "trl.max_completion_length", "trl.use_vllm", "trl.vllm_mode", "trl.num_generations",
+                "trl.vllm_enable_sleep_mode", "trl.sync_ref_model", "trl.vllm_gpu_memory_utilization", "reward_model",
+                "precompute_ref_log_probs", "rl_beta", "trl.vllm_server_host", "trl.vllm_server_port",
+                "trl.vllm_server_timeout")  # fmt: skip
+
+
+def of_axolotl_method(found: Mapping[str, Any]) -> Told:
+    """axolotl's `rl`, whose keys for TRL are below `trl`, and its reward models.
+
+    Raises UnsupportedError for methods of its own.
+    """
+    if _on(found.get("reward_model")):
+        return {METHOD: "reward"}, ()
+    kind = found.get("rl")
+    if not kind:
+        return {}, ()
+    if kind not in _RL:
+        raise _refuse("rl", kind, _RL)
+    plain: dict[str, Any] = {METHOD: _RL[str(kind)]}
+    if _on(found.get("precompute_ref_log_probs")):
+        plain[REFERENCE] = "precomputed"
+    if plain[METHOD] != "grpo":
+        return plain, ()
+    length = int(_number(found.get("trl.max_completion_length"), 512))
+    whole = int(_number(found.get("sequence_len"), 512))
+    plain |= {COMPLETION: length, "sequence_len": max(whole, length + 1)}
+    if _number(found.get("trl.beta"), 0.0) and not found.get("adapter"):
+        plain[REFERENCE] = "copy"
+    share = _number(found.get("trl.vllm_gpu_memory_utilization", found.get("vllm.gpu_memory_utilization")), 0.9)
+    sleeps = _on(found.get("trl.vllm_enable_sleep_mode"))
+    more, notes = _rollout(found.get("trl.use_vllm"), found.get("trl.vllm_mode"), share, sleeps=sleeps)
+    return plain | more, notes

@@ -1,0 +1,243 @@
+"""Python scripts and notebooks of transformers, TRL, PEFT, Unsloth and vLLM: what their calls say, in a tool's keys.
+
+Sources: transformers 5.23, training_args.py, utils/quantization_config.py (`BitsAndBytesConfig`: fp4 where no type is
+said); trl 1.16, trainer/sft_config.py; peft 0.21, tuners/lora/config.py; unsloth 2026.7, models/loader.py
+(`from_pretrained`: 4 bits unless `full_finetuning`, `load_in_8bit` or `load_in_16bit`), models/llama.py
+(`get_peft_model`: rank 16, seven matrices, `use_gradient_checkpointing="unsloth"`), models/loader_utils.py
+(`get_model_name`: the repository in 16 bits where 4 are not asked for); vllm, entrypoints/llm.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.python import Call, calls
+from memcore.formats.readers import flat
+from memcore.messages import Message, joined
+from memcore.networks.named import DYNAMIC
+from memcore.tools.methods import METHOD
+
+_ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
+_METHODS = ("PPO", "RLOO", "BCO", "XPO", "GKD", "OnlineDPO", "Nash")
+_OTHERS = frozenset(f"{method}{kind}" for method in _METHODS for kind in ("Config", "Trainer", "MDConfig"))
+_LEARNT: Mapping[str, str] = {
+    f"{name}Config": method
+    for name, method in (("DPO", "dpo"), ("GRPO", "grpo"), ("KTO", "kto"), ("ORPO", "orpo"), ("CPO", "cpo"),
+                         ("Reward", "reward"))
+}  # fmt: skip
+"""TRL's configs of other methods, which say what the loop is."""
+_TRAINERS = (
+    "SFTTrainer", "Trainer", "UnslothTrainer", *(name.replace("Config", "Trainer") for name in _LEARNT),
+)  # fmt: skip
+_UNSLOTH = ("FastLanguageModel", "FastModel", "FastVisionModel")
+_LORA: Mapping[str, str] = {
+    "r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout", "target_modules": "lora_target_modules",
+    "target_parameters": "lora_target_parameters", "modules_to_save": "lora_modules_to_save",
+    "use_rslora": "use_rslora", "use_dora": "use_dora",
+}  # fmt: skip
+_NO_LORA = ("bias", "task_type", "inference_mode", "init_lora_weights", "random_state", "loftq_config",
+            "base_model_name_or_path", "max_seq_length")  # fmt: skip
+"""Arguments of `LoraConfig` and `get_peft_model` that memory does not depend on; `bias` is looked at."""
+_OF_PEFT = frozenset({
+    "AdaLora", "AdaptionPrompt", "BOFT", "Bone", "CPT", "FourierFT", "HRA", "IA3", "LNTuning", "LoHa", "LoKr", "Miss",
+    "OFT", "Poly", "PrefixTuning", "PromptEncoder", "PromptTuning", "RandLora", "TrainableTokens", "VBLoRA", "Vera",
+    "XLora",
+})  # fmt: skip
+"""Classes of PEFT's other methods, without `Config`."""
+_SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+_FAST: Mapping[str, object] = {"r": 16, "target_modules": _SEVEN, "lora_alpha": 16, "lora_dropout": 0}
+_FOUR_BITS = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
+_PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules")
+
+_SERVERS = ("LLM", "EngineArgs", "AsyncEngineArgs")
+
+Script = tuple[dict[str, Any], tuple[str, ...]]
+
+
+def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
+    """The syntax and keys of the tool that a script drives, and notes; None for a script of nothing that is known.
+
+    Raises UnsupportedError for other methods than supervised ones, and ConfigError for several jobs.
+    """
+    found = calls(code)
+    if any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in found):
+        return ("yaml", *_training(found))
+    serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
+    if serves and "vllm" in code:
+        return ("argv", *_serving(_one(serves)))
+    return None
+
+
+def _one(several: Sequence[Call]) -> Call:
+    """The only call, or one of several that say the same.
+
+    Raises ConfigError for others.
+    """
+    first = several[0]
+    if any((each.arguments, each.first) != (first.arguments, first.first) for each in several):
+        listed = joined(", ", [str(each.line) for each in several])
+        raise ConfigError.at(first.name, "is called with different arguments in lines {}; keep one of them", listed)
+    return first
+
+
+def _serving(call: Call) -> Script:
+    """vLLM's arguments in Python as those of its command line."""
+    keys: dict[str, Any] = {"": "vllm serve"}
+    given = dict(call.arguments)
+    keys["*"] = given.pop("model", call.first)
+    for name, value in flat(given).items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            keys[flag if value else f"--no-{flag[2:]}"] = True
+        else:
+            keys[flag] = value
+    return keys, tuple(_hidden([call]))
+
+
+def _training(found: Sequence[Call]) -> Script:
+    """Keys of TRL's files."""
+    other = next((each for each in found if each.name in _OTHERS), None)
+    if other is not None:
+        raise UnsupportedError(other.name, "found in line {}; this method is not supported yet", other.line)
+    keys: dict[str, Any] = {}
+    told: list[Call] = []
+    arguments = [each for each in found if each.name in (*_ARGUMENTS, *_LEARNT)]
+    if arguments:
+        call = _one(arguments)
+        told.append(call)
+        keys |= _of_arguments(call)
+    for call in found:
+        if call.name in _TRAINERS:
+            told.append(call)
+            keys |= _of_trainer(call)
+    keys |= _of_peft(found, told)
+    keys |= _of_model(found, told)
+    return {name: value for name, value in keys.items() if value is not None}, tuple(_hidden(told))
+
+
+def _hidden(told: Sequence[Call]) -> Iterator[str]:
+    for call in told:
+        for name in call.hidden:
+            yield Message(
+                "line {}: arguments of {} are in {}, which is not a literal: left out", call.line, call.name, name
+            )
+
+
+def _of_arguments(call: Call) -> dict[str, Any]:
+    """The arguments of the loop; TRL's class has other defaults than transformers'."""
+    keys = flat(call.arguments)
+    if call.name in _LEARNT:
+        return {"use_peft": False, METHOD: _LEARNT[call.name], **keys}
+    if call.name == "SFTConfig":
+        return {"use_peft": False, **keys}
+    return {"gradient_checkpointing": False, **({} if keys.get("fp16") else {"bf16": False}), **keys}
+
+
+_OF_LOOP = ("max_seq_length", "packing", "max_length")
+
+
+def _of_trainer(call: Call) -> dict[str, Any]:
+    """What the trainer itself is told: in TRL's earlier releases lengths, and the model by its name."""
+    keys = {name: call.arguments[name] for name in _OF_LOOP if name in call.arguments}
+    model = call.arguments.get("model", call.first)
+    if isinstance(model, str) and not model.startswith("$"):
+        keys["model_name_or_path"] = model
+    return keys
+
+
+def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
+    """Adapters, by PEFT's config or Unsloth's function."""
+    other = next((each for each in found if each.name.removesuffix("Config") in _OF_PEFT), None)
+    if other is not None:
+        message = "found in line {}; of scripts LoraConfig is supported: describe it with {}"
+        raise UnsupportedError(other.name, message, other.line, "training.adapter")
+    fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH]
+    plain = [each for each in found if each.name == "LoraConfig"]
+    keys: dict[str, Any] = {}
+    if plain and not fast:
+        call = _one(plain)
+        told.append(call)
+        keys = _lora(call.arguments)
+    elif fast:
+        call = _one(fast)
+        told.append(call)
+        given = {**_FAST, **_targets(call.arguments), **call.arguments}
+        keys = {**_checkpoints(given.pop("use_gradient_checkpointing", "unsloth")), **_lora(given)}
+    prepared = next((each for each in found if each.name == "prepare_model_for_kbit_training"), None)
+    enabled = any(each.name == "gradient_checkpointing_enable" for each in found)
+    if enabled or (prepared is not None and prepared.arguments.get("use_gradient_checkpointing", True)):
+        keys["gradient_checkpointing"] = True
+    return keys
+
+
+def _targets(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The layers that Unsloth's models with towers adapt where they are chosen by kind."""
+    if not any(name in given for name in _PARTS):
+        return {}
+    attention, feeds = (given.get(name, True) is not False for name in _PARTS[2:])
+    return {"target_modules": "all-linear" if attention and feeds else _SEVEN[:4] if attention else _SEVEN[4:]}
+
+
+def _checkpoints(said: object) -> dict[str, Any]:
+    """Unsloth's checkpoints, whose inputs of layers are in host memory under their own name."""
+    if said == "unsloth":
+        return {"gradient_checkpointing": True, "activation_offloading": True}
+    return {"gradient_checkpointing": said in (True, "True", "true")}
+
+
+def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of LoRA by TRL's names; what is none of them keeps its own."""
+    if given.get("bias", "none") != "none":
+        raise UnsupportedError("LoraConfig(bias=)", "found {!r}; supported: 'none'", given["bias"])
+    chosen = {name: value for name, value in given.items() if name not in (*_NO_LORA, *_PARTS[2:])}
+    named = {_LORA.get(name, name): value for name, value in chosen.items()}
+    return {"use_peft": True, **named}
+
+
+_LOADED = ("torch_dtype", "dtype", "attn_implementation", "load_in_4bit", "load_in_8bit")
+
+
+def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
+    """The model that is trained, and how its weights are loaded."""
+    fast = [each for each in found if each.name == "from_pretrained" and each.of in _UNSLOTH]
+    if fast:
+        told.append(fast[0])
+        adapted = any(each.name == "get_peft_model" for each in found)
+        stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
+        return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
+    loads = [each for each in found if each.name == "from_pretrained" and each.of.startswith("AutoModel")]
+    keys: dict[str, Any] = {}
+    if loads:
+        told.append(loads[0])
+        given = loads[0].arguments
+        keys = {name: given[name] for name in _LOADED if name in given and given[name] != "auto"}
+        keys["model_name_or_path"] = given.get("pretrained_model_name_or_path", loads[0].first)
+    bits = [each for each in found if each.name == "BitsAndBytesConfig"]
+    if bits:
+        given = _one(bits).arguments
+        keys |= {name: given[name] for name in ("load_in_4bit", "load_in_8bit") if name in given}
+        if given.get("load_in_4bit"):
+            keys["bnb_4bit_quant_type"] = given.get("bnb_4bit_quant_type", "fp4")
+            keys["use_bnb_nested_quant"] = given.get("bnb_4bit_use_double_quant", False)
+    return keys
+
+
+def _of_unsloth(call: Call) -> dict[str, Any]:
+    """Unsloth's loader: 4 bits unless something else is said, and 16-bit weights in the GPU's own dtype."""
+    given = call.arguments
+    name = given.get("model_name", call.first)
+    full, eight = given.get("full_finetuning") is True, given.get("load_in_8bit") is True
+    four = given.get("load_in_4bit", True) is True and not (full or eight or given.get("load_in_16bit") is True)
+    keys: dict[str, Any] = {"use_unsloth": True, "dtype": given.get("dtype") or "bfloat16"}
+    if isinstance(name, str):
+        keys["model_name_or_path"] = name if four and DYNAMIC.search(name) else _FOUR_BITS.sub("", name)
+    if "max_seq_length" in given:
+        keys["max_length"] = given["max_seq_length"]
+    if four:
+        keys |= {"load_in_4bit": True, "use_bnb_nested_quant": True}
+    elif eight:
+        keys["load_in_8bit"] = True
+    return keys

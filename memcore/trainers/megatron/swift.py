@@ -1,0 +1,201 @@
+"""Megatron-SWIFT: ms-swift's `megatron sft`, whose arguments are Megatron-LM's with other names and defaults.
+
+Source: ms-swift 4.5, swift/megatron/arguments/megatron_args.py (MegatronArguments, MegatronTunerMixin),
+megatron_base_args.py (`seq_length` is `packing_length` or `max_length`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import MemcoreError, UnsupportedError
+from memcore.formats.settled import GPUS, PER_NODE
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.networks.catalog import find_model
+from memcore.trainers.megatron.files import MEGATRON, uneven
+from memcore.trainers.megatron.settings import MegatronSettings
+
+_ADAPTER, _TARGETS, _RANK, _DROPOUT = "*adapter", "*targets", "*rank", "*dropout"
+_FRAMEWORK, _PRECISION, _PACKED, _TRAINABLE = "*framework", "*precision", "*packed", "*trainable"
+_OFF: Mapping[str, str] = {
+    "masked_softmax_fusion": MegatronSettings.no_masked_softmax_fusion,
+    "bias_activation_fusion": MegatronSettings.no_bias_swiglu_fusion,
+    "apply_rope_fusion": MegatronSettings.no_rope_fusion,
+}
+"""Switches of kernels that Megatron-LM has the other way round."""
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("--").replace("-", "_")
+
+
+_OTHERS = (
+    Hardware.gpus_per_node,
+    Training.sequence_length,
+    Training.implementation,
+    Parallelism.virtual_pipeline_parallel_size,
+)
+_SHARED = tuple(
+    Key(path=each.path, name=_plain(each.name), values=each.values)
+    for each in MEGATRON.keys
+    if each.path not in _OTHERS and not each.name.startswith("--no-")
+)
+
+
+_ELSEWHERE = ("--bf16", "--fp16", "--spec", "--no-gradient-accumulation-fusion", "--use-flash-attn")
+"""Flags that are other keys here."""
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def _refuse_others(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for other commands, methods and tasks."""
+    program = str(found.get("", ""))
+    if re.search(r"\b(?:export|infer)\b", program):
+        raise _refuse("the command", program, "only `megatron sft` and `megatron pt` train")
+    method = found.get("rlhf_type", "dpo" if "rlhf" in program else None)
+    if method is not None:
+        raise _refuse("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
+    task = found.get("task_type", "causal_lm")
+    if task != "causal_lm":
+        raise _refuse("task_type", task, "only 'causal_lm' is supported")
+
+
+def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
+    _refuse_others(found)
+    notes: list[str] = []
+    settled = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
+    settled["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(settled["attention_backend"]))
+    if settled["attention_backend"] == "auto":
+        del settled["attention_backend"]
+    settled[_PRECISION] = _precision(found)
+    if settled.get("recompute_granularity") == "none":
+        settled["recompute_granularity"] = None
+    if settled.get("optimizer") == "dist_muon":
+        settled |= {"optimizer": "muon", "use_distributed_optimizer": True}
+    settled["max_length"] = found.get("packing_length", found.get("max_length"))
+    if found.get("packing") is True:
+        settled[_PACKED] = True
+    else:
+        notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
+    if settled["max_length"] is None:
+        notes.append("max_length is not given: the model's longest sequence")
+    settled |= {**_adapter(found), **_towers(found)}
+    for name, path in _OFF.items():
+        if found.get(name) is not None:
+            settled[f"*{path}"] = not found[name]
+    if found.get("moe_enable_deepep") is True:
+        settled["moe_flex_dispatcher_backend"] = "deepep"
+    _unevenly(settled)
+    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+def _precision(found: Mapping[str, Any]) -> str:
+    """The checkpoint's dtype, which is taken to be bf16, where nothing is said."""
+    half = found.get("fp16") is True or found.get("torch_dtype") == "float16"
+    return "fp8-mixed" if found.get("fp8_format") else "fp16-mixed" if half else "bf16-mixed"
+
+
+def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
+    """LoRA on all linear layers, where it is asked for."""
+    kind = found.get("tuner_type", found.get("train_type", "full"))
+    if kind not in ("full", "lora"):
+        raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
+    if kind == "full":
+        return {}
+    targets = found.get("target_modules", "all-linear")
+    listed = targets if isinstance(targets, list) else [targets]
+    return {
+        _ADAPTER: "lora",
+        _RANK: found.get("lora_rank", 8),
+        _DROPOUT: found.get("lora_dropout", 0.05),
+        _TARGETS: "all-linear" if "all-linear" in listed else listed,
+    }
+
+
+def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a model with towers is frozen: towers and projector, unless both are said to learn."""
+    learn = [found.get(name) is False for name in ("freeze_vit", "freeze_aligner")]
+    if found.get("freeze_llm") is True:
+        raise _refuse("freeze_llm", True, "training towers alone is not supported yet")
+    if any(learn) and not all(learn):
+        raise _refuse("freeze_vit", found.get("freeze_vit"), "only towers and projector together can learn")
+    return {_TRAINABLE: "all"} if all(learn) else {}
+
+
+def _unevenly(settled: dict[str, Any]) -> None:
+    """Layers of each stage where the first or the last has its own number, which needs the model's."""
+    names = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
+    if not any(name in settled for name in names):
+        return
+    try:
+        layers = find_model(str(settled.get("model"))).num_layers
+    except MemcoreError:
+        return
+    given = {f"--{name.replace('_', '-')}": settled[name] for name in names if name in settled}
+    stages = settled.get("pipeline_model_parallel_size", 1)
+    found = uneven({"--num-layers": layers, "--pipeline-model-parallel-size": stages, **given})
+    if found:
+        settled["pipeline_model_parallel_layout"] = next(iter(found.values()))
+
+
+MEGATRON_SWIFT = Tool(
+    name="megatron-swift",
+    title="Megatron-SWIFT",
+    syntax="yaml",
+    engines=("megatron", "megatron-fsdp"),
+    tells=("mcore_model", "save_safetensors"),
+    prefixes=tuple(
+        f"{start}{each}"
+        for start in ("megatron ", "swift/cli/_megatron/")
+        for each in ("sft", "pt", "rlhf", "export")
+    ),
+    model="model",
+    settled=_settled,
+    batch="global_batch_size",
+    per_chunk="num_layers_per_virtual_pipeline_stage",
+    keys=(
+        *_SHARED,
+        Key(path=Training.sequence_length, name="max_length"),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.packed_sequences, name=_PACKED),
+        Key(path=Training.trainable, name=_TRAINABLE),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name=_RANK),
+        Key(path=Training.adapter.dropout, name=_DROPOUT),
+        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Parallelism.virtual_pipeline_parallel_size, name="virtual_pipeline_model_parallel_size"),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Hardware.gpus_per_node, name=PER_NODE),
+        *(Key(path=path, name=f"*{path}") for path in _OFF.values()),
+    ),
+    meanings=(
+        *(
+            Meaning(sets=each.sets, keys={_plain(name): value for name, value in each.keys.items()})
+            for each in MEGATRON.meanings
+            if not {*_ELSEWHERE} & {*each.keys}
+        ),
+        Meaning(
+            sets={MegatronSettings.gradient_accumulation_fusion: False}, keys={"gradient_accumulation_fusion": False}
+        ),
+    ),
+    defaults={Training.micro_batch_size: 1, Training.activation_checkpointing.policy: "selective"},
+    settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
+             "packing_length", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
+             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_OFF),
+    vocabulary=("megatron-swift", "ms-swift"),
+    closed=True,
+    read_only=True,
+    source="ms-swift, swift/megatron/arguments/",
+)  # fmt: skip
+TOOLS = (MEGATRON_SWIFT,)

@@ -1,0 +1,188 @@
+"""Methods other than supervised ones: what a step runs besides the model's own pass, and in which form.
+
+Sources: trl 1.10, trainer/{dpo,kto,grpo,reward}_trainer.py, trainer/grpo_config.py (`beta` 0: no reference model),
+experimental/{orpo,cpo}/; accelerate, accelerator.py (`prepare_model`: native mixed precision returns fp32, which
+DeepSpeed's engine does not); LLaMA-Factory 0.9.6, train/dpo/trainer.py (`logits.to(torch.float32)`), torchtune 0.6,
+rlhf/_utils (`get_batch_log_probs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
+from memcore.networks.network import Model
+from memcore.trace.engine import Engine
+from memcore.trace.recipe import Objective, Recipe
+
+_OF = Training.method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A row of the table."""
+
+    pairs: bool = False
+    """A sequence of the micro-batch is two: the chosen and the rejected answer."""
+    refers: bool = False
+    """The step compares with a reference model."""
+    holds: bool = False
+    """A reference model is there, and runs between steps."""
+    divergence: bool = False
+    supervised: bool = False
+    completes: bool = False
+    scores: bool = False
+    measures: bool = True
+
+
+METHODS: Mapping[str, Method] = {
+    "dpo": Method(pairs=True, refers=True),
+    "kto": Method(refers=True, divergence=True),
+    "orpo": Method(pairs=True, supervised=True, measures=False),
+    "cpo": Method(pairs=True, supervised=True, measures=False),
+    "simpo": Method(pairs=True, measures=False),
+    "reward": Method(pairs=True, scores=True),
+    "grpo": Method(completes=True),
+}
+"""By the value of `training.method`, without `sft`."""
+_WHOLE = ("llama-factory", "torchtune")
+"""Frameworks that take log-probabilities of the whole vocabulary at once."""
+
+
+_LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear")
+
+
+def method_of(read: Defaults) -> Method | None:
+    """The method that a config names; None for supervised training."""
+    name = read.given(_OF.name) or "sft"
+    return METHODS.get(name)
+
+
+def _fuses(recipe: Recipe, name: str) -> bool:
+    """Whether kernels compute head and loss: Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py)."""
+    return recipe.loss.kind == "fused-linear" or (recipe.implementation == "unsloth" and name == "grpo")
+
+
+def _has_value_head(read: Defaults, method: Method) -> bool:
+    """Whether rewards come from a value head on a whole model (LLaMA-Factory, model/loader.py: `add_valuehead`)."""
+    return method.scores and str(read.given(EngineSettings.framework)).lower() == "llama-factory"
+
+
+def sequences(read: Defaults, micro_batch: int) -> int:
+    """Sequences of a forward pass: twice as many where they are pairs."""
+    method = method_of(read)
+    return 2 * micro_batch if method is not None and method.pairs else micro_batch
+
+
+def scored(read: Defaults, model: Model) -> Model:
+    """The model with a head of one output where it learns rewards (`AutoModelForSequenceClassification`)."""
+    method = method_of(read)
+    if method is None or not method.scores or _has_value_head(read, method):
+        return model
+    ends = model.network.ends
+    head = replace(ends.head, name="score", outer=(1,), bias=False)
+    ends = replace(ends, head=head, tied=False, head_softcap=False, head_scaled=False, head_upcast=False)
+    return replace(model, network=replace(model.network, ends=ends))
+
+
+def completion(read: Defaults, sequence: int) -> dict[str, int]:
+    """The tokens whose logits there are, where those are not all."""
+    method = method_of(read)
+    if method is None or not method.completes:
+        if read.given(_OF.completion_length) is not None:
+            read.refuse(_OF.completion_length, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
+        return {}
+    length: int = read.take(_OF.completion_length, min(256, sequence), "TRL's default")
+    if length > sequence:
+        read.refuse(_OF.completion_length, "found {}; a sequence has {} tokens", length, sequence)
+    return {"nc": min(length, sequence - 1) or 1}
+
+
+def _shares(read: Defaults, method: Method | None) -> None:
+    """What an inference engine keeps is a fraction of a GPU that is known."""
+    share = read.given(_OF.rollout_share)
+    if share and (method is None or not method.completes):
+        read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
+    elif share and read.given(Hardware.accelerator) is None and read.given(Hardware.gpu_memory_gb) is None:
+        read.refuse(_OF.rollout_share, "found {}; needs {}", share, "hardware.accelerator")
+
+
+def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe) -> Recipe:
+    """The recipe of a step that learns by another method."""
+    method, framework = method_of(read), str(read.given(EngineSettings.framework)).lower()
+    _shares(read, method)
+    if method is None:
+        if read.given(_OF.reference) is not None:
+            read.refuse(_OF.reference, "applies to methods with a reference model, found {!r}", "sft")
+        return recipe
+    name = str(read.given(_OF.name))
+    _refuse_others(read, recipe, name)
+    whole, fused = framework in _WHOLE, _fuses(recipe, name)
+    if fused and (method.scores or method.divergence or recipe.precision.autocast):
+        raise UnsupportedError(
+            _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
+        )
+    reference = _reference(read, model, method)
+    objective = Objective(
+        method=name,
+        reference=reference,
+        copies="copy" in (reference, read.given(_OF.reference)),
+        whole=whole,
+        upcasts=(framework == "llama-factory" and not method.scores)
+        or (engine.native and framework != "torchtune" and not (method.scores or fused)),
+        divergence=method.divergence,
+        supervised=method.supervised,
+        completes=method.completes,
+        scores=method.scores,
+        values=_has_value_head(read, method),
+        fused=fused,
+        pairs=method.pairs,
+        measures=method.measures and not whole and not method.scores,
+    )
+    return replace(recipe, objective=objective)
+
+
+def _reference(read: Defaults, model: Model, method: Method) -> str:
+    """Which model the step is compared with."""
+    given = read.given(_OF.reference)
+    if not method.refers:
+        if given == "copy" and method.completes:
+            return ""
+        if given is not None:
+            read.refuse(_OF.reference, "found {!r}; {!r} compares with no reference model", given, read.given(_OF.name))
+        return ""
+    if given == "adapter" and not model.network.adapted:
+        read.refuse(_OF.reference, "found {!r}; needs {}", "adapter", "training.adapter")
+    usual = "adapter" if model.network.adapted else "copy"
+    found: str = read.take(_OF.reference, usual, "as the trainers do")
+    return "" if found == "precomputed" else found
+
+
+def _refuse_others(read: Defaults, recipe: Recipe, name: str) -> None:
+    """Layers and layouts whose steps with further passes are not known."""
+    if recipe.implementation not in ("transformers", "liger", "unsloth"):
+        raise UnsupportedError(
+            _OF.name,
+            "found {!r} with layers of {!r}; supported: {}",
+            name,
+            recipe.implementation,
+            "transformers, liger, unsloth",
+        )
+    asked = {
+        "pipeline parallelism": recipe.pipeline is not None,
+        "tensor parallelism": recipe.tensor is not None,
+        "context parallelism": bool(recipe.ring_turns) or recipe.ulysses is not None,
+        "torch.compile": recipe.compiled,
+        Message("training.loss {!r}", recipe.loss.kind): recipe.implementation != "unsloth"
+        and recipe.loss.kind not in _LOSSES,
+        "vision towers": recipe.pictures is not None,
+    }
+    found = [each for each, there in asked.items() if there]
+    if found:
+        raise UnsupportedError(_OF.name, "found {!r}, which is not supported yet with {}", name, joined(", ", found))

@@ -1,0 +1,80 @@
+"""A checkpoint's index and header: whose tensors they list, said as an assumption, and what they are checked for."""
+
+import json
+
+import pytest
+
+from memcore.errors import ConfigError
+from memcore.faces.cli import main
+from memcore.networks.catalog import catalog
+from memcore.tools.checkpoints import checkpoint_of, whose
+from memcore.tools.sources import Source, read_sources
+
+LAYERS = 28
+NAMES = {f"model.layers.{at}.mlp.up_proj.weight": "model-00001-of-00002.safetensors" for at in range(LAYERS)}
+NAMES |= {"model.visual.blocks.40.norm1.weight": "model-00002-of-00002.safetensors"}
+PARAMETERS = catalog()["Qwen/Qwen3-0.6B"]["parameters"]
+
+
+def index(**metadata):
+    """An index whose tensors' names are of Qwen3-0.6B's layers."""
+    return json.dumps({"metadata": metadata, "weight_map": NAMES})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"total_size": 2 * PARAMETERS},
+        {"total_size": 4.0 * PARAMETERS},
+        {"total_size": 2 * PARAMETERS + 4096},
+        {"total_parameters": PARAMETERS, "total_size": 1},
+    ],
+)
+def test_an_index_is_of_a_model(said):
+    config, notes = read_sources([Source("model.safetensors.index.json", index(**said))])
+    assert config == {"model": "Qwen/Qwen3-0.6B"}
+    assert "which is assumed" in notes[0]
+
+
+@pytest.mark.parametrize("said", [{}, {"total_size": 0}, {"total_size": 3 * PARAMETERS}, {"total_size": "many"}])
+def test_tensors_of_nobody_are_asked_about(said):
+    with pytest.raises(ConfigError, match="lists 29 tensors of .* add its config.json"):
+        read_sources([Source("model.safetensors.index.json", index(**said))])
+    config, notes = read_sources([Source("model.safetensors.index.json", index(**said))], given=["model"])
+    assert config == {}
+    assert notes[0].startswith("lists 29 tensors")
+
+
+def test_the_number_of_layers_counts():
+    wrong = index(total_size=2 * PARAMETERS).replace("layers.27.", "layers.30.")
+    assert whose(checkpoint_of(json.loads(wrong))) is None
+
+
+HEADER = {
+    "__metadata__": {"format": "pt"},
+    "model.embed_tokens.weight": {"dtype": "BF16", "shape": [PARAMETERS - LAYERS, 1], "data_offsets": [0, 0]},
+    **{f"model.layers.{at}.n": {"dtype": "F32", "shape": [1], "data_offsets": [0, 0]} for at in range(LAYERS)},
+}
+
+
+def test_a_header_has_exact_bytes():
+    found = checkpoint_of(HEADER)
+    assert found.parameters == PARAMETERS
+    assert found.bytes == 2 * (PARAMETERS - LAYERS) + 4 * LAYERS
+    assert found.dtypes == {"BF16": 2 * (PARAMETERS - LAYERS), "F32": 4 * LAYERS}
+    assert whose(found)[0] == "Qwen/Qwen3-0.6B"
+
+
+def test_only_the_header_of_a_file_is_read(tmp_path, capsys):
+    text = json.dumps(HEADER).encode()
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(len(text).to_bytes(8, "little") + text + b"\xff" * 64)
+    assert main(["estimate", str(file), "--seq", "512", "--json"]) == 0
+    file.write_bytes(b"\xff" * 64)
+    assert main(["estimate", str(file)]) == 2
+    assert "has a header longer than" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("found", [{}, {"a": {"dtype": "BF16"}}, {"weight_map": []}, {"a": 1}])
+def test_other_objects_are_no_checkpoints(found):
+    assert checkpoint_of(found) is None

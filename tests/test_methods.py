@@ -1,0 +1,245 @@
+"""Methods other than supervised training: what a step of DPO, KTO, ORPO, reward models and GRPO keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.estimation import estimate
+from memcore.networks.catalog import find_model
+from memcore.tools.convert import imported
+
+pytestmark = pytest.mark.machine
+MODEL = "llama-3.2-1b"
+WEIGHTS = 2 * find_model(MODEL).parameters
+"""Bytes in bf16."""
+
+
+def answer(method, engine=None, gpus=1, **training):
+    """The estimate of a small job."""
+    data = {
+        "model": MODEL,
+        "training": {
+            "sequence_length": 1024,
+            "micro_batch_size": 4,
+            "activation_checkpointing": "full",
+            "precision": "bf16",
+            "method": method,
+            **training,
+        },
+        "engine": engine or {"type": "none"},
+        "hardware": {"num_gpus": gpus},
+    }
+    return estimate(Config.from_dict(data))
+
+
+def logits(sequences, tokens=1024, size=2):
+    """Bytes of logits of whole sequences."""
+    return sequences * tokens * 128256 * size
+
+
+def by_rule(rank, moment=None):
+    """Bytes of each rule at the peak, or at another moment."""
+    entries = rank.ledger(moment or rank.peak).entries
+    return {rule: sum(each.bytes for each in entries if each.rule == rule) for rule in {each.rule for each in entries}}
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpus", "parts"),
+    [
+        ({"type": "none"}, 1, 1),
+        ({"type": "ddp"}, 2, 1),
+        ({"type": "fsdp", "version": 1}, 8, 8),
+        ({"type": "fsdp"}, 8, 8),
+        ({"type": "deepspeed", "zero_stage": 2}, 8, 1),
+        ({"type": "deepspeed", "zero_stage": 3}, 8, 8),
+    ],
+    ids=str,
+)
+def test_the_reference_is_a_copy_that_the_engine_keeps_as_it_keeps_the_model(engine, gpus, parts):
+    """trl, dpo_trainer.py: `prepare_fsdp` shards it, `prepare_deepspeed` partitions it at stage 3."""
+    copied, alone = (
+        answer({"name": "dpo", "reference": reference}, engine, gpus, precision=None).ranks[0]
+        for reference in ("copy", "precomputed")
+    )
+    more = copied.after_init - alone.after_init
+    stored = 2 if engine["type"] in ("none", "ddp", "deepspeed") else 4
+    assert more == pytest.approx(stored / 2 * WEIGHTS / parts, rel=0.002)
+
+
+def test_an_adapter_needs_no_copy():
+    """`disable_adapter` (trl, dpo_trainer.py: `use_adapter`)."""
+    found = answer("dpo", adapter={"type": "lora"})
+    assert "reference_parameter" not in by_rule(found.ranks[0])
+    assert found.ranks[0].job.recipe.objective.reference == "adapter"
+
+
+def test_pairs_are_two_sequences():
+    """The activations of the model are those of a micro-batch twice as large."""
+    pairs, plain = answer("simpo").ranks[0], answer("sft", micro_batch_size=8).ranks[0]
+    ends = [next(moment.end for moment in rank.moments if moment.place == "final norm") for rank in (pairs, plain)]
+    assert ends[0] == ends[1]
+
+
+def test_both_models_logits_are_there_when_the_loss_is():
+    """trl 1.10, dpo_trainer.py, `_compute_loss`: `outputs` and `ref_outputs` live until it returns."""
+    rank = answer("dpo").ranks[0]
+    moment = next(moment for moment in rank.moments if moment.place == "objective")
+    assert by_rule(rank, moment)["to"] == pytest.approx(2 * logits(8, size=4), rel=0.02)
+    rank = answer("dpo", {"type": "deepspeed", "zero_stage": 2}, 8, precision=None).ranks[0]
+    held = by_rule(rank, next(moment for moment in rank.moments if moment.place == "objective"))
+    assert held["linear"] == pytest.approx(2 * logits(8), rel=0.01)
+    assert held["log_softmax"] == pytest.approx(logits(8, 1023), rel=0.001)
+
+
+def test_logits_are_fp32_where_accelerate_prepares_the_model():
+    """accelerate, `convert_outputs_to_fp32`; DeepSpeed's engine returns 16 bits."""
+    assert answer("dpo", precision="bf16-mixed").ranks[0].job.recipe.objective.upcasts
+    zero = answer("dpo", {"type": "deepspeed", "zero_stage": 2}, 8, precision=None).ranks[0].job.recipe.objective
+    assert not zero.upcasts
+
+
+def test_a_reward_model_has_no_logits():
+    """One number for each token."""
+    found = answer("reward")
+    assert found.ranks[0].job.model.network.ends.head.outer == (1,)
+    assert found.ranks[0].peak_of("loss") < answer("simpo").ranks[0].peak_of("loss") - 2 * logits(8)
+
+
+def test_grpo_has_logits_of_completions_alone():
+    """trl, grpo_trainer.py: `logits_to_keep`."""
+    short, long = (answer({"name": "grpo", "completion_length": tokens}).ranks[0].most for tokens in (512, 1000))
+    assert long - short > logits(4, 480)
+    with pytest.raises(ConfigError, match="a sequence has 1024 tokens"):
+        answer({"name": "grpo", "completion_length": 2000})
+
+
+def test_a_value_head_sits_on_a_whole_model():
+    """LLaMA-Factory computes logits for rewards, casts them to fp32 and drops them (trl 0.9, `AutoModelForCausalLM`)."""
+    found = answer("reward", {"type": "none", "framework": "llama-factory"}).ranks[0]
+    assert found.job.model.network.ends.head.outer == ("V",)
+    assert found.peak_of("loss") - answer("reward").ranks[0].peak_of("loss") > logits(8) + logits(8, size=4)
+
+
+def test_a_fused_loss_has_logits_of_one_pair():
+    """liger_kernel, chunked_loss/fused_linear_preference.py."""
+    rank = answer("dpo", loss="fused-linear").ranks[0]
+    moment = next(moment for moment in rank.moments if moment.place == "objective")
+    assert by_rule(rank, moment)["linear"] == pytest.approx(3 * logits(2), rel=0.05)
+
+
+def test_unsloth_never_has_logits_of_grpo():
+    """unsloth_zoo, rl_replacements.py: head and loss are computed together; other methods are TRL's own."""
+    base = {"implementation": "unsloth", "adapter": {"type": "lora"}}
+    assert answer({"name": "grpo", "completion_length": 512}, **base).ranks[0].job.recipe.objective.fused
+    assert not answer("dpo", **base).ranks[0].job.recipe.objective.fused
+
+
+SCRIPTS = {
+    "DPO": ("dpo", "beta=0.1, max_length=512"),
+    "GRPO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412"),
+    "KTO": ("kto", "max_length=512"),
+    "Reward": ("reward", "max_length=512"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_say_the_method(name):
+    """TRL's configs in Python."""
+    method, more = SCRIPTS[name]
+    text = (
+        f"from trl import {name}Config, {name}Trainer\n"
+        f"args = {name}Config(per_device_train_batch_size=2, bf16=True, {more})\n"
+        f'trainer = {name}Trainer(model="a/b", args=args)\n'
+    )
+    training = imported(text).config["training"]
+    said = training["method"]
+    assert (said if isinstance(said, str) else said["name"]) == method
+    assert training["sequence_length"] == 512
+    assert training["activation_checkpointing"]
+
+
+def test_a_rollout_engine_keeps_its_share():
+    """vLLM on the same GPU, not asleep."""
+    method = {"name": "grpo", "rollout_share": 0.3}
+    config = {"model": MODEL, "training": {"sequence_length": 1024, "method": method}}
+    with pytest.raises(ConfigError, match="needs hardware.accelerator"):
+        estimate(Config.from_dict(config))
+    known = {**config, "hardware": {"accelerator": "h100-sxm-80gb"}}
+    alone = {**known, "training": {"sequence_length": 1024, "method": "grpo"}}
+    several = [estimate(Config.from_dict(each)) for each in (known, alone)]
+    assert several[0].device.expected - several[1].device.expected == round(0.3 * several[0].capacity)
+
+
+READ = {
+    "model_name_or_path: a/b\nbf16: true\nbeta: 0.1\nmax_length: 8\n": {"name": "dpo"},
+    "model_name_or_path: a/b\nbeta: 0.1\nprecompute_ref_log_probs: true\n": {"name": "dpo", "reference": "precomputed"},
+    "model_name_or_path: a/b\ndesirable_weight: 1.0\n": {"name": "kto"},
+    "model_name_or_path: a/b\ncenter_rewards_coefficient: 0.01\n": {"name": "reward"},
+    "python trl/scripts/kto.py --model_name_or_path a/b --beta 0.1": {"name": "kto"},
+    "python examples/scripts/orpo.py --model_name_or_path a/b": {"name": "orpo"},
+    "model_name_or_path: a/b\nnum_generations: 8\nmax_prompt_length: 100\nmax_completion_length: 200\nbeta: 0.04\n": {
+        "name": "grpo", "completion_length": 200, "reference": "copy"},
+    "model_name_or_path: a/b\nnum_generations: 8\nuse_vllm: true\nvllm_mode: colocate\n": {
+        "name": "grpo", "completion_length": 512, "rollout_share": 0.3},
+    "model_name_or_path: a/b\nnum_generations: 8\nuse_vllm: true\nvllm_mode: server\nuse_peft: true\nbeta: 0.1\n": {
+        "name": "grpo", "completion_length": 512},
+    "model_name_or_path: a/b\nstage: dpo\n": {"name": "dpo"},
+    "model_name_or_path: a/b\nstage: dpo\npref_loss: simpo\n": {"name": "simpo"},
+    "model_name_or_path: a/b\nstage: rm\n": {"name": "reward"},
+    "model_name_or_path: a/b\nstage: kto\nref_model: c/d\n": {"name": "kto", "reference": "copy"},
+    "base_model: a/b\nrl: ipo\n": {"name": "dpo"},
+    "base_model: a/b\nreward_model: true\n": {"name": "reward"},
+    "base_model: a/b\nrl: grpo\nsequence_len: 1024\ntrl:\n  max_completion_length: 256\n  beta: 0.1\n": {
+        "name": "grpo", "completion_length": 256, "reference": "copy"},
+    "swift rlhf --model a/b": {"name": "dpo"},
+    "swift rlhf --rlhf_type rm --model a/b": {"name": "reward"},
+    "swift rlhf --rlhf_type grpo --model a/b --tuner_type full --use_vllm true --vllm_mode colocate --sleep_level 1": {
+        "name": "grpo", "completion_length": 512, "reference": "copy"},
+    "swift rlhf --rlhf_type grpo --model a/b --tuner_type full --beta 0 --use_vllm true --vllm_mode colocate": {
+        "name": "grpo", "completion_length": 512, "rollout_share": 0.9},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_tools_say_the_method(text):
+    """TRL's, LLaMA-Factory's, axolotl's and ms-swift's own words for it."""
+    found = imported(text)
+    said = found.config["training"]["method"]
+    assert ({"name": said} if isinstance(said, str) else said) == READ[text]
+    assert found.accounts.left_out == ()
+
+
+def test_grpo_reads_prompt_and_completion():
+    """A sequence is both."""
+    text = "model_name_or_path: a/b\nnum_generations: 8\nmax_prompt_length: 100\nmax_completion_length: 200\n"
+    assert imported(text).config["training"]["sequence_length"] == 300
+
+
+def test_kto_scores_mismatched_pairs_too():
+    """Four passes: of both models, over answers and over mismatched ones."""
+    rank = answer("kto").ranks[0]
+    assert sum(moment.place == "head and loss" for moment in rank.moments) >= 4
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "reason"),
+    [
+        ("kto", {"loss": "fused-linear"}, "fused-linear"),
+        ("dpo", {"compile": True}, "torch.compile"),
+    ],
+)
+def test_what_is_not_known_is_refused(method, more, reason):
+    """By name."""
+    with pytest.raises(UnsupportedError, match=reason):
+        answer(method, **more)
+
+
+def test_settings_of_other_methods_are_errors():
+    """Nothing that is given is ignored."""
+    for method in ({"name": "sft", "reference": "copy"}, {"name": "orpo", "reference": "copy"}):
+        with pytest.raises(ConfigError, match="reference"):
+            answer(method)
+    with pytest.raises(ConfigError, match="completion_length"):
+        answer({"name": "dpo", "completion_length": 5})

@@ -1,0 +1,72 @@
+"""Names of re-uploaded and quantized repositories: what trains and serves behind them, and how it is said."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import ConfigError
+from memcore.networks.catalog import find_model, named
+
+NAMES = [
+    ("NousResearch/Meta-Llama-3.1-8B", "meta-llama/Llama-3.1-8B", None, ""),
+    ("NousResearch/Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf", None, ""),
+    ("casperhansen/llama-3-70b-fp16", "meta-llama/Meta-Llama-3-70B", None, ""),
+    ("unsloth/Qwen3-8B-unsloth-bnb-4bit", "Qwen/Qwen3-8B", "nf4", "nf4-double"),
+    ("unsloth/llama-3-8b-Instruct-bnb-4bit", "meta-llama/Meta-Llama-3-8B-Instruct", "nf4", "nf4-double"),
+    ("unsloth/gpt-oss-20b-BF16", "openai/gpt-oss-20b", "bf16", ""),
+    ("unsloth/Llama-3.3-70B-Instruct-GGUF", "meta-llama/Llama-3.3-70B-Instruct", "gguf", None),
+    ("TheBloke/Llama-2-13B-chat-GPTQ", "meta-llama/Llama-2-13b-chat-hf", "gptq", None),
+    ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "Qwen/Qwen2.5-7B-Instruct", "gptq", None),
+    ("Qwen/Qwen3-8B-AWQ", "Qwen/Qwen3-8B", "awq", None),
+    ("Qwen/Qwen3-8B-FP8", "Qwen/Qwen3-8B", "fp8-block", "fp8"),
+    ("RedHatAI/Qwen3-8B-FP8-dynamic", "Qwen/Qwen3-8B", "fp8-channel", None),
+    ("llama3-8b", "meta-llama/Meta-Llama-3-8B", None, ""),
+    ("llama2-7b", "meta-llama/Llama-2-7b-hf", None, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "base", "stored", "frozen"), NAMES)
+def test_a_name_says_model_and_recipe(name, base, stored, frozen):
+    found = named(name)
+    assert (found.base, found.format, found.frozen) == (base, stored, frozen)
+    assert find_model(name) == find_model(base)
+
+
+@pytest.mark.parametrize(
+    "name", ["moonshotai/Kimi-K2-Thinking", "somebody/llama-of-mine", "mistral-7b", "Qwen/Qwen9-8B-AWQ"]
+)
+def test_what_may_have_another_shape_is_asked_for(name):
+    assert named(name) is None
+    with pytest.raises(ConfigError, match="not one of the"):
+        find_model(name)
+
+
+def trained(model, **training):
+    """The estimate of a LoRA job."""
+    said = {"sequence_length": 512, "adapter": {"type": "lora"}, **training}
+    return estimate(Config.from_dict({"model": model, "training": said}))
+
+
+def test_training_has_the_format_of_the_name_and_says_so():
+    found = trained("unsloth/Qwen3-0.6B-unsloth-bnb-4bit")
+    plain = trained("Qwen/Qwen3-0.6B", quantization="nf4-double")
+    assert found.peak.peak == plain.peak.peak != trained("Qwen/Qwen3-0.6B").peak.peak
+    said = {each.path: each for each in found.assumptions}
+    assert said["model"].value == "Qwen/Qwen3-0.6B"
+    assert said["model"].notable
+    assert "leaves some layers in 16 bits" in said["training.quantization"].reason
+
+
+def test_what_the_config_says_comes_before_the_name():
+    found = trained("unsloth/Qwen3-0.6B-bnb-4bit", quantization="int8")
+    assert found.peak.peak == trained("Qwen/Qwen3-0.6B", quantization="int8").peak.peak
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B-AWQ", "unsloth/Qwen3-0.6B-GGUF", "Qwen/Qwen3-0.6B-GPTQ-Int4"])
+def test_formats_that_are_not_trained_are_refused_with_the_base(name):
+    with pytest.raises(ConfigError, match="training is supported from Qwen/Qwen3-0.6B"):
+        trained(name)
+
+
+def test_quantized_weights_are_not_trained_themselves():
+    with pytest.raises(ConfigError, match="frozen"):
+        estimate(Config.from_dict({"model": "unsloth/Qwen3-0.6B-bnb-4bit", "training": {"sequence_length": 512}}))

@@ -1,0 +1,221 @@
+"""The picture of a step in a browser: crosshair, pin, span and ghost, by pointer, touch and keyboard."""
+
+import re
+
+import pytest
+from test_page import (
+    AXE,
+    SEQUENCE,
+    browser_type_launch_args,  # noqa: F401 - a fixture
+    live,
+    watched,  # noqa: F401 - a fixture
+)
+
+from memcore import estimate
+from memcore.faces.render.page import EXAMPLE
+from memcore.memory.stretches import stretches
+from memcore.questions.solving import solve
+from memcore.units import format_bytes
+
+pytestmark = pytest.mark.machine
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+
+VIEW = "document.querySelector('svg.timeline > svg').getAttribute('viewBox')"
+
+
+def pointed(page, across):
+    """Move the pointer to a place across the step, from 0 to 1."""
+    box = page.locator("#scan").bounding_box()
+    page.mouse.move(box["x"] + across * box["width"], box["y"] + box["height"] / 2)
+
+
+def test_the_crosshair_reads_every_moment(watched, site):  # noqa: F811
+    """By pointer and by keys: name, bytes by kind, and the largest tensors; a click or Enter pins, and unpins."""
+    found = estimate(EXAMPLE)
+    live(watched, site)
+    name, total, scan = (watched.locator(each) for each in ("#moment-name", "#moment-total", "#scan"))
+    expect(watched.locator("#moment-state")).to_have_text("At the peak")
+    expect(total).to_have_text(format_bytes(found.peak.peak))
+    expect(watched.locator("#moment-tensors li")).to_have_count(5)
+    for across in (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8):
+        pointed(watched, across)
+    run = next(each for each in stretches(found.rank) if each.start < 0.8 < each.end)
+    expect(name).to_have_text("backward pass, layers 2 to 29, 20 of 28")
+    expect(watched.locator("#readout")).to_contain_text(f"20 of 28: {format_bytes(run.ledger(found.rank, 19).total)}")
+    parts = watched.locator("#moment-kinds b").all_inner_texts()
+    assert parts[0] == format_bytes(found.rank.persistent.parameters)
+    assert len(parts) == watched.locator("#moment-kinds li").count() > 5
+    watched.mouse.down()
+    watched.mouse.up()
+    expect(watched.locator("#moment-state")).to_have_text("Pinned")
+    expect(watched.locator("#moment-tensors details")).to_have_count(12)
+    watched.locator("#moment-tensors summary").first.click()
+    expect(watched.locator("#moment-tensors details").first).to_contain_text("Source: ")
+    pointed(watched, 0.1)
+    expect(name).to_contain_text("20 of 28")  # the list stays with the pinned moment
+    expect(watched.locator("#readout")).to_contain_text("forward pass, layers 2 to 29")
+    watched.locator("#moment-unpin").click()
+    expect(watched.locator("#moment-unpin")).to_be_hidden()
+    watched.mouse.move(5, 5)
+    scan.focus()
+    watched.keyboard.press("Home")
+    expect(scan).to_have_attribute("aria-valuetext", re.compile("^forward pass, inputs: "))
+    for _ in range(4):
+        watched.keyboard.press("ArrowRight")
+    expect(scan).to_have_attribute("aria-valuetext", re.compile("^forward pass, layers 2 to 29, 2 of 28: "))
+    watched.keyboard.press("PageDown")
+    watched.keyboard.press("ArrowLeft")
+    expect(scan).to_have_attribute("aria-valuetext", re.compile("layers 2 to 29, 28 of 28: "))
+    watched.keyboard.press("End")
+    expect(scan).to_have_attribute("aria-valuenow", scan.get_attribute("aria-valuemax"))
+    watched.keyboard.press("Enter")
+    expect(watched.locator("#moment.held")).to_contain_text("optimizer step")
+    watched.keyboard.press("Escape")
+    expect(watched.locator("#moment.held")).to_have_count(0)
+
+
+def test_a_span_is_zoomed_into(watched, site):  # noqa: F811
+    """Dragging draws a span, keys and buttons zoom too; a double click, Escape and a button show the whole step."""
+    live(watched, site)
+    phases = watched.locator("svg.timeline text.name:not([visibility=hidden])")
+    assert phases.all_text_contents()[:3] == ["forward", "loss", "backward"]
+    pointed(watched, 0.4)
+    watched.mouse.down()
+    pointed(watched, 0.5)
+    expect(watched.locator("#scan .brush")).to_be_visible()
+    pointed(watched, 0.55)
+    watched.mouse.up()
+    start, _, width, _ = map(float, watched.evaluate(VIEW).split())
+    assert (round(start, -1), round(width, -1)) == (400, 150)
+    expect(watched.locator("#scan .brush")).to_be_hidden()
+    expect(watched.locator("svg.timeline circle.peak")).to_be_visible()
+    pointed(watched, 0.55)
+    expect(watched.locator("#readout")).to_contain_text("loss, ")
+    watched.locator("#scan").dblclick()
+    assert watched.evaluate(VIEW) == "0 0 1000 1000"
+    watched.locator("#zoom-in").click()
+    expect(watched.locator("#zoom-reset")).to_be_enabled()
+    assert watched.evaluate(VIEW) != "0 0 1000 1000"
+    watched.locator("#scan").focus()
+    watched.keyboard.press("+")
+    assert round(float(watched.evaluate(VIEW).split()[2])) == 250
+    watched.keyboard.press("Home")  # the crosshair stays in sight
+    assert watched.evaluate(VIEW).startswith("0 0 2")
+    watched.keyboard.press("Escape")
+    assert watched.evaluate(VIEW) == "0 0 1000 1000"
+
+
+def test_the_curve_before_an_edit_stays(watched, site):  # noqa: F811
+    """As a dashed line with its peak, until the next edit; the difference is said; a pin stays where it was."""
+    live(watched, site)
+    before = estimate(EXAMPLE)
+    config = {**EXAMPLE, "training": {**EXAMPLE["training"], "sequence_length": 8192}}
+    more = format_bytes(estimate(config).device.expected - before.device.expected)
+    pointed(watched, 0.3)
+    watched.mouse.down()
+    watched.mouse.up()
+    pinned = watched.locator("#moment-name").inner_text()
+    expect(watched.locator(".ghost")).to_have_count(0)
+    expect(watched.locator("#difference")).to_be_empty()
+    for value in ("6144", "8192"):  # one edit, as a slider makes it
+        watched.locator(SEQUENCE).fill(value)
+        expect(watched.locator("#verdict")).to_have_attribute("aria-busy", "false")
+    expect(watched.locator("svg.timeline text.ghost")).to_contain_text(f"peak {format_bytes(before.peak.peak)}")
+    expect(watched.locator("svg.timeline .ghost polyline")).to_be_attached()
+    expect(watched.locator("#difference")).to_have_text(f"+{more} since the last edit")
+    expect(watched.locator("#moment-name")).to_have_text(pinned)
+    expect(watched.locator("#moment-tensors details")).to_have_count(12)
+    watched.locator(SEQUENCE).blur()
+    watched.locator(SEQUENCE).fill("4096")
+    expect(watched.locator("#difference")).to_have_text(f"−{more} since the last edit")
+    watched.evaluate("location.hash = 'v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192'")
+    expect(watched.locator("#timeline svg.users")).to_be_visible()
+    expect(watched.locator("#zoom-in")).to_be_hidden()
+
+
+def test_by_touch_and_in_chinese(browser, site):
+    """A finger that slides reads, one that lifts pins; axe finds nothing with a moment pinned; all of it in Chinese."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    size = {"width": 390, "height": 844}
+    context = browser.new_context(viewport=size, has_touch=True, locale="zh-CN", bypass_csp=True, color_scheme="dark")
+    page = live(context.new_page(), site)
+    expect(page.locator("#moment")).to_be_hidden()
+    page.locator("#scan").tap(position={"x": 60, "y": 50})
+    expect(page.locator("#moment-state")).to_have_text("已固定")
+    expect(page.locator("#moment-name")).to_contain_text("前向传播")
+    expect(page.locator("#moment-tensors details")).to_have_count(12)
+    expect(page.locator("#moment-tensors")).to_contain_text("另有")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 844})
+        found = Axe().run(page, options=AXE).response["violations"]
+        assert [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found] == []
+    context.close()
+
+
+def test_sliders_are_painted_by_what_fits(browser, site):
+    """A slider opens under its number, says up to where the job fits, and pulling it edits the job; axe finds nothing."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, bypass_csp=True)
+    page = live(context.new_page(), site)
+    number = page.locator(SEQUENCE)
+    track = page.get_by_role("slider", name="Sequence length, slider", include_hidden=True)
+    most = solve(EXAMPLE, "training.sequence_length").value
+    said = re.compile(f"^Fits up to {most:,}; tight above 1,024$")
+    expect(page.locator("#field-training-sequence_length-painted")).to_have_text(said)
+    expect(track).to_have_attribute("title", said)
+    strip = page.locator(".slot:has(#field-training-sequence_length) .strip i")
+    assert strip.evaluate_all("(all) => all.map((each) => each.className)") == ["fits", "tight", "no"]
+    expect(track).to_be_hidden()
+    number.focus()
+    page.keyboard.press("Tab")
+    expect(track).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(number).to_have_value("1024")
+    expect(page.locator("#verdict")).to_have_attribute("data-level", "fits")
+    expect(track).to_have_attribute("aria-valuetext", "1024")
+    expect(page.locator("#field-training-sequence_length-painted")).to_have_text(said)  # whatever it says itself
+    batch = page.locator("#field-training-micro_batch_size-painted")
+    expect(batch).to_have_text(re.compile("^Fits up to "))
+    expect(page.locator(".number.old")).to_have_count(0)
+    page.keyboard.press("Escape")
+    for width in (1280, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        for path in ("hardware.num_gpus", "training.sequence_length", "training.micro_batch_size"):
+            page.locator(f'[name="{path}"]').focus()
+            box = page.locator(f'[data-track="{path}"]').bounding_box()
+            assert box["x"] >= 0, path
+            assert box["x"] + box["width"] <= width, path
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        found = Axe().run(page, options=AXE).response["violations"]
+        assert [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found] == []
+    page.evaluate("document.getElementById('language').value = 'zh'")
+    page.evaluate("document.getElementById('language').dispatchEvent(new Event('change', { bubbles: true }))")
+    expect(batch).to_have_text(re.compile("^最多可放下 "))
+    context.close()
+
+
+def test_stages_of_a_pipeline(watched, site):  # noqa: F811
+    """A picture for each; pressing one shows its step, by keyboard too, with its own tensors and no ghost."""
+    job = "v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
+    live(watched, f"{site}#{job}")
+    stages = watched.locator("#stages button")
+    expect(stages).to_have_count(2)
+    expect(watched.locator("#used")).to_contain_text("% used on the fullest GPU; 4 GPUs hold ")
+    other = watched.locator('#stages [aria-pressed="false"]')
+    size = other.locator("b").inner_text()
+    assert size != watched.locator("#moment-total").inner_text()
+    other.focus()
+    watched.keyboard.press("Enter")
+    expect(watched.locator("#moment-total")).to_have_text(size)
+    expect(watched.locator('#stages [aria-pressed="true"] b')).to_have_text(size)
+    expect(watched.locator("#stages button:focus")).to_have_count(1)
+    expect(watched.locator(".ghost")).to_have_count(0)
+    watched.locator("#scan").focus()
+    watched.keyboard.press("Home")
+    watched.keyboard.press("Enter")
+    expect(watched.locator("#moment-tensors details")).not_to_have_count(0)

@@ -1,0 +1,90 @@
+"""`config.json` files as they were published, against the published number of parameters; servers and adapters answer.
+
+The numbers are those that the makers publish, with layers that predict several tokens where a file has them; that of
+InternVL3 is its converted checkpoint's, that of Kimi-K2.5 what transformers builds. Keys that decide nothing are cut.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.estimation import estimate_serving, estimate_training
+from memcore.networks.read import read_model
+
+pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
+
+PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
+PREDICTING = ("XiaomiMiMo/MiMo-7B-Base",)
+"""Their number counts the layers that predict several tokens."""
+UNTRAINED = {
+    "OpenGVLab/InternVL2_5-8B": "per-group",
+    "XiaomiMiMo/MiMo-V2-Flash": "sdpa",
+    "internlm/internlm2_5-7b-chat": "per-group",
+}
+"""Refused for training by the part that lacks."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameters_are_the_published_ones(name):
+    """Whatever older releases saved besides."""
+    model, extra = read_model(PUBLISHED[name]["config"]), 0
+    if name in PREDICTING:
+        extra = model.published_extras["multi-token prediction"]
+    assert model.parameters + extra == PUBLISHED[name]["parameters"]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_vllm_is_answered(name):
+    """Weights and cache on eight GPUs that share the layers."""
+    job = {"model": PUBLISHED[name]["config"], "engine": {"type": "vllm"}}
+    job = {**job, "hardware": {"accelerator": "b200", "num_gpus": 4}}
+    job["parallelism"] = {"tensor_parallel_size": 4}
+    assert estimate_serving(job).budget
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_an_adapter_is_answered(name):
+    """LoRA on one GPU, or refused by the part that lacks."""
+    job = {"model": PUBLISHED[name]["config"], "training": {"adapter": "lora"}}
+    if name in UNTRAINED:
+        with pytest.raises((ConfigError, UnsupportedError), match=UNTRAINED[name]):
+            estimate_training(job)
+    else:
+        assert estimate_training(job).allocated.expected > PUBLISHED[name]["parameters"]
+
+
+def test_the_decoder_of_a_derived_composite_has_its_own_row():
+    """Its layers and caches are known; the tower is counted."""
+    config = PUBLISHED["LiquidAI/LFM2.5-VL-1.6B"]["config"]
+    whole, text = read_model(config), read_model(config["text_config"])
+    assert whole.cached_elements == text.cached_elements > 0
+    assert whole.state_elements == text.state_elements > 0
+    assert whole.parameters_by_kind["tower"] > 400_000_000
+    assert [layer for layer, _ in whole.layers] == [layer for layer, _ in text.layers]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"replace_with_linear": True}, "replace_with_linear"),
+        ({"sparsify": [0.5]}, "sparsify"),
+    ],
+)
+def test_blocks_of_another_kind_are_refused(change, said):
+    """Nemotron-NAS may put a single matrix in place of a part."""
+    config = PUBLISHED["nvidia/Llama-3_3-Nemotron-Super-49B-v1"]["config"]
+    first, *rest = config["block_configs"]
+    blocks = [{**first, "ffn": {**first["ffn"], **change}}, *rest]
+    with pytest.raises(ConfigError, match=said):
+        read_model({**config, "block_configs": blocks})
+
+
+def test_modelopt_may_leave_out_its_method():
+    """As ModelOpt 0.31 writes it; the producer says what it is."""
+    config = {**PUBLISHED["Qwen/Qwen3-235B-A22B"]["config"]}
+    config["quantization_config"] = {"quant_algo": "FP8", "producer": {"name": "modelopt", "version": "0.31.0"}}
+    job = {"model": config, "engine": {"type": "vllm"}, "hardware": {"accelerator": "h200-sxm-141gb", "num_gpus": 4}}
+    found = estimate_serving({**job, "parallelism": {"tensor_parallel_size": 4}})
+    assert found.fits

@@ -1,0 +1,195 @@
+"""Python scripts and notebooks: what their calls say of a job; none of them is run."""
+
+import json
+
+import pytest
+
+from memcore.errors import MemcoreError
+from memcore.formats.python import calls, code_of
+from memcore.formats.readers import flat
+from memcore.tools import imported
+from memcore.tools.sources import Source, read_sources
+
+P, POLICY, BITS = "training.precision", "training.activation_checkpointing.policy", "training.quantization"
+OFFLOADED, TYPE, RANK = "training.offload.activations", "training.adapter.type", "training.adapter.rank"
+TARGETS, LENGTH = "training.adapter.target_modules", "training.sequence_length"
+UNSLOTH = """from unsloth import FastLanguageModel
+import torch
+max_seq_length = 2048 # Choose any! We auto support RoPE Scaling internally!
+dtype = None # None for auto detection. Float16 for Tesla T4, V100, Bfloat16 for Ampere+
+load_in_4bit = True # Use 4bit quantization to reduce memory usage. Can be False.
+model, tokenizer = FastLanguageModel.from_pretrained(
+    model_name = "unsloth/Meta-Llama-3.1-8B-bnb-4bit",
+    max_seq_length = max_seq_length,
+    dtype = dtype,
+    load_in_4bit = load_in_4bit,
+)
+"""
+ADAPTED = """model = FastLanguageModel.get_peft_model(
+    model,
+    r = 16, # Choose any number > 0 ! Suggested 8, 16, 32, 64, 128
+    target_modules = ["q_proj", "k_proj", "v_proj", "o_proj",
+                      "gate_proj", "up_proj", "down_proj",],
+    lora_alpha = 16,
+    lora_dropout = 0, # Supports any, but = 0 is optimized
+    bias = "none",    # Supports any, but = "none" is optimized
+    use_gradient_checkpointing = "unsloth", # True or "unsloth" for very long context
+    random_state = 3407,
+    use_rslora = False,
+    loftq_config = None,
+)
+"""
+TRAINED = """trainer = SFTTrainer(model = model, tokenizer = tokenizer, args = SFTConfig(
+    per_device_train_batch_size = 2, gradient_accumulation_steps = 4, warmup_steps = 5, max_steps = 60,
+    learning_rate = 2e-4, optim = "adamw_8bit", weight_decay = 0.01, seed = 3407, report_to = "none"))
+"""
+AGAIN = """if False:
+    model, tokenizer = FastLanguageModel.from_pretrained(model_name = "lora_model", load_in_4bit = False)
+"""
+QLORA = """import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, TrainingArguments
+from trl import SFTTrainer
+BATCH = 2
+bnb_config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                                bnb_4bit_compute_dtype=torch.bfloat16)
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", quantization_config=bnb_config, device_map="auto")
+peft_config = LoraConfig(lora_alpha=16, lora_dropout=0.1, r=64, bias="none", task_type="CAUSAL_LM", target_modules=["q_proj"])
+args = TrainingArguments(output_dir="x", per_device_train_batch_size=BATCH * 2, bf16=True, gradient_checkpointing=True)
+trainer = SFTTrainer(model=model, peft_config=peft_config, max_seq_length=512, args=args)
+"""
+FULL = """from trl import SFTConfig, SFTTrainer
+SFTTrainer(model="Qwen/Qwen3-0.6B", args=SFTConfig(max_length=4096, packing=True), train_dataset=dataset).train()
+"""
+SERVED = """from vllm import LLM, SamplingParams
+llm = LLM(model="Qwen/Qwen3-8B", tensor_parallel_size=2, max_model_len=8 * 1024, enforce_eager=False,
+          gpu_memory_utilization=0.85, kv_cache_dtype="fp8", enable_prefix_caching=False, seed=1)
+"""
+READ = {
+    UNSLOTH + ADAPTED + TRAINED + AGAIN: {
+        "model": "unsloth/Meta-Llama-3.1-8B", BITS: "nf4-double", P: "bf16", POLICY: "full", OFFLOADED: "cpu",
+        RANK: 16, TARGETS: ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"], LENGTH: 2048,
+        "training.implementation": "unsloth", "training.micro_batch_size": 2, "training.optimizer.name": "adamw-8bit"},
+    UNSLOTH.replace("= True", "= False") + ADAPTED + TRAINED: {"model": "unsloth/Meta-Llama-3.1-8B", BITS: None, P: "bf16"},
+    UNSLOTH.replace("    dtype", "    full_finetuning = True,\n    dtype") + TRAINED: {BITS: None, TYPE: None, OFFLOADED: "cpu"},
+    UNSLOTH + ADAPTED.replace('"unsloth"', "True") + TRAINED: {POLICY: "full", OFFLOADED: None},
+    UNSLOTH + ADAPTED.replace('"unsloth"', "False") + TRAINED: {POLICY: "none", OFFLOADED: None},
+    QLORA: {"model": "meta-llama/Llama-2-7b-hf", BITS: "nf4-double", RANK: 64, TARGETS: ["q_proj"], LENGTH: 512,
+            "training.micro_batch_size": 4, POLICY: "full", TYPE: "lora", P: "bf16-mixed"},
+    QLORA.replace(' bnb_4bit_quant_type="nf4",', "").replace(", gradient_checkpointing=True", ""): {
+        BITS: "fp4-double", POLICY: "none"},
+    QLORA.replace("bf16=True", "bf16=torch.cuda.is_bf16_supported()"): {P: "bf16-mixed"},
+    FULL: {"model": "Qwen/Qwen3-0.6B", LENGTH: 4096, POLICY: "full", TYPE: None, P: "bf16-autocast",
+           "training.packed_sequences": True},
+    SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
+             "engine.enforce_eager": False, "engine.enable_prefix_caching": False, "inference.kv_cache_dtype": "fp8",
+             "engine.gpu_memory_utilization": 0.85, "engine.type": "vllm"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_calls_say_what_a_job_is(text):
+    found = flat(imported(text).config)
+    assert {path: found.get(path) for path in READ[text]} == READ[text]
+
+
+def notebook(*cells):
+    """A notebook of cells of code, each in one piece or in lines."""
+    sources = [each.splitlines(keepends=True) if at % 2 else each for at, each in enumerate(cells)]
+    return json.dumps({"cells": [{"cell_type": "code", "source": each} for each in sources], "nbformat": 4})
+
+
+def test_a_notebook_is_its_cells():
+    cells = ["%%capture\n!pip install unsloth \\\n  trl\nimport os", "%%bash\nls 007", UNSLOTH, ADAPTED, TRAINED]
+    assert imported(notebook(*cells)).config == imported(UNSLOTH + ADAPTED + TRAINED).config
+
+
+REFUSED = {
+    UNSLOTH + "trainer = PPOTrainer(model, args=PPOConfig(beta=0.1))\n": "PPOTrainer: found in line",
+    QLORA.replace("LoraConfig(", "IA3Config("): "IA3Config: found in line",
+    QLORA.replace('bias="none"', 'bias="all"'): "LoraConfig(bias=): found 'all'",
+    QLORA
+    + "other = TrainingArguments(output_dir='y', per_device_train_batch_size=8)\n": "different arguments in lines",
+    "import torch\nfor x in range(3):\nprint(x)\nTrainingArguments(": "is not Python: line",
+    notebook("print(1)"): "notebook in which nothing",
+    "import torch\n\ndef build():\n    return torch.zeros(1)\n": "is a Python script, which is not run",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_supported_is_refused_by_name(text):
+    with pytest.raises(MemcoreError) as raised:
+        imported(text)
+    assert REFUSED[text] in str(raised.value)
+
+
+def test_what_nobody_knows_is_asked_for_by_name():
+    text = FULL.replace('"Qwen/Qwen3-0.6B"', '"Qwen/Qwen3-0.6B"').replace("4096", "config.length")
+    with pytest.raises(MemcoreError, match=r"found \$length, which the script does not set; give it with --seq"):
+        read_sources([Source("a.py", text)])
+    config, _ = read_sources([Source("a.py", text)], given=[LENGTH])
+    assert config["model"] == "Qwen/Qwen3-0.6B"
+
+
+def test_arguments_that_are_elsewhere_are_said():
+    found = imported(FULL.replace("packing=True", "**options"))
+    assert any("arguments of SFTConfig are in options" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("2 * 3 - 1", 5),
+        ("-1e-4", -1e-4),
+        ("'a' + 'b'", "ab"),
+        ("f'{n}-x'", "2-x"),
+        ("not flag", False),
+        ("1 if flag else 2", 1),
+        ("args.rank", 8),
+        ("os.environ.get('RANK', 4)", 4),
+        ("os.environ['RANK']", "$EXPRESSION"),
+        ("dict(a=n)", {"a": 2}),
+        ("twice", "$twice"),
+        ("unknown(1)", "$unknown"),
+        ("2 ** 9999999", "$EXPRESSION"),
+        ("1 / 0", "$EXPRESSION"),
+        ("10 ** 9 * 10 ** 9 * 99", "$EXPRESSION"),
+    ],
+)
+def test_expressions(said, value):
+    code = f"n, flag = 2, True\ntwice = 1\ntwice = 2\np.add_argument('--rank', type=int, default=8)\nf(x={said})"
+    assert next(each for each in calls(code) if each.name == "f").arguments["x"] == value
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"cells": 3, "cell_type": 1}', '{"cells": [1, {"cell_type": "code", "source": ""}]}']
+)
+def test_broken_notebooks_say_nothing(text):
+    assert not code_of(text)
+
+
+def test_deep_nesting_ends():
+    with pytest.raises(MemcoreError):
+        imported("import torch\nx = TrainingArguments(a=" + "[" * 5000 + "]" * 5000 + ")")
+
+
+HOSTILE = {
+    "sums": "a0 = 'x'\n" + "".join(f"a{n} = a{n - 1} + a{n - 1}\n" for n in range(1, 90)) + "f(x=a89)",
+    "lists": "a0 = [1]\n" + "".join(f"a{n} = [a{n - 1}, a{n - 1}]\n" for n in range(1, 60)) + "f(x=a59)",
+    "mappings": "a0 = {'b': 1}\n"
+    + "".join(f"a{n} = dict(b=a{n - 1}, c=a{n - 1})\n" for n in range(1, 60))
+    + "f(x=a59)",
+    "circles": "a = b\nb = a\nf(x=a)",
+    "itself": "a = a + a\nf(x=a)",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_values_that_grow_end(kind):
+    value = next(each for each in calls(HOSTILE[kind]) if each.name == "f").arguments["x"]
+    assert str(value).startswith("$") or len(str(value)) < 10_000
+
+
+def test_long_scripts_are_refused():
+    with pytest.raises(MemcoreError, match="longer than"):
+        calls("x = 1\n" * 200_000)

@@ -1,0 +1,61 @@
+"""Words of vLLM and SGLang: methods that draft tokens, kernels of quantization, dtypes of caches."""
+
+import pytest
+
+from memcore.errors import MemcoreError
+from memcore.formats.readers import flat
+from memcore.tools import imported
+
+METHOD, TOKENS, DRAFT = (
+    f"inference.{each}" for each in ("speculative_method", "num_speculative_tokens", "draft_model")
+)
+CACHE, FORMAT = "inference.kv_cache_dtype", "inference.quantization"
+VLLM, SGLANG = "vllm serve a/b ", "sglang serve --model-path a/b "
+READ = {
+    VLLM + "--speculative-config.method mtp --speculative-config.num_speculative_tokens 1": {METHOD: "mtp", TOKENS: 1},
+    VLLM + """--speculative-config '{"method": "step3p5_mtp", "num_speculative_tokens": 2}'""": {METHOD: "mtp", TOKENS: 2},
+    VLLM + """--speculative_config '{"model": "org/a-eagle3", "num_speculative_tokens": 3}'""": {
+        METHOD: "eagle3", TOKENS: 3, DRAFT: None},
+    VLLM + """--speculative-config '{"model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 4}'""": {
+        METHOD: "draft", TOKENS: 4, DRAFT: "Qwen/Qwen3-0.6B"},
+    VLLM + """--speculative-config '{"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}'""": {
+        METHOD: "ngram", TOKENS: 5},
+    VLLM + "--kv-cache-dtype int8_per_token_head -q awq_marlin": {CACHE: "int8", FORMAT: "awq"},
+    VLLM + "--kv-cache-dtype fp8_e5m2 --quantization modelopt_fp4": {CACHE: "fp8", FORMAT: "nvfp4"},
+    VLLM + "--quantization compressed-tensors": {FORMAT: None},
+    SGLANG + "--speculative-algorithm=EAGLE3 --speculative-draft-model-path x/y --speculative-num-steps 3 "
+    "--speculative-eagle-topk 1 --speculative-num-draft-tokens 4": {METHOD: "eagle3", TOKENS: 3, DRAFT: None},
+    SGLANG + "--speculative-algorithm EAGLE --speculative-num-steps 1 --speculative-num-draft-tokens 2": {
+        METHOD: "mtp", TOKENS: 1},
+    SGLANG + "--speculative-algorithm EAGLE --speculative-eagle-topk 8 --speculative-num-draft-tokens 64": {TOKENS: 63},
+    SGLANG + "--speculative-algorithm STANDALONE --speculative-draft-model-path Qwen/Qwen3-0.6B": {
+        METHOD: "draft", DRAFT: "Qwen/Qwen3-0.6B"},
+    SGLANG + "--kv-cache-dtype fp8_e5m2 --quantization w8a8_int8": {CACHE: "fp8", FORMAT: "int8"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_words_of_servers(text):
+    found = flat(imported(text).config)
+    assert {path: found.get(path) for path in READ[text]} == READ[text]
+
+
+def test_what_is_not_read_of_a_draft_is_said():
+    found = imported(VLLM + """--speculative-config '{"model": "org/a-eagle", "disable_padded_drafter_batch": true}'""")
+    assert any("org/a-eagle is taken as one layer" in note for note in found.notes)
+    assert found.unknown == ("--speculative-config.disable_padded_drafter_batch",)
+
+
+REFUSED = {
+    VLLM + """--speculative-config '{"method": "dflash", "model": "x/y"}'""": "found 'dflash'; supported: mtp, eagle",
+    VLLM + "--speculative-config '{\"method\"'": "--speculative-config: is not JSON",
+    SGLANG + "--speculative-algorithm DFLASH": "--speculative-algorithm: found 'DFLASH'",
+    VLLM + "--kv-cache-dtype int2": "--kv-cache-dtype: found 'int2'",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_other_words_are_refused_by_name(text):
+    with pytest.raises(MemcoreError) as raised:
+        imported(text)
+    assert REFUSED[text] in str(raised.value)
