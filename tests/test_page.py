@@ -756,7 +756,7 @@ def test_what_leaves_the_page_comes_back(context, watched, site, tmp_path):
     for path in files.values():
         watched.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
         watched.locator(SEQUENCE).fill("256")
-        watched.get_by_role("button", name="Import").click()
+        watched.get_by_role("button", name="Import", exact=True).click()
         watched.locator("#import-file").set_input_files(path)
         expect(watched.locator(SEQUENCE)).to_have_value("512")
         expect(watched.locator("#import")).to_be_hidden()
@@ -765,7 +765,7 @@ def test_what_leaves_the_page_comes_back(context, watched, site, tmp_path):
 def test_a_script_of_ones_own_is_taken_away(watched, site):
     """Serving with transformers has no file that a tool reads; everything else can be had."""
     live(watched, f"{site}?q=,=1#v1&model=gpt2&engine=transformers&max-len=1024&accelerator=t4")
-    watched.get_by_role("button", name="Export").click()
+    watched.get_by_role("button", name="Export", exact=True).click()
     dialog = watched.locator("#exports")
     expect(dialog).to_be_visible()
     expect(dialog.locator("#export-flags")).to_have_count(0)

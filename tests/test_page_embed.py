@@ -15,6 +15,7 @@ from test_page import (
     watched,  # noqa: F401 - a fixture
 )
 
+from memcore import estimate
 from memcore.config.url import decode_fragment
 
 pytestmark = pytest.mark.machine
@@ -78,6 +79,8 @@ def test_pictures_for_everybody(browser, site, width, scheme):
         page.evaluate("(link) => { location.hash = link; }", f"{link}&embed" if link else "embed")
         if link:
             expect(page.locator("#unembed")).to_have_attribute("href", f"#{link}")
+            device = estimate(decode_fragment(f"#{link}")).device
+            expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", str(device.expected))
         expect(page.locator("html")).to_have_attribute("data-answer", "whole")
         expect(page.locator("html:not([data-job])")).to_be_attached()
         assert numbers(page)["fits"] in ("true", "false")

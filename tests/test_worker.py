@@ -4,6 +4,7 @@ import asyncio
 import json
 import runpy
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -72,4 +73,5 @@ def test_a_click_comes_before_what_nobody_waits_for(worker, doing):
         worker.ask(5, "edit", texts=texts, entry=1)  # whoever edits ends both
         await worker.until(5)
 
-    asyncio.run(asyncio.wait_for(visit(), 60))
+    with ThreadPoolExecutor(1) as apart:  # Playwright keeps a loop in the tests' own thread
+        apart.submit(lambda: asyncio.run(asyncio.wait_for(visit(), 60))).result()

@@ -73,7 +73,7 @@ class Trainings:
     leanest: Estimate | None = None
     """Of what was tried, the estimate that needs least."""
     least: dict[str, int] = field(default_factory=dict)
-    """What the leanest job that was tried needs in tensors, by the tier of its method."""
+    """The least memory of tensors among the jobs that were tried, by the tier of their method."""
     refused: dict[str, str] = field(default_factory=dict)
 
     def candidates(self) -> Iterator[list[Candidate] | None]:
