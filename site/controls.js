@@ -375,7 +375,8 @@ function pressed(event) {
   if (key === "Escape") closeMore();
   if (key === "Escape" && byId("settings").contains(target) && !target.name) return closeSettings();
   if (key === "Escape" && !byId("drawer").hidden && !document.querySelector("dialog[open]")) closeDialog("drawer");
-  if (target.matches?.(TYPING) || document.querySelector("dialog[open]")) return;
+  const typing = target.matches?.(TYPING) && target.checkVisibility(); // what closed just now has the focus for one frame more
+  if (typing || document.querySelector("dialog[open]")) return;
   if ((event.ctrlKey || event.metaKey) && ["z", "y"].includes(key)) {
     event.preventDefault();
     byId(key === "z" ? "undo" : "redo").click();
