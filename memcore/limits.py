@@ -35,7 +35,7 @@ TEXT_LENGTH = 200
 """Characters of a setting that memory does not depend on, such as a framework's version."""
 NAME_LENGTH = 80
 """Characters of one name of a list, such as a module's."""
-LIST_LENGTH = 2**12
+LIST_LENGTH = 2**11
 """Items of a list of settings, such as layers of each stage: no more than there are layers."""
 LAYOUT_LENGTH = 2000
 """Characters of a pipeline's layout as Megatron-LM writes it; the longest published ones have less than 200."""
@@ -53,9 +53,9 @@ largest). Python itself refuses more than 4,300 digits, in words of its own, whi
 
 # What a job has
 
-LAYERS = 2**12
-"""Of a model. They are read one by one, and the allocator is replayed over them in milliseconds each; the deepest that
-are used have some hundreds, experiments with depth a thousand."""
+LAYERS = 2**11
+"""Of a model. They are read one by one, and the allocator is replayed over them in up to two milliseconds each; the
+deepest that are used have some hundreds, experiments with depth a thousand."""
 DIFFERENT = 384
 """Layers of a model that no pattern repeats: each is recorded on its own, in some milliseconds. Published models in
 which every layer may be another have less than 200."""
@@ -63,6 +63,9 @@ STAGES = LAYERS
 """Of a pipeline, and chunks of one of its stages: each has a layer at least."""
 EXPERTS = 2**14
 """Routed experts of a layer: the most in a published model are 2,048."""
+FURTHER = 5
+"""Further tokens that layers predict, each with layers of its own, recorded one by one: published models have up to
+three."""
 CHUNKS = 2**10
 """Of a loss whose logits come chunk by chunk, each recorded on its own: LitGPT's of 128 tokens make as many of
 131,072."""
@@ -100,6 +103,8 @@ BY_UNIT: Mapping[str, int] = MappingProxyType(
 """The largest value of a setting, by its unit; of all others it is INTEGER."""
 OF_MODEL: Mapping[str, int] = MappingProxyType(
     {
+        "mtp_num_layers": FURTHER,
+        "nextn_predict_layers": FURTHER,
         "layers": LAYERS,
         "experts": EXPERTS,
         "vocab_size": VOCABULARY,
@@ -113,7 +118,7 @@ def of_model(name: str) -> int:
     """The largest value of a model's key.
 
     >>> of_model("num_hidden_layers"), of_model("max_position_embeddings")
-    (4096, 9007199254740992)
+    (2048, 9007199254740992)
     """
     return next((most for ending, most in OF_MODEL.items() if name.endswith(ending)), INTEGER)
 

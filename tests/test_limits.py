@@ -62,7 +62,7 @@ BEYOND = [
     ("training.micro_batch_size", 2**25, "expected a whole number of at most 16777216, found 3.35544e+07"),
     ("training.image_size", 10**9, "expected a whole number of at most 65536, found 1e+09"),
     ("training.images_per_sequence", 10**9, "expected a whole number of at most 1048576, found 1e+09"),
-    ("training.activation_checkpointing.every", 10**5, "expected a whole number of at most 4096, found 100000"),
+    ("training.activation_checkpointing.every", 10**5, "expected a whole number of at most 2048, found 100000"),
     ("training.optimizer.rank", 2**60, "expected a whole number of at most 9007199254740992, found 1.15292e+18"),
     ("training.sequence_length", 10**400, f"{DIGITS} 1e+400"),
     ("training.sequence_length", -(10**5000), f"{DIGITS} -1e+5000"),
@@ -71,12 +71,12 @@ BEYOND = [
     ("hardware.num_gpus", 10**7, "expected a whole number of at most 1048576, found 1e+07"),
     ("hardware.gpus_per_node", 10**7, "expected a whole number of at most 1048576, found 1e+07"),
     ("parallelism.data_parallel_size", 10**7, "expected a whole number of at most 1048576, found 1e+07"),
-    ("parallelism.pipeline_parallel_size", 5000, "expected a whole number of at most 4096, found 5000"),
-    ("parallelism.virtual_pipeline_parallel_size", 5000, "expected a whole number of at most 4096, found 5000"),
-    ("parallelism.pipeline_layout", [1] * 5000, "expected a list of at most 4096 items, found 5000"),
+    ("parallelism.pipeline_parallel_size", 5000, "expected a whole number of at most 2048, found 5000"),
+    ("parallelism.virtual_pipeline_parallel_size", 5000, "expected a whole number of at most 2048, found 5000"),
+    ("parallelism.pipeline_layout", [1] * 5000, "expected a list of at most 2048 items, found 5000"),
     ("parallelism.pipeline_layout", "t" * 3000, "expected at most 2000 characters, found 3000"),
     ("parallelism.pipeline_layout", ",".join(["9" * 400] * 2), f"{DIGITS} 400"),
-    ("training.adapter.target_modules", ["q_proj"] * 5000, "expected a list of at most 4096 items, found 5000"),
+    ("training.adapter.target_modules", ["q_proj"] * 5000, "expected a list of at most 2048 items, found 5000"),
     ("engine.framework", "x" * 300, "expected a text of at most 200 characters, found 'xxxx"),
     ("inference.batch_size", 10**9, "expected a whole number of at most 16777216, found 1e+09"),
     ("engine.chunked_prefill_size", 10**15, "expected a whole number of at most 1073741824, found 1e+15"),
@@ -129,8 +129,8 @@ def test_a_text_beyond_its_limit_names_both(flag, text, message):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("num_hidden_layers", 5000, "expected an integer of at most 4096, found 5000"),
-        ("num_hidden_layers", 2**70, "expected an integer of at most 4096, found 1.18059e+21"),
+        ("num_hidden_layers", 5000, "expected an integer of at most 2048, found 5000"),
+        ("num_hidden_layers", 2**70, "expected an integer of at most 2048, found 1.18059e+21"),
         ("num_local_experts", 10**6, "expected an integer of at most 16384, found 1e+06"),
         ("vocab_size", 10**8, "expected an integer of at most 67108864, found 1e+08"),
         ("hidden_size", 10**400, f"{DIGITS} 1e+400"),
@@ -313,7 +313,7 @@ def test_layouts_are_measured_before_they_are_multiplied_out(layout, message):
         ("moe_layer_freq", "[1]*999999999", "expected a number or a list of 32 zeros and ones, found '[1]*999999999'"),
         ("moe_layer_freq", "9" * 5000, "expected a number or a list of 32 zeros and ones, found '999"),
         ("moe_layer_freq", "+".join(["[1]*4000"] * 9), "expected a number or a list of 32 zeros and ones, found '[1]*"),
-        ("num_layers", 10**6, "expected an integer of at most 4096, found 1e+06"),
+        ("num_layers", 10**6, "expected an integer of at most 2048, found 1e+06"),
     ],
 )
 def test_megatron_s_arguments_are_bounded(key, value, message):
@@ -589,7 +589,7 @@ def test_more_micro_batches_are_no_more_work(schedule):
 
 
 def test_a_model_that_is_too_deep_for_anything():
-    """4,096 layers are read; the next is refused."""
+    """2,048 layers are read; the next is refused."""
     assert estimate({"model": {**LLAMA, "num_hidden_layers": LAYERS}}).job.model.num_layers == LAYERS
     with pytest.raises((ConfigError, UnsupportedError), match="model.num_hidden_layers"):
         estimate({"model": {**LLAMA, "num_hidden_layers": LAYERS + 1}})

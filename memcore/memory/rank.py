@@ -251,7 +251,7 @@ class Rank:
     @cached_property
     def reserved(self) -> int:
         """Bytes that the caching allocator holds after some steps; the mean where it is open whether hosts wait."""
-        return round(sum(share * held for share, held in self._ways))
+        return max(round(sum(share * held for share, held in self._ways)), min(held for _, held in self._ways))
 
     @cached_property
     def _ways(self) -> Sequence[tuple[float, int]]:

@@ -51,7 +51,7 @@ def largest_image(images: Images) -> Largest:
 
 def images_at_once(images: Images, budget: int) -> int:
     """Images that one step may encode."""
-    return max(budget // largest_image(images).tokens, 1)
+    return max(budget // max(largest_image(images).tokens, 1), 1)
 
 
 def kept_images(model: Model, dtype: str, budget: int) -> list[Entry]:

@@ -32,7 +32,7 @@ from memcore.faces.render.serving_data import serving_summary_data
 from memcore.faces.render.social import CARD, badge, card, short, subject
 from memcore.formats.tool import Syntax
 from memcore.i18n.page import complaint, say, translated
-from memcore.limits import CONFIG_LENGTH
+from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
 from memcore.units import format_bytes
@@ -105,7 +105,7 @@ def _noted(notes: Sequence[str]) -> str:
 def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     """Another tool's file over the model and the GPUs of the form."""
     gpus = form.texts.get(Hardware.num_gpus, "")
-    found = imported(text, int(gpus) if gpus.isdecimal() else None)
+    found = imported(text, int(gpus) if gpus.isdecimal() and len(gpus) <= INTEGER_DIGITS else None)
     pasted = page.parsed(form.pasted) if form.pasted.strip() else None
     known = {"model": pasted or form.texts.get("model") or "llama-3.1-8b", **found.config}
     config = Config.from_dict(known)

@@ -236,7 +236,7 @@ def _grid(top: int) -> Iterator[str]:
     yield '<text x="0%" y="12">GiB</text>'
 
 
-_STEPS = (0.1, 0.25, 0.5, *(size * 10**power for power in range(13) for size in (1, 2, 5)))
+_STEPS = (0.1, 0.25, 0.5, *(size * 10**power for power in range(40) for size in (1, 2, 5)))
 
 
 def ticks(top: int) -> list[float]:

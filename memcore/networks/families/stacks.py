@@ -13,6 +13,7 @@ from memcore.networks.patterns import compress
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Shape
+from memcore.units import approximate
 
 Tensors: TypeAlias = list[Weight]
 Stack: TypeAlias = tuple[Tower, tuple[int, ...]]
@@ -48,7 +49,11 @@ def _side(reader: Reader, name: str) -> int:
 
 def side_of(reader: Reader) -> tuple[int, int]:
     """Sides of an image and of a patch, in pixels."""
-    return _side(reader, "image_size"), _side(reader, "patch_size")
+    image, patch = _side(reader, "image_size"), _side(reader, "patch_size")
+    if patch > image:
+        reader.refuse("patch_size", "expected an integer of at most {}, found {}", image, approximate(patch))
+        return image, image
+    return image, patch
 
 
 def sizes(reader: Reader, hidden: str = "hidden_size") -> None:
