@@ -44,7 +44,6 @@ from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.rules.table import RULES
 from memcore.serving.estimate import ServingEstimate
 from memcore.trace.record import program_of
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.units import format_bytes
 
 OPENING = ("values", "fills", "edits", "answered", "fragment", "entry", "task", "live")
@@ -772,7 +771,7 @@ def test_two_files_are_one_job():
     after.do("import", name="other", files=[json.dumps(zero)], entry=2)
     for visit in (together, after):
         assert visit.session.config.model == model
-        assert visit.session.config[DeepSpeedSettings.zero_stage] == 2
+        assert visit.session.config[EngineSettings.zero_stage] == 2
         assert visit.fields["training.micro_batch_size"]["origin"] == "file"
     together.do("set", path="training.micro_batch_size", value="2", entry=3)
     assert together.fields["training.micro_batch_size"]["origin"] == "yours"

@@ -30,7 +30,7 @@ DEEPSPEED = Tool(
         ),
         Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
-        Key(path=DeepSpeedSettings.zero_stage, name="zero_optimization.stage"),
+        Key(path=EngineSettings.zero_stage, name="zero_optimization.stage"),
         Key(path=DeepSpeedSettings.offload_optimizer, name="zero_optimization.offload_optimizer.device"),
         Key(path=DeepSpeedSettings.offload_param, name="zero_optimization.offload_param.device"),
         Key(path=DeepSpeedSettings.partition_activations, name="activation_checkpointing.partition_activations"),
@@ -66,7 +66,7 @@ DEEPSPEED = Tool(
     batch="train_batch_size",
     defaults={Training.precision: "fp32"},
     unsaid={
-        DeepSpeedSettings.zero_stage: None,
+        EngineSettings.zero_stage: None,
         Training.micro_batch_size: None,
         Training.gradient_accumulation_steps: None,
         Training.gradient_clipping: False,
@@ -89,7 +89,7 @@ TOOLS = (DEEPSPEED,)
 SHARES: Mapping[str, Share] = {
     "settled": Share(
         keys=(
-            Key(path=DeepSpeedSettings.zero_stage, name=STAGE),
+            Key(path=EngineSettings.zero_stage, name=STAGE),
             Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),
             Key(path=DeepSpeedSettings.offload_param, name=PARAMETERS),
         ),
@@ -109,16 +109,16 @@ SHARES: Mapping[str, Share] = {
                 )},
             ),
         ),
-        unsaid={DeepSpeedSettings.zero_stage: None},
+        unsaid={EngineSettings.zero_stage: None},
         ignored=tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size")),
     ),
     "accelerate": Share(
         keys=(
-            Key(path=DeepSpeedSettings.zero_stage, name="deepspeed_config.zero_stage"),
+            Key(path=EngineSettings.zero_stage, name="deepspeed_config.zero_stage"),
             Key(path=DeepSpeedSettings.offload_optimizer, name="deepspeed_config.offload_optimizer_device"),
             Key(path=DeepSpeedSettings.offload_param, name="deepspeed_config.offload_param_device"),
         ),
-        unsaid={DeepSpeedSettings.zero_stage: 2},
+        unsaid={EngineSettings.zero_stage: 2},
     ),
 }  # fmt: skip
 """What tools of several engines say of ZeRO (`memcore.tools.fine_tuning`).

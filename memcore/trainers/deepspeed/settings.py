@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer
 from memcore.config.needs import Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.config.training import Training
-from memcore.trainers.nanotron.settings import NANOTRON
 
 DEEPSPEED = ("deepspeed", "megatron-deepspeed")
 """Engines that run ZeRO."""
@@ -30,15 +30,6 @@ def _elements(label: str, text: str, name: str, default: str) -> Setting[int]:
 class DeepSpeedSettings(Section, path="engine"):
     """What DeepSpeed can be told besides the job itself."""
 
-    zero_stage = setting(
-        Integer(0, 3),
-        "ZeRO stage",
-        "ZeRO stage: 1 shards optimizer states, 2 also gradients, 3 also parameters.",
-        flag="zero-stage",
-        common=True,
-        engines=(*NANOTRON, *DEEPSPEED),
-        default="0",
-    )
     offload_optimizer = setting(
         _DEVICE,
         "Optimizer offload",
@@ -193,9 +184,9 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
 }
 """What of the settings that engines have in common each of these takes."""
-_ZERO_3 = Need(DeepSpeedSettings.zero_stage, ("3",))
+_ZERO_3 = Need(EngineSettings.zero_stage, ("3",))
 NEEDS: Mapping[str, Need] = {
-    DeepSpeedSettings.offload_optimizer: Need(DeepSpeedSettings.zero_stage, ("1", "2", "3")),
+    DeepSpeedSettings.offload_optimizer: Need(EngineSettings.zero_stage, ("1", "2", "3")),
     DeepSpeedSettings.offload_param: _ZERO_3,
     DeepSpeedSettings.sub_group_size: _ZERO_3,
     DeepSpeedSettings.stage3_prefetch_bucket_size: _ZERO_3,

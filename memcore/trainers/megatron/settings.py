@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Choice, Flag, Integer, Kind, Names, Number
+from memcore.config.kinds import Choice, Flag, Integer, Kind, Names
 from memcore.config.needs import ANY, IN_FP8, ROUTED, SEVERAL, STAGED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting
@@ -196,15 +196,6 @@ class MegatronSettings(Section, path="engine"):
         Integer(0),
         "0",
     )
-    delay_wgrad_compute = setting(
-        Flag(),
-        "Delayed weight gradients",
-        "Compute weight gradients after all input gradients (with FSDP, only those of routed experts).",
-        flag="delay-wgrad",
-        engines=("fsdp", *MEGATRON),
-        default="false",
-        advanced=True,
-    )
     tp_comm_overlap = _flag(
         "Overlapped tensor parallelism",
         "Overlap tensor-parallel communication with GEMMs through TransformerEngine's user buffers.",
@@ -235,15 +226,6 @@ class MegatronSettings(Section, path="engine"):
     fp8_format = _choice(
         "FP8 format", "FP8 format of matrix products.", "fp8-format", Choice(("e4m3", "hybrid")), "none"
     )
-    fp8_recipe = setting(
-        Choice(("delayed", "tensorwise", "blockwise", "mxfp8", "rowwise")),
-        "FP8 recipe",
-        "Scaling recipe of FP8 tensors.",
-        flag="fp8-recipe",
-        engines=("fsdp", *MEGATRON),
-        default="delayed with Megatron, tensorwise with FSDP (with fp8-mixed)",
-        advanced=True,
-    )
     fp8_param_gather = _flag("FP8 parameters", "Parameters are kept and gathered in FP8.", "fp8-param-gather")
     first_last_layers_bf16 = _flag(
         "First and last layers in bf16", "Run the first and last layers in bf16 instead of FP8.", "first-last-bf16"
@@ -254,15 +236,6 @@ class MegatronSettings(Section, path="engine"):
         "moe-flex",
         Choice(("deepep", "hybridep")),
         "deepep",
-    )
-    moe_expert_capacity_factor = setting(
-        Number(0, 1000),
-        "Capacity factor",
-        "Expert capacity relative to an even distribution; tokens beyond it are dropped.",
-        flag="moe-capacity",
-        engines=(*MEGATRON, "megatron-deepspeed"),
-        default="none, no token is dropped; 1 with Megatron-DeepSpeed",
-        advanced=True,
     )
     moe_pad_expert_input_to_capacity = _flag("Pad to capacity", "Pad every expert's input to its capacity.", "moe-pad")
     moe_grouped_gemm = _flag(
@@ -351,7 +324,7 @@ _GRAPHED = Need(MegatronSettings.cuda_graph_impl, (ANY,))
 _OFFLOADED = Need(MegatronSettings.fine_grained_activation_offloading, ("true",))
 NEEDS: Mapping[str, Need] = {
     MegatronSettings.moe_flex_dispatcher_backend: ROUTED,
-    MegatronSettings.moe_expert_capacity_factor: ROUTED,
+    EngineSettings.moe_expert_capacity_factor: ROUTED,
     MegatronSettings.moe_pad_expert_input_to_capacity: ROUTED,
     MegatronSettings.moe_grouped_gemm: ROUTED,
     MegatronSettings.moe_permute_fusion: ROUTED,
@@ -368,7 +341,7 @@ NEEDS: Mapping[str, Need] = {
     MegatronSettings.num_distributed_optimizer_instances: Need(MegatronSettings.distributed_optimizer, ("true",)),
     MegatronSettings.wgrad_deferral_limit: Need(MegatronSettings.defer_embedding_wgrad_compute, ("true",)),
     MegatronSettings.fp8_format: IN_FP8,
-    MegatronSettings.fp8_recipe: IN_FP8,
+    EngineSettings.fp8_recipe: IN_FP8,
     MegatronSettings.fp8_param_gather: IN_FP8,
     MegatronSettings.first_last_layers_bf16: IN_FP8,
     MegatronSettings.offload_modules: _OFFLOADED,
