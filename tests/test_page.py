@@ -566,8 +566,8 @@ def test_three_views_and_the_drawer(watched, site):
     drawer = watched.locator("#drawer")
     expect(drawer).to_be_visible()
     expect(drawer).to_contain_text("Source")
-    for view in ("bar", "legend", "timeline", "ranks"):
-        expect(watched.locator(f'#{view} [data-part="parameters"]').first).to_have_attribute("aria-pressed", "true")
+    for picture in ("bar", "legend", "timeline", "ranks"):
+        expect(watched.locator(f'#{picture} [data-part="parameters"]').first).to_have_attribute("aria-pressed", "true")
     watched.keyboard.press("Escape")
     expect(drawer).to_be_hidden()
     names = watched.locator("#bar [data-part][tabindex]").evaluate_all("(all) => all.map((each) => each.dataset.part)")
