@@ -72,6 +72,21 @@ class LlamaCppSettings(Section, path="engine"):
 
 
 SECTIONS = (LlamaCppSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    LlamaCppSettings.n_gpu_layers: ("-ngl：放在 GPU 上的层数，从最后一层数起；输出头算一层。", "GPU 上的层数"),
+    LlamaCppSettings.n_batch: ("-b：逻辑批大小，以 token 计。", "批次"),
+    LlamaCppSettings.n_ubatch: ("-ub：物理批大小，以 token 计；决定计算缓冲区的大小。", "微批次"),
+    LlamaCppSettings.flash_attn: ("-fa：使用 flash 注意力。", "Flash attention"),
+    LlamaCppSettings.cache_type_k: ("-ctk：键缓存的类型。", "键缓存类型"),
+    LlamaCppSettings.cache_type_v: ("-ctv：值缓存的类型。", "值缓存类型"),
+    LlamaCppSettings.kv_unified: ("-kvu：所有序列共用一个 KV 缓冲区，而不是每个序列一个。", "统一缓存"),
+    LlamaCppSettings.swa_full: ("--swa-full：滑动窗口层缓存完整上下文。", "完整窗口缓存"),
+    LlamaCppSettings.split_mode: ("-sm：模型如何切分到多块 GPU。", "拆分方式", "", "按层切分", "按行切分矩阵"),
+    LlamaCppSettings.n_cpu_moe: ("--n-cpu-moe：前多少层的专家留在主机上。", "主机上的专家"),
+    LlamaCppSettings.mla: ("ik_llama.cpp 的 -mla：潜在注意力的缓存格式。", "MLA 模式"),
+    LlamaCppSettings.fork: ("llama.cpp 的分支：mainline 或 ik_llama.cpp。", "分支版本"),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 NEEDS: Mapping[str, Need] = {
     LlamaCppSettings.n_cpu_moe: ROUTED,
 }

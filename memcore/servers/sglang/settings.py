@@ -70,5 +70,25 @@ class SglangSettings(Section, path="engine"):
 
 
 SECTIONS = (SglangSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    SglangSettings.mem_fraction_static: (
+        "SGLang 用于权重和 KV 缓存池的显存比例，不含激活与 CUDA Graph。",
+        "静态显存比例",
+        "SGLang 自己的规则，取决于 GPU、分块大小和 CUDA Graph",
+    ),
+    SglangSettings.chunked_prefill_size: (
+        "每步的最大提示 token 数。",
+        "分块预填充",
+        "按显存为 2048、4096、8192 或 16384",
+    ),
+    SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
+    SglangSettings.swa_full_tokens_ratio: ("滑动窗口池与全注意力池的 token 数之比。", "滑动窗口 KV 池"),
+    SglangSettings.mamba_full_memory_ratio: ("循环状态池与 token 池的大小之比。", "状态池"),
+    SglangSettings.enable_dp_attention: (
+        "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",
+        "数据并行注意力",
+    ),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 REFUSED: Mapping[str, tuple[str, ...]] = {"sglang": (SglangSettings.enable_dp_attention,)}
 """Settings that every engine could have, but this one refuses whatever their value."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memcore.config.kinds import Integer, Number
 from memcore.config.schema import Section, setting
 
@@ -26,3 +28,8 @@ class TensorRtSettings(Section, path="engine"):
 
 
 SECTIONS = (TensorRtSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    TensorRtSettings.free_gpu_memory_fraction: ("TensorRT-LLM 把加载后空闲显存的多大比例用作 KV 缓存池。", "缓存比例"),
+    TensorRtSettings.max_num_tokens: ("每步的最大 token 数。",),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memcore.config.kinds import Flag, Integer, Number
 from memcore.config.schema import Section, setting
 
@@ -62,3 +64,24 @@ class VllmSettings(Section, path="engine"):
 
 
 SECTIONS = (VllmSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    VllmSettings.gpu_memory_utilization: ("vLLM 可用于权重、激活和 KV 缓存的显存比例。", "", "0.92；0.20 之前为 0.9"),
+    VllmSettings.kv_cache_memory_bytes: (
+        "KV 缓存的大小，代替 gpu_memory_utilization 剩下的部分。",
+        "KV 缓存大小",
+        "gpu_memory_utilization 剩余的部分",
+    ),
+    VllmSettings.max_num_batched_tokens: (
+        "每步的最大 token 数；更长的提示会分块。显存探测也按此数运行。",
+        "",
+        "70 GiB 起（A100 除外）为 8192，160 GiB 起为 16384，否则为 2048",
+    ),
+    VllmSettings.enforce_eager: ("不使用 CUDA Graph 和编译。", "不用 CUDA Graph"),
+    VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
+    VllmSettings.disable_hybrid_kv_cache_manager: (
+        "滑动窗口层也缓存完整上下文。",
+        "不用混合缓存管理器",
+        "false；0.20 之前对分块注意力为 true",
+    ),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""

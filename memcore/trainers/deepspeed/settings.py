@@ -175,6 +175,59 @@ class DeepSpeedSettings(Section, path="engine"):
 
 
 SECTIONS = (DeepSpeedSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    DeepSpeedSettings.offload_optimizer: (
+        "ZeRO 把 fp32 参数、梯度和优化器状态放在哪里，并在那里更新。",
+        "优化器卸载",
+        "",
+        "在 GPU 上",
+        "在主机内存中",
+        "在 NVMe 上，经主机内存中转",
+    ),
+    DeepSpeedSettings.offload_param: ("ZeRO-3 把模型参数放在哪里。", "参数卸载"),
+    DeepSpeedSettings.zero_init: ("在 deepspeed.zero.Init 下创建模型；只影响加载，不影响训练步。", "分片初始化"),
+    DeepSpeedSettings.overlap_comm: (
+        "填充下一个 bucket 的同时归约上一个（阶段 1 和 2）。",
+        "重叠归约",
+        "阶段 3 为 true，否则为 false",
+    ),
+    DeepSpeedSettings.contiguous_gradients: ("梯度一产生就复制到连续的 bucket 中。", "连续梯度"),
+    DeepSpeedSettings.reduce_bucket_size: ("一次归约的梯度元素数。", "归约 bucket"),
+    DeepSpeedSettings.allgather_bucket_size: ("更新之后一次原地聚合的元素数。", "all-gather bucket"),
+    DeepSpeedSettings.sub_group_size: ("阶段 3 一次更新的元素数。", "子组"),
+    DeepSpeedSettings.stage3_prefetch_bucket_size: ("阶段 3 预取的元素数。", "预取 bucket"),
+    DeepSpeedSettings.stage3_max_live_parameters: ("阶段 3 保持聚合的最大元素数，含预取的部分。", "存活参数"),
+    DeepSpeedSettings.stage3_max_reuse_distance: (
+        "参数若在这一元素数之内再次使用，阶段 3 就保持其聚合状态。",
+        "复用距离",
+    ),
+    DeepSpeedSettings.stage3_param_persistence_threshold: ("小于此值的参数在阶段 3 保持聚合状态。", "常驻阈值"),
+    DeepSpeedSettings.hidden_size_buckets: (
+        "transformers 的 Trainer 按隐藏维度 h 填入 `auto`：bucket 为 h² 与 0.9 h² 个元素，常驻阈值为 10 h。",
+        "按隐藏维度定 bucket",
+    ),
+    DeepSpeedSettings.zero_hpz_partition_size: (
+        "ZeRO++（hpZ）：切分参数第二份副本的 rank 数。",
+        "hpZ 组",
+        "1，即没有第二份副本",
+    ),
+    DeepSpeedSettings.mics_shard_size: ("MiCS：每个分片组的 rank 数；各组互为副本。", "MiCS 组", "所有 rank"),
+    DeepSpeedSettings.zero_quantized_weights: ("ZeRO++（qwZ）：以 8 位聚合参数（阶段 3）。", "量化聚合"),
+    DeepSpeedSettings.zero_quantized_gradients: ("ZeRO++（qgZ）：节点间以 4 位归约梯度（阶段 3）。", "量化归约"),
+    DeepSpeedSettings.partition_activations: (
+        "把激活检查点保存的内容切分到张量并行的各 rank（deepspeed.checkpointing）。",
+        "切分激活检查点",
+    ),
+    DeepSpeedSettings.cpu_checkpointing: (
+        "把激活检查点保存的内容放在主机内存（deepspeed.checkpointing）。",
+        "激活检查点放在主机上",
+    ),
+    DeepSpeedSettings.contiguous_memory_optimization: (
+        "为所有层的激活检查点预先分配一整块缓冲区（deepspeed.checkpointing）；大小不变，只是提前。",
+        "激活检查点缓冲区",
+    ),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "deepspeed": (
         Training.offload.optimizer,

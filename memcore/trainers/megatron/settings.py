@@ -300,6 +300,131 @@ class MegatronSettings(Section, path="engine"):
 
 
 SECTIONS = (MegatronSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    MegatronSettings.data_parallel_sharding_strategy: (
+        "Megatron-FSDP：在数据并行的 rank 间切分什么。",
+        "分片策略",
+        "no_shard，与 Megatron-LM 相同",
+        "不切分",
+        "切分主权重与优化器状态",
+        "还切分梯度",
+        "还切分参数，逐层聚合",
+    ),
+    MegatronSettings.outer_dp_sharding_strategy: (
+        "Megatron-FSDP 有多个优化器实例（HSDP）时，在实例之间切分什么。",
+        "外层分片",
+        "",
+        "互为副本，不切分",
+        "还切分主权重与优化器状态",
+    ),
+    MegatronSettings.distributed_optimizer: (
+        "在数据并行的 rank 间切分主权重与优化器状态（ZeRO-1）；梯度不切分。",
+        "分布式优化器",
+    ),
+    MegatronSettings.num_distributed_optimizer_instances: (
+        "分布式优化器的副本数；每个副本切分到更少的 rank。",
+        "优化器实例数",
+    ),
+    MegatronSettings.precision_aware_optimizer: (
+        "使用 TransformerEngine 的精度感知优化器：按梯度自身的 dtype 读取，并支持低精度状态。",
+        "精度感知优化器",
+    ),
+    MegatronSettings.grad_reduce_in_bf16: ("以 bf16 保存并归约梯度；优化器再为自己的分片创建 fp32 副本。", "bf16 梯度"),
+    MegatronSettings.main_grads_dtype: ("精度感知优化器的梯度 dtype。", "主梯度"),
+    MegatronSettings.main_params_dtype: ("精度感知优化器的主权重 dtype。", "主参数"),
+    MegatronSettings.exp_avg_dtype: ("精度感知优化器的一阶矩 dtype。", "一阶矩"),
+    MegatronSettings.exp_avg_sq_dtype: ("精度感知优化器的二阶矩 dtype。", "二阶矩"),
+    MegatronSettings.overlap_grad_reduce: ("在反向传播期间归约梯度 bucket；显存不变。", "重叠梯度归约"),
+    MegatronSettings.overlap_param_gather: ("在前向传播期间原地 all-gather 参数。", "重叠参数聚合"),
+    MegatronSettings.gradient_accumulation_fusion: (
+        "在矩阵乘中直接累加权重梯度；autograd 每种形状只得到一个占位梯度。",
+        "梯度累积融合",
+    ),
+    MegatronSettings.transformer_impl: ("层的实现；与 training.implementation 相同。", "Transformer 实现"),
+    MegatronSettings.deterministic_mode: (
+        "使用确定性 kernel；需要 CUBLAS_WORKSPACE_CONFIG=:4096:8（32 MiB 工作区）。",
+        "确定性模式",
+    ),
+    MegatronSettings.account_for_embedding_in_pipeline_split: (
+        "第一级少放一层，以平衡嵌入层。",
+        "切分流水线时计入嵌入",
+    ),
+    MegatronSettings.account_for_loss_in_pipeline_split: ("最后一级少放一层，以平衡输出头。", "切分流水线时计入损失"),
+    MegatronSettings.microbatch_group_size_per_virtual_pipeline_stage: (
+        "切换到下一个虚拟级之前，通过当前虚拟级的微批次数。",
+        "微批次组",
+        "流水线级数",
+    ),
+    MegatronSettings.cp_comm_type: ("上下文并行的各 rank 如何交换键和值。", "上下文并行通信"),
+    MegatronSettings.cross_entropy_loss_fusion: ("把词表并行的损失作为一个 kernel 运行。", "融合交叉熵"),
+    MegatronSettings.cross_entropy_fusion_impl: ("融合交叉熵的实现。", "融合交叉熵的实现"),
+    MegatronSettings.attention_softmax_in_fp32: ("未融合的注意力以 fp32 计算 softmax。", "fp32 softmax"),
+    MegatronSettings.apply_query_key_layer_scaling: ("按层号缩放注意力分数，softmax 用 fp32。", "按层号缩放"),
+    MegatronSettings.no_masked_softmax_fusion: ("不融合缩放、掩码与 softmax。", "不用融合 softmax"),
+    MegatronSettings.no_bias_gelu_fusion: ("不融合偏置与 GELU。", "不用融合激活函数"),
+    MegatronSettings.no_bias_swiglu_fusion: ("不融合偏置与 SwiGLU。", "不用融合 SwiGLU"),
+    MegatronSettings.no_rope_fusion: ("不融合旋转位置编码。", "不用融合旋转"),
+    MegatronSettings.no_persist_layer_norm: ("显存相同。", "不用常驻归一化 kernel"),
+    MegatronSettings.no_create_attention_mask_in_dataloader: ("注意力自行构造因果掩码。", "数据加载器不建掩码"),
+    MegatronSettings.calculate_per_token_loss: ("显存相同。", "逐 token 损失"),
+    MegatronSettings.defer_embedding_wgrad_compute: (
+        "输出头的权重梯度在流水线最后一次反向传播之后计算。",
+        "推迟的嵌入梯度",
+    ),
+    MegatronSettings.wgrad_deferral_limit: ("推迟计算嵌入权重梯度的微批次数；0 表示全部。", "推迟上限"),
+    MegatronSettings.tp_comm_overlap: ("通过 TransformerEngine 的 user buffer 让张量并行的通信与 GEMM 重叠。",),
+    MegatronSettings.overlap_moe_expert_parallel_comm: (
+        "同时运行两个微批次的前向与反向传播，使专家并行的通信与计算重叠。",
+        "专家并行与通信重叠",
+    ),
+    MegatronSettings.overlap_p2p_communication_warmup_flush: ("在预热和收尾阶段让级间通信与计算重叠。", "预热阶段重叠"),
+    MegatronSettings.overlap_param_gather_with_optimizer_step: ("显存相同。", "更新时聚合"),
+    MegatronSettings.distribute_saved_activations: (
+        "完全重计算时，把每层保存的输入切分到张量并行的各 rank，重计算前再聚合。",
+        "切分保存的激活",
+    ),
+    MegatronSettings.no_use_layer_wise_param_layout: (
+        "Muon 的分布式优化器：按大小把整个参数分配给各 rank，缓冲区不填充。",
+        "不用逐层布局",
+    ),
+    MegatronSettings.fp8_format: ("矩阵乘的 FP8 格式。", "FP8 格式"),
+    MegatronSettings.fp8_param_gather: ("参数以 FP8 保存并聚合。", "FP8 参数"),
+    MegatronSettings.first_last_layers_bf16: ("首尾各层用 bf16 而不用 FP8。", "首尾层用 bf16"),
+    MegatronSettings.moe_flex_dispatcher_backend: ("flex 分发器的通信后端。", "flex 分发器"),
+    MegatronSettings.moe_pad_expert_input_to_capacity: ("把每个专家的输入填充到其容量。", "填充到容量"),
+    MegatronSettings.moe_grouped_gemm: ("用一个 grouped GEMM 在多个流上计算一个 rank 的专家。", "Grouped GEMM"),
+    MegatronSettings.moe_permute_fusion: ("用一个融合 kernel 重排 token。", "融合置换"),
+    MegatronSettings.moe_router_fusion: ("路由器作为一个 kernel 运行。", "融合路由"),
+    MegatronSettings.moe_router_load_balancing_type: ("专家负载均衡的方法。", "负载均衡"),
+    MegatronSettings.moe_router_pre_softmax: ("路由器先做 softmax，再选 top-k。", "softmax 先于 top-k"),
+    MegatronSettings.moe_shared_expert_overlap: ("共享专家的计算与 token 通信重叠。", "共享专家与通信重叠"),
+    MegatronSettings.use_fused_weighted_squared_relu: ("把平方 ReLU 与路由器权重融合为一个 kernel。", "融合平方 ReLU"),
+    MegatronSettings.use_transformer_engine_op_fuser: (
+        "前馈层由 TransformerEngine 可融合的算子组成；保存的张量相同。",
+        "TransformerEngine 算子融合",
+    ),
+    MegatronSettings.fine_grained_activation_offloading: ("把所选模块保存的张量移到主机，直到反向传播。", "激活卸载"),
+    MegatronSettings.offload_modules: (
+        "要移到主机的模块：attn_norm、qkv_linear、core_attn、attn_proj、mlp_norm、expert_fc1、moe_act。",
+        "卸载的模块",
+    ),
+    MegatronSettings.min_offloaded_tensor_size: ("移到主机的最小张量，以元素数计。", "最小卸载张量"),
+    MegatronSettings.cuda_graph_impl: (
+        "CUDA Graph 的实现：Megatron-Core 逐层（local）、TransformerEngine，或整个迭代一个。",
+        "CUDA Graph",
+    ),
+    MegatronSettings.cuda_graph_scope: (
+        "捕获为 CUDA Graph 的模块（cuda_graph_modules 的旧名称）。",
+        "CUDA Graph 的范围",
+    ),
+    MegatronSettings.cuda_graph_modules: (
+        "捕获为 CUDA Graph 的模块：attn、mlp、moe、moe_router、moe_preprocess、mamba。",
+        "CUDA Graph 的模块",
+        "整层",
+    ),
+    MegatronSettings.cuda_graph_warmup_steps: ("捕获 CUDA Graph 之前的步数。", "捕获前的步数"),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = dict.fromkeys(
     MEGATRON,
     (

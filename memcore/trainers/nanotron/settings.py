@@ -61,6 +61,22 @@ class NanotronSettings(Section, path="engine"):
 
 
 SECTIONS = (NanotronSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    NanotronSettings.accumulate_grad_in_fp32: (
+        "梯度累加到 fp32 的扁平缓冲区；优化器更新参数的 fp32 副本。",
+        "fp32 累积",
+    ),
+    NanotronSettings.tp_mode: (
+        "张量并行的 rank 如何合并部分结果。",
+        "张量并行方式",
+        "ALL_REDUCE；序列并行时为 REDUCE_SCATTER",
+        "all-reduce：张量并行的每个 rank 在层间保留完整序列",
+        "reduce-scatter：每个 rank 只保留序列的一部分（序列并行）",
+    ),
+    NanotronSettings.tp_linear_async_communication: ("集合通信与矩阵乘重叠。", "", "true；ALL_REDUCE 时为 false"),
+    NanotronSettings.tp_recompute_allgather: ("反向传播时重新聚合序列，而不是一直保留。", "重做 all-gather"),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "nanotron": (
         Parallelism.data_parallel_size,
