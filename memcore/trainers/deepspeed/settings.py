@@ -185,7 +185,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "在 NVMe 上，经主机内存中转",
     ),
     DeepSpeedSettings.offload_param: ("ZeRO-3 把模型参数放在哪里。", "参数卸载"),
-    DeepSpeedSettings.zero_init: ("在 deepspeed.zero.Init 下创建模型；只影响加载，不影响训练步。", "分片初始化"),
+    DeepSpeedSettings.zero_init: ("在 deepspeed.zero.Init 下初始化模型；只影响加载，不影响训练步。", "分片初始化"),
     DeepSpeedSettings.overlap_comm: (
         "填充下一个 bucket 的同时归约上一个（阶段 1 和 2）。",
         "重叠归约",
