@@ -34,7 +34,6 @@ class EngineSettings(Section, path="engine"):
         "Expandable segments",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces fragmentation.",
         flag="expandable-segments",
-        default="false",
     )
     framework = setting(
         Text(),
@@ -86,7 +85,6 @@ class EngineSettings(Section, path="engine"):
         "Compute weight gradients after all input gradients (with FSDP, only those of routed experts).",
         flag="delay-wgrad",
         engines=("fsdp", "megatron", "megatron-fsdp"),
-        default="false",
         advanced=True,
     )
     moe_expert_capacity_factor = setting(

@@ -35,7 +35,6 @@ class ServerSettings(Section, path="engine"):
         "Place whole experts on each rank instead of splitting every expert.",
         flag="enable-expert-parallel",
         engines=("vllm", "sglang"),
-        default="false",
         advanced=True,
     )
     quantization = setting(

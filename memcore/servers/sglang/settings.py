@@ -10,7 +10,7 @@ from memcore.config.schema import Section, setting
 _SGLANG = ("sglang",)
 
 
-class SglangSettings(Section, path="engine"):
+class SglangSettings(Section, path="engine", engines=_SGLANG):
     """What SGLang can be told besides the job itself."""
 
     mem_fraction_static = setting(
@@ -19,7 +19,6 @@ class SglangSettings(Section, path="engine"):
         "Fraction of the GPU that SGLang uses for weights and the KV cache pool, not counting activations "
         "and CUDA Graphs.",
         flag="mem-fraction-static",
-        engines=_SGLANG,
         default="SGLang's own rule, from the GPU, chunk size and CUDA Graphs",
     )
     chunked_prefill_size = setting(
@@ -27,7 +26,6 @@ class SglangSettings(Section, path="engine"):
         "Chunked prefill",
         "Max prompt tokens per step.",
         flag="chunked-prefill-size",
-        engines=_SGLANG,
         default="2048, 4096, 8192 or 16384 by GPU memory",
         advanced=True,
     )
@@ -36,7 +34,6 @@ class SglangSettings(Section, path="engine"):
         "Max graph batch size",
         "Largest batch size captured as a CUDA Graph.",
         flag="cuda-graph-max-bs",
-        engines=_SGLANG,
         default="by GPU memory",
         advanced=True,
     )
@@ -45,7 +42,6 @@ class SglangSettings(Section, path="engine"):
         "Window pool",
         "Tokens in the sliding-window pool, relative to the full-attention pool.",
         flag="swa-full-tokens-ratio",
-        engines=_SGLANG,
         default="0.8",
         advanced=True,
     )
@@ -54,7 +50,6 @@ class SglangSettings(Section, path="engine"):
         "State pool",
         "Size of the recurrent-state pool, relative to the token pool.",
         flag="mamba-full-memory-ratio",
-        engines=_SGLANG,
         default="0.9",
         advanced=True,
     )
@@ -63,8 +58,6 @@ class SglangSettings(Section, path="engine"):
         "Data-parallel attention",
         "Run attention data-parallel inside the tensor-parallel group; each rank has its own KV cache pool.",
         flag="dp-attention",
-        engines=_SGLANG,
-        default="false",
         advanced=True,
     )
 

@@ -10,7 +10,7 @@ from memcore.config.schema import Section, setting
 _TRT = ("tensorrt-llm",)
 
 
-class TensorRtSettings(Section, path="engine"):
+class TensorRtSettings(Section, path="engine", engines=_TRT):
     """What TensorRT-LLM can be told besides the job itself."""
 
     free_gpu_memory_fraction = setting(
@@ -18,12 +18,11 @@ class TensorRtSettings(Section, path="engine"):
         "Cache fraction",
         "Fraction of the memory free after loading that TensorRT-LLM gives to the KV cache pool.",
         flag="free-gpu-memory-fraction",
-        engines=_TRT,
         default="0.9",
     )
     max_num_tokens = setting(
         Integer(unit="tokens"), "Max tokens per step", "Max tokens per step.", flag="max-num-tokens",
-        engines=_TRT, default="8192", advanced=True,
+        default="8192", advanced=True,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from memcore.config.schema import Section, setting
 _VLLM = ("vllm",)
 
 
-class VllmSettings(Section, path="engine"):
+class VllmSettings(Section, path="engine", engines=_VLLM):
     """What vLLM can be told besides the job itself."""
 
     gpu_memory_utilization = setting(
@@ -19,7 +19,6 @@ class VllmSettings(Section, path="engine"):
         "Fraction of the GPU that vLLM may use for weights, activations and the KV cache.",
         flag="gpu-memory-utilization",
         common=True,
-        engines=_VLLM,
         default="0.92; 0.9 before 0.20",
     )
     kv_cache_memory_bytes = setting(
@@ -27,7 +26,6 @@ class VllmSettings(Section, path="engine"):
         "KV cache size",
         "Size of the KV cache, instead of what gpu_memory_utilization leaves.",
         flag="kv-cache-memory",
-        engines=_VLLM,
         default="what gpu_memory_utilization leaves",
         advanced=True,
     )
@@ -36,19 +34,17 @@ class VllmSettings(Section, path="engine"):
         "Max tokens per step",
         "Max tokens per step; longer prompts are chunked. The profiling run uses this number of tokens.",
         flag="max-batched-tokens",
-        engines=_VLLM,
         default="8192 on GPUs from 70 GiB (except A100), 16384 from 160 GiB, otherwise 2048",
     )
     enforce_eager = setting(
-        Flag(), "No CUDA graphs", "Run without CUDA Graphs and compilation.", flag="enforce-eager", engines=_VLLM,
-        default="false", advanced=True,
+        Flag(), "No CUDA graphs", "Run without CUDA Graphs and compilation.", flag="enforce-eager",
+        advanced=True,
     )  # fmt: skip
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
         "Reuse cache blocks of identical prefixes; the pool stays the same size but holds more.",
         flag="prefix-caching",
-        engines=_VLLM,
         default="true",
         advanced=True,
     )
@@ -57,7 +53,6 @@ class VllmSettings(Section, path="engine"):
         "No hybrid cache manager",
         "Cache the full context in sliding-window layers too.",
         flag="no-hybrid-cache",
-        engines=_VLLM,
         default="false; true for chunked attention before 0.20",
         advanced=True,
     )

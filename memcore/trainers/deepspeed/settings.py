@@ -22,12 +22,10 @@ _DEVICE = Choice(
 
 
 def _elements(label: str, text: str, name: str, default: str) -> Setting[int]:
-    return setting(
-        Integer(0, unit="elements"), label, text, flag=name, engines=DEEPSPEED, default=default, advanced=True
-    )
+    return setting(Integer(0, unit="elements"), label, text, flag=name, default=default, advanced=True)
 
 
-class DeepSpeedSettings(Section, path="engine"):
+class DeepSpeedSettings(Section, path="engine", engines=DEEPSPEED):
     """What DeepSpeed can be told besides the job itself."""
 
     offload_optimizer = setting(
@@ -35,7 +33,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Optimizer offload",
         "Where ZeRO keeps fp32 parameters, gradients and optimizer states and runs the optimizer step.",
         flag="zero-offload-optimizer",
-        engines=DEEPSPEED,
         default="none",
     )
     offload_param = setting(
@@ -43,7 +40,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Parameter offload",
         "Where ZeRO-3 keeps the model's parameters.",
         flag="zero-offload-param",
-        engines=DEEPSPEED,
         default="none",
     )
     zero_init = setting(
@@ -51,7 +47,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Sharded initialization",
         "Build the model under deepspeed.zero.Init; affects loading only, not the step.",
         flag="zero-init",
-        engines=DEEPSPEED,
         default="true",
         advanced=True,
     )
@@ -60,7 +55,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Overlapped reduction",
         "Reduce one bucket while the next is filled (stages 1 and 2).",
         flag="overlap-comm",
-        engines=DEEPSPEED,
         default="true for stage 3, else false",
         advanced=True,
     )
@@ -69,7 +63,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Contiguous gradients",
         "Copy gradients into a contiguous bucket as they are produced.",
         flag="contiguous-gradients",
-        engines=DEEPSPEED,
         default="true",
         advanced=True,
     )
@@ -105,8 +98,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "transformers' Trainer resolves `auto` from the hidden size h: buckets of h² and 0.9 h² elements, "
         "persistence threshold 10 h.",
         flag="hidden-size-buckets",
-        engines=DEEPSPEED,
-        default="false",
         advanced=True,
     )
     zero_hpz_partition_size = setting(
@@ -114,7 +105,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "hpZ group",
         "ZeRO++ (hpZ): ranks over which a secondary copy of the parameters is sharded.",
         flag="hpz",
-        engines=DEEPSPEED,
         default="1, no secondary copy",
         advanced=True,
     )
@@ -123,7 +113,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "MiCS group",
         "MiCS: ranks per sharding group; groups are replicas of each other.",
         flag="mics",
-        engines=DEEPSPEED,
         default="all ranks",
         advanced=True,
     )
@@ -132,8 +121,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Quantized gathers",
         "ZeRO++ (qwZ): gather parameters in 8 bits (stage 3).",
         flag="qwz",
-        engines=DEEPSPEED,
-        default="false",
         advanced=True,
     )
     zero_quantized_gradients = setting(
@@ -141,8 +128,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Quantized reduction",
         "ZeRO++ (qgZ): reduce gradients in 4 bits between nodes (stage 3).",
         flag="qgz",
-        engines=DEEPSPEED,
-        default="false",
         advanced=True,
     )
     partition_activations = setting(
@@ -151,7 +136,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Split checkpointed activations over tensor-parallel ranks (deepspeed.checkpointing).",
         flag="partition-activations",
         engines=("megatron-deepspeed",),
-        default="false",
         advanced=True,
     )
     cpu_checkpointing = setting(
@@ -160,7 +144,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Keep checkpointed activations in host memory (deepspeed.checkpointing).",
         flag="cpu-checkpointing",
         engines=("megatron-deepspeed",),
-        default="false",
         advanced=True,
     )
     contiguous_memory_optimization = setting(
@@ -169,7 +152,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Allocate one buffer for all layers' checkpoints up front (deepspeed.checkpointing); same size, earlier.",
         flag="contiguous-checkpointing",
         engines=("megatron-deepspeed",),
-        default="false",
         advanced=True,
     )
 

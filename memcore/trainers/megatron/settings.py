@@ -22,17 +22,17 @@ _STATE = Choice(("fp32", "bf16", "fp16", "fp8"))
 
 def _flag(label: str, text: str, name: str, default: str = "false", *, shown: bool = False) -> Setting[bool]:
     """A switch of Megatron-Core."""
-    return setting(Flag(), label, text, flag=name, engines=MEGATRON, default=default, advanced=not shown)
+    return setting(Flag(), label, text, flag=name, default=default, advanced=not shown)
 
 
 def _choice(
     label: str, text: str, name: str, kind: Kind[ValueT], default: str, *, shown: bool = False
 ) -> Setting[ValueT]:
     """A value of Megatron-Core."""
-    return setting(kind, label, text, flag=name, engines=MEGATRON, default=default, advanced=not shown)
+    return setting(kind, label, text, flag=name, default=default, advanced=not shown)
 
 
-class MegatronSettings(Section, path="engine"):
+class MegatronSettings(Section, path="engine", engines=MEGATRON):
     """What Megatron-Core can be told besides the job itself."""
 
     data_parallel_sharding_strategy = setting(
@@ -272,7 +272,7 @@ class MegatronSettings(Section, path="engine"):
     offload_modules = setting(
         Names(), "Offloaded modules",
         "Modules to offload: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act.",
-        flag="offload-modules", engines=MEGATRON, default="none", advanced=True,
+        flag="offload-modules", default="none", advanced=True,
     )  # fmt: skip
     min_offloaded_tensor_size = _choice(
         "Smallest offloaded tensor", "Smallest tensor to offload, in elements.", "offload-least", Integer(0), "1048576"
@@ -286,12 +286,12 @@ class MegatronSettings(Section, path="engine"):
     cuda_graph_scope = setting(
         Names(), "Scope of CUDA graphs", "Modules captured in CUDA Graphs (older name of cuda_graph_modules).",
         flag="cuda-graph-scope",
-        engines=MEGATRON, default="none", advanced=True,
+        default="none", advanced=True,
     )  # fmt: skip
     cuda_graph_modules = setting(
         Names(), "Modules of CUDA graphs",
         "Modules captured in CUDA Graphs: attn, mlp, moe, moe_router, moe_preprocess, mamba.",
-        flag="cuda-graph-modules", engines=MEGATRON, default="whole layers", advanced=True,
+        flag="cuda-graph-modules", default="whole layers", advanced=True,
     )  # fmt: skip
     cuda_graph_warmup_steps = _choice(
         "Steps before graphs", "Steps before graphs are captured.", "cuda-graph-warmup",

@@ -13,7 +13,7 @@ from memcore.config.training import Training
 NANOTRON = ("nanotron",)
 
 
-class NanotronSettings(Section, path="engine"):
+class NanotronSettings(Section, path="engine", engines=NANOTRON):
     """What nanotron can be told besides the job itself."""
 
     accumulate_grad_in_fp32 = setting(
@@ -21,7 +21,6 @@ class NanotronSettings(Section, path="engine"):
         "Accumulate in fp32",
         "Accumulate gradients in a flat fp32 buffer; the optimizer updates an fp32 copy of the parameters.",
         flag="accumulate-grad-in-fp32",
-        engines=NANOTRON,
         default="true",
         advanced=True,
     )
@@ -36,7 +35,6 @@ class NanotronSettings(Section, path="engine"):
         "Tensor-parallel mode",
         "How tensor-parallel ranks combine their partial results.",
         flag="tp-mode",
-        engines=NANOTRON,
         default="ALL_REDUCE; REDUCE_SCATTER with sequence_parallel",
         advanced=True,
     )
@@ -45,7 +43,6 @@ class NanotronSettings(Section, path="engine"):
         "Overlapped tensor parallelism",
         "Overlap collectives with matrix products.",
         flag="tp-async",
-        engines=NANOTRON,
         default="true; false with ALL_REDUCE",
         advanced=True,
     )
@@ -54,7 +51,6 @@ class NanotronSettings(Section, path="engine"):
         "Recompute all-gather",
         "Gather the sequence again in the backward pass instead of keeping it.",
         flag="tp-recompute-allgather",
-        engines=NANOTRON,
         default="true",
         advanced=True,
     )

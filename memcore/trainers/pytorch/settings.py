@@ -15,7 +15,7 @@ from memcore.config.training import Training
 _FSDP = ("fsdp",)
 
 
-class TorchSettings(Section, path="engine"):
+class TorchSettings(Section, path="engine", engines=_FSDP):
     """What PyTorch's engines can be told besides the job itself."""
 
     reshard_after_forward = setting(
@@ -23,7 +23,6 @@ class TorchSettings(Section, path="engine"):
         "Reshard after forward",
         "Free gathered parameters between forward and backward pass; a number reshards to groups of that size.",
         flag="reshard",
-        engines=_FSDP,
         default="true",
     )
     root_reshard_after_forward = setting(
@@ -31,7 +30,6 @@ class TorchSettings(Section, path="engine"):
         "Reshard the root",
         "Free the root's parameters (embedding, final norm, head) after the forward pass too.",
         flag="root-reshard",
-        engines=_FSDP,
         default="false, as fully_shard does for the root",
         advanced=True,
     )
@@ -47,7 +45,6 @@ class TorchSettings(Section, path="engine"):
         "Wrapping",
         "FSDP's unit: which parameters are gathered together.",
         flag="wrap",
-        engines=_FSDP,
         default="layer; torchtitan with torchtitan's layers",
         advanced=True,
     )
@@ -56,8 +53,6 @@ class TorchSettings(Section, path="engine"):
         "CPU offload",
         "Keep FSDP's shards, gradients and optimizer states on the host.",
         flag="cpu-offload",
-        engines=_FSDP,
-        default="false",
     )
     no_sync = setting(
         Flag(),
@@ -65,7 +60,6 @@ class TorchSettings(Section, path="engine"):
         "Reduce gradients only after the last micro-batch; until then FSDP keeps them unsharded on every GPU.",
         flag="no-sync",
         engines=("ddp", "fsdp"),
-        default="false",
         advanced=True,
     )
     autocast = setting(
@@ -125,7 +119,6 @@ class TorchSettings(Section, path="engine"):
         "DDP's static_graph; memory is the same.",
         flag="static-graph",
         engines=("ddp",),
-        default="false",
         advanced=True,
     )
     moe_token_dispatcher = setting(
@@ -151,8 +144,6 @@ class TorchSettings(Section, path="engine"):
         "Float8 all-gather",
         "Cast weights to float8 before FSDP's all-gather, so gathered weights take one byte each.",
         flag="float8-all-gather",
-        engines=_FSDP,
-        default="false",
         advanced=True,
     )
     enable_async_tensor_parallel = setting(
@@ -161,8 +152,6 @@ class TorchSettings(Section, path="engine"):
         "Overlap tensor-parallel communication with matrix products; its symmetric-memory workspace is "
         "outside the allocator.",
         flag="async-tp",
-        engines=_FSDP,
-        default="false",
         advanced=True,
     )
     use_orig_params = setting(
@@ -170,7 +159,6 @@ class TorchSettings(Section, path="engine"):
         "Original parameters",
         "FSDP1: allow frozen and trainable parameters in one unit; the frozen ones then need gradient memory too.",
         flag="use-orig-params",
-        engines=_FSDP,
         default="false, as in FullyShardedDataParallel; true with LitGPT",
         advanced=True,
     )
@@ -179,7 +167,6 @@ class TorchSettings(Section, path="engine"):
         "Limit all-gathers",
         "FSDP1: gather at most two units ahead.",
         flag="limit-all-gathers",
-        engines=_FSDP,
         default="true",
         advanced=True,
     )
@@ -194,7 +181,6 @@ class TorchSettings(Section, path="engine"):
         "Backward prefetch",
         "FSDP1: when the backward pass gathers the next unit.",
         flag="backward-prefetch",
-        engines=_FSDP,
         default="pre",
         advanced=True,
     )
@@ -213,7 +199,6 @@ class TorchSettings(Section, path="engine"):
         "Call PEFT's prepare_model_for_kbit_training, which casts everything that is not quantized to fp32.",
         flag="prepare-kbit",
         engines=("none", "ddp", "fsdp"),
-        default="false",
         advanced=True,
     )
     optimizer_in_bwd = setting(
@@ -222,7 +207,6 @@ class TorchSettings(Section, path="engine"):
         "Run the optimizer step for each gradient as soon as it is computed, and free the gradient.",
         flag="optimizer-in-backward",
         engines=("none", "fsdp"),
-        default="false",
         advanced=True,
     )
 
