@@ -220,6 +220,14 @@ _COMMON: tuple[Change, ...] = (
         ladder=False,
     ),
     Change(
+        title="Shard optimizer states over data-parallel ranks",
+        rung="elsewhere",
+        kind="communication",
+        to={EngineSettings.zero_stage: 1},
+        when={EngineSettings.zero_stage: (None, 0)},
+        engines=EngineSettings.zero_stage.engines,
+    ),
+    Change(
         title="Everything in bf16, no fp32 parameters",
         rung="parameters",
         kind="precision",

@@ -52,14 +52,6 @@ NEXT: Mapping[str, tuple[str, ...]] = {}
 """Engines that users of one move on to when a job outgrows it."""
 CHANGES: tuple[Change, ...] = (
     Change(
-        title="Shard optimizer states over data-parallel ranks",
-        rung="elsewhere",
-        kind="communication",
-        to={EngineSettings.zero_stage: 1},
-        when={EngineSettings.zero_stage: (None, 0)},
-        engines=DEEPSPEED,
-    ),
-    Change(
         title="Shard gradients too",
         rung="elsewhere",
         kind="communication",

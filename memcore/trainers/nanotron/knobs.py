@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
 from memcore.config.knobs import Knob, Way
-from memcore.trace.changes import Change
 from memcore.trainers.pytorch.knobs import PLAIN_DEGREES
 
 _ZERO = Knob(
@@ -30,14 +29,3 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
 }
 NEXT: Mapping[str, tuple[str, ...]] = {}
 """Engines that users of one move on to when a job outgrows it."""
-CHANGES: tuple[Change, ...] = (
-    Change(
-        title="Shard optimizer states over data-parallel ranks",
-        rung="elsewhere",
-        kind="communication",
-        to={EngineSettings.zero_stage: 1},
-        when={EngineSettings.zero_stage: (None, 0)},
-        engines=("nanotron",),
-    ),
-)
-"""Changes that save memory, which no other trainer has."""
