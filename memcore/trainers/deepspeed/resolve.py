@@ -163,7 +163,7 @@ def _buckets(read: Defaults, width: int) -> tuple[int, int, int]:
 
 
 def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: int) -> Mapping[str, int]:
-    """The numbers of elements that ZeRO works with, by symbol (`step.zero.ZeroPlan`)."""
+    """The numbers of elements that ZeRO works with, by symbol (`ZeroPlan`)."""
     bucket, prefetched, threshold = _buckets(read, sizes["h"])
     read.take(DeepSpeedSettings.allgather_bucket_size, 500_000_000)
     live = int(read.take(DeepSpeedSettings.stage3_max_live_parameters, 1_000_000_000))
